@@ -1,6 +1,6 @@
 # One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run dist run-cluster try-shop test faults fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run dist run-cluster try-shop test faults alarms fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -32,11 +32,15 @@ test: ## install what the tests need (nginx, ab, Chromium...), then run all of t
 	./dev/install-api-tools >/dev/null
 	./dev/install-stripe-mock >/dev/null
 	./dev/install-vendure >/dev/null
-	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && $(CARGO) test --workspace --no-fail-fast
+	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && CARGO=$(CARGO) ./dev/run-tests
 
 faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)
 	./dev/install-test-packages
 	DOORBUSTER_FAULTS=full $(CARGO) test -p doorbuster --test faults -- --nocapture
+
+alarms: ## make every alert and verdict happen, and write what it showed into docs/runbook.md (about a quarter of an hour)
+	./dev/install-test-packages
+	DOORBUSTER_ALARMS=full $(CARGO) test -p doorbuster --test it -- alarms::made --nocapture
 
 engines-up: ## start Redis, Redis Cluster, RocketMQ, MariaDB and nginx on loopback (dev/status says where)
 	./dev/up all

@@ -129,6 +129,7 @@ class Order(TypedDict):
     placed_at_ms: Milliseconds
     pay_by_ms: int | None
     closed_at_ms: int | None
+    number: NotRequired[str]
     refund_due: bool
     refunded: NotRequired[int]
     pay_url: NotRequired[str]
@@ -187,10 +188,22 @@ class Payment(TypedDict):
     recorded_at_ms: Milliseconds
 
 
+class OrderStep(TypedDict):
+    entry: int
+    at_ms: Milliseconds
+    what: str
+    payment_id: NotRequired[str]
+    amount: NotRequired[int]
+    units: NotRequired[int]
+    by: NotRequired[str]
+    why: NotRequired[str]
+
+
 class RefundRequest(TypedDict, closed=True):
     refund_id: str
     amount: NotRequired[int]
     units: NotRequired[int]
+    made: NotRequired[bool]
 
 
 class RefundMadeRequest(TypedDict, closed=True):
@@ -308,6 +321,14 @@ class ClockCorrection(TypedDict):
     to_ms: Milliseconds
 
 
+class EventFigures(TypedDict):
+    at_ms: Milliseconds
+    kind: Literal['sale_added', 'sale_opened', 'sale_paused', 'sale_resumed', 'sale_ended', 'sale_edited', 'stock_changed', 'sold_out', 'on_sale_again', 'orders_taken', 'no_orders_taken', 'server_back', 'server_silent', 'verdict_changed']
+    says: str
+    sale: int | None
+    product: int | None
+
+
 class FiguresHistory(TypedDict):
     step_ms: int
     columns: list[str]
@@ -358,22 +379,32 @@ class ServerFigures(TypedDict):
     memory_bytes: int | None
 
 
-class ServerHealth(TypedDict):
-    ready: bool
-    reasons: list[str]
-    in_flight: int
-    in_flight_max: int
-    orders_per_s_max: int
-    commit: Took | None
-    clock_difference_ms: int
-    clock_confirmed: bool
-    disk_free_bytes: int | None
-    disk_bytes: int | None
-    ledger_bytes: int | None
-    memory_bytes: int | None
-    connections: int
-    refunds_due: int | None
-    processors_busy: float | None
+class MeasuredPeak(TypedDict):
+    orders_per_s: int
+    on: str
+
+
+class WebhookFigures(TypedDict):
+    waiting: int
+    waiting_since_ms: int | None
+    given_up: int
+
+
+class HoldFigures(TypedDict):
+    paid: int
+    paid_late: int
+    cancelled: int
+    expired: int
+    paid_after_p50_s: float | None
+    paid_after_p90_s: float | None
+
+
+class SaleRates(TypedDict):
+    accepted: float
+    replayed: float
+    refused: float
+    busy: float
+    unknown: float
 
 
 class Units(TypedDict):
@@ -390,6 +421,7 @@ class ItemFigures(TypedDict):
     available: int
     held: int
     sold: int
+    rates: SaleRates | None
     sold_out_at_ms: int | None
 
 
@@ -510,6 +542,12 @@ class SaleChangeRequest(TypedDict, closed=True):
     items: NotRequired[list[ItemChangeRequest]]
 
 
+class OrderLife(TypedDict):
+    order: Order
+    life: list[OrderStep]
+    more: bool
+
+
 class Audit(TypedDict):
     clean: bool
     complete: bool
@@ -535,6 +573,28 @@ class PublishedOrder(TypedDict):
     data: PublishedOrderData
 
 
+class ServerHealth(TypedDict):
+    ready: bool
+    reasons: list[str]
+    in_flight: int
+    in_flight_max: int
+    orders_per_s_max: int
+    measured_peak: MeasuredPeak | None
+    commit: Took | None
+    clock_difference_ms: int
+    clock_confirmed: bool
+    disk_free_bytes: int | None
+    disk_bytes: int | None
+    ledger_bytes: int | None
+    memory_bytes: int | None
+    connections: int
+    refunds_due: int | None
+    webhooks: WebhookFigures | None
+    dead_letters: int | None
+    backlog: int | None
+    processors_busy: float | None
+
+
 class SaleFigures(TypedDict):
     id: int
     title: str
@@ -542,6 +602,10 @@ class SaleFigures(TypedDict):
     starts_at_ms: Milliseconds
     ends_at_ms: Milliseconds
     units: Units
+    rates: SaleRates | None
+    refused_by_code: dict[str, float]
+    order_route: Took | None
+    holds: HoldFigures | None
     items_total: int
     items: list[ItemFigures]
 
@@ -564,3 +628,4 @@ class Figures(TypedDict):
     totals: OrderTotals
     health: ServerHealth
     sales: list[SaleFigures]
+    events: list[EventFigures]

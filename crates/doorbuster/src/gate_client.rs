@@ -98,9 +98,11 @@ fn reserve_for(gate: &mut Gate, time: Duration, next: &mut u128) -> Result<u128,
     let mut call = Vec::new();
     while begun.elapsed() < time {
         call.clear();
-        call.extend(
-            (*next..*next + CALL_REQUESTS).map(|number| Reserve { place: place(number), record: &record }),
-        );
+        call.extend((*next..*next + CALL_REQUESTS).map(|number| Reserve {
+            place: place(number),
+            limit: None,
+            record: &record,
+        }));
         for answer in gate.reserve(&call, Some(wall_clock())) {
             match answer.map_err(Failure::unavailable)?.what {
                 Reserved::Taken { .. } => {}

@@ -5,7 +5,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use server::Secrets;
 use server::config::{Environment, Sources};
@@ -36,33 +36,24 @@ pub(crate) struct AuditArguments {
     ledger: LedgerArguments,
 }
 
-/// Work with orders in bulk.
+/// Write orders to standard output, for the shop's fulfilment.
 #[derive(Args, Debug)]
-pub(crate) struct OrdersArguments {
-    #[command(subcommand)]
-    command: OrdersCommand,
-}
-
-#[derive(Subcommand, Debug)]
-enum OrdersCommand {
-    /// Write orders to standard output, for the shop's fulfilment
-    #[command(after_help = "\
+#[command(after_help = "\
 Writes each order that was placed or changed after the cursor once, with its status now; amounts in the currency's
 smallest unit, times in milliseconds since 1970. The cursor to go on from is the last line on standard error.
 
 Examples:
   doorbuster orders export --data-dir var/doorbuster --format csv > orders.csv
   doorbuster orders export --data-dir var/doorbuster --format jsonl --since 120345 2> cursor")]
-    Export {
-        #[command(flatten)]
-        ledger: LedgerArguments,
-        /// A line per order: comma separated with a head line, or one JSON object each
-        #[arg(long, value_enum)]
-        format: Format,
-        /// The cursor that an earlier export ended with; 0 exports all
-        #[arg(long, value_name = "CURSOR", default_value_t = 0)]
-        since: u64,
-    },
+pub(crate) struct ExportArguments {
+    #[command(flatten)]
+    ledger: LedgerArguments,
+    /// A line per order: comma separated with a head line, or one JSON object each
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The cursor that an earlier export ended with; 0 exports all
+    #[arg(long, value_name = "CURSOR", default_value_t = 0)]
+    since: u64,
 }
 
 /// Copy the ledger to a file, while the server runs or not.
@@ -183,8 +174,8 @@ fn object(text: String) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
 }
 
-pub(crate) fn orders(arguments: &OrdersArguments, environment: &Environment) -> Result<(), Failure> {
-    let OrdersCommand::Export { ledger, format, since } = &arguments.command;
+pub(crate) fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), Failure> {
+    let ExportArguments { ledger, format, since } = arguments;
     let ledger = ledger.source(environment)?;
     let mut output = BufWriter::new(io::stdout().lock());
     let mut written: io::Result<()> = Ok(());

@@ -20,6 +20,7 @@ mod ledger;
 mod live;
 mod logging;
 mod operators;
+mod orders;
 mod output;
 mod queues;
 mod refunds;
@@ -65,7 +66,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Token(arguments) => token::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),
         CommandGroup::Audit(arguments) => ledger::audit(&arguments, &environment),
-        CommandGroup::Orders(arguments) => ledger::orders(&arguments, &environment),
+        CommandGroup::Orders(arguments) => orders::run(&arguments, &environment),
         CommandGroup::Backup(arguments) => ledger::backup(&arguments, &environment),
         CommandGroup::DeadLetters(arguments) => dead_letters::run(&arguments, &environment),
         CommandGroup::Queues(arguments) => queues::run(&arguments, &environment),

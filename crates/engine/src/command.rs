@@ -68,6 +68,32 @@ pub enum Command {
     RevokeOperator(Box<str>),
     /// Has the ledger keep what the shop is to hear.
     Notice(Notice),
+    /// Has the ledger keep that an operator did something beside the books, and what about: nothing else comes of it.
+    Act(Act, Box<str>),
+}
+
+/// What operators do that changes nothing in a book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    ImageAdded,
+    ImageRemoved,
+    WebhookDisabled,
+    WebhookEnabled,
+    WebhookReplayed,
+    ClockConfirmed,
+}
+
+impl Act {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Act::ImageAdded => "image_added",
+            Act::ImageRemoved => "image_removed",
+            Act::WebhookDisabled => "webhook_disabled",
+            Act::WebhookEnabled => "webhook_enabled",
+            Act::WebhookReplayed => "webhook_replayed",
+            Act::ClockConfirmed => "clock_confirmed",
+        }
+    }
 }
 
 /// What a command that was carried out came to.
@@ -94,4 +120,5 @@ pub enum Accepted {
     /// An operator was added or revoked.
     Operators,
     Noticed,
+    Acted,
 }

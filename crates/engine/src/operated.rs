@@ -20,7 +20,8 @@ pub struct Operated {
     pub what: Box<str>,
     /// `None`: it is about no sale.
     pub sale: Option<SaleId>,
-    /// The order, the payment, the operator, or the item and its units; empty: the sale says it all, or it must not be said.
+    /// The order, the payment, the operator, the item and its units, or what an act was about; empty: the sale says it all, or it must
+    /// not be said.
     pub about: Box<str>,
 }
 
@@ -53,6 +54,7 @@ impl Operated {
             Command::EraseBuyer(_) => ("buyer_erased", None, String::new()),
             Command::AddOperator(operator) => ("operator_added", None, operator.name.to_string()),
             Command::RevokeOperator(name) => ("operator_revoked", None, name.to_string()),
+            Command::Act(act, about) => (act.as_str(), None, about.to_string()),
             Command::Place(_)
             | Command::Join { .. }
             | Command::ShowPresence { .. }

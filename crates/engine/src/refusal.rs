@@ -57,6 +57,12 @@ pub enum Refusal {
     SaleStarted,
     /// The sale as described can't be; the text says which bound it breaks.
     InvalidSale(&'static str),
+    /// One of the items can't be: its place in the list that was sent, its field, and which bound that breaks.
+    InvalidItem {
+        place: u32,
+        field: &'static str,
+        why: &'static str,
+    },
     /// The change can't be made any more; the text says why.
     InvalidChange(&'static str),
     /// More units than are available can't be taken out of the sale.
@@ -94,7 +100,7 @@ impl Refusal {
             Refusal::NothingToSettle => "nothing_to_settle",
             Refusal::SaleExists => "sale_exists",
             Refusal::SaleStarted => "sale_started",
-            Refusal::InvalidSale(_) => "invalid_sale",
+            Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => "invalid_sale",
             Refusal::InvalidChange(_) => "invalid_change",
             Refusal::CorrectionTooLarge => "correction_too_large",
         }
@@ -148,6 +154,7 @@ impl fmt::Display for Refusal {
             Refusal::SaleStarted => {
                 "the sale has started or has orders: its items can't be changed, and it can't be deleted"
             }
+            Refusal::InvalidItem { place, field, why } => return write!(f, "items[{place}].{field}: {why}"),
             Refusal::InvalidSale(why) | Refusal::InvalidChange(why) => why,
             Refusal::CorrectionTooLarge => "fewer units are available than the correction takes away",
         };

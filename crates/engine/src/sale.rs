@@ -1,6 +1,6 @@
 //! A sale and its items: what an operator describes, and when it sells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{LineTerms, ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
 
@@ -11,6 +11,8 @@ pub mod limits {
     pub const IMAGE_NAME_BYTES_MAX: usize = 64;
     pub const IMAGE_ALT_BYTES_MAX: usize = 500;
     pub const ITEMS_MAX: usize = 10_000;
+    /// Before its start, where several servers sell: from then on its items stay as they are, and it is not deleted.
+    pub const ITEMS_FIXED_MS: u64 = 60_000;
     /// Minor units of the currency.
     pub const PRICE_MAX: u64 = 1_000_000_000_000;
     pub const TOTAL_MAX: u64 = 1_000_000_000_000;
@@ -95,20 +97,62 @@ fn is_plain(text: &str) -> bool {
     })
 }
 
+/// Whether there is something to see in a text. What Rust writes as an escape (format characters, marks that need a letter
+/// before them, what has no meaning) is not to be seen alone; nor are fillers, which count as letters.
+fn is_visible(text: &str) -> bool {
+    text.chars().any(|character| {
+        let is_blank = character.is_whitespace()
+            || matches!(character, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
+        let is_escaped = !character.is_ascii() && character.escape_debug().len() > 1;
+        !is_blank && !is_escaped
+    })
+}
+
+const UNPLAIN: &str = "control characters, or characters that turn the direction of text";
+const INVISIBLE: &str = "nothing visible";
+
+/// What is wrong with a title.
+fn title_fault(title: &str) -> Option<&'static str> {
+    if !is_plain(title) {
+        return Some(UNPLAIN);
+    }
+    (!is_visible(title)).then_some(INVISIBLE)
+}
+
+/// What is wrong with the texts of an item: its field, and why.
+fn texts_fault(title: Option<&str>, description: Option<&str>) -> Option<(&'static str, &'static str)> {
+    if let Some(why) = title.and_then(title_fault) {
+        return Some(("title", why));
+    }
+    let is_unplain = |description: &str| !description.split('\n').all(is_plain);
+    description.is_some_and(is_unplain).then_some(("description", UNPLAIN))
+}
+
+fn check_title(title: &str) -> Result<(), Refusal> {
+    match title_fault(title) {
+        Some(INVISIBLE) => Err(Refusal::InvalidSale("title: nothing visible")),
+        Some(_) => Err(Refusal::InvalidSale(
+            "title: control characters, or characters that turn the direction of text",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The item at a place of the list that was sent, if something is wrong with it.
+fn check_item(place: usize, fault: Option<(&'static str, &'static str)>) -> Result<(), Refusal> {
+    let place = u32::try_from(place).expect("a sale has at most 10,000 items");
+    fault.map_or(Ok(()), |(field, why)| Err(Refusal::InvalidItem { place, field, why }))
+}
+
 impl SaleSpec {
     /// Checks what people will read. Not when a ledger is loaded: it may have been written before this was asked.
     pub(crate) fn check_texts(&self) -> Result<(), Refusal> {
-        let items = self.items.iter();
-        let mut texts = items.flat_map(|item| {
-            let alt = item.image.as_ref().map(|image| image.alt.as_str());
-            item.description.split('\n').chain([item.title.as_str()]).chain(alt)
-        });
-        if is_plain(&self.title) && texts.all(is_plain) {
-            return Ok(());
-        }
-        Err(Refusal::InvalidSale(
-            "a title, description or alternative text has control characters, or characters that turn the direction of text",
-        ))
+        check_title(&self.title)?;
+        self.items.iter().enumerate().try_for_each(|(place, item)| {
+            let is_unplain = |image: &ItemImage| !is_plain(&image.alt);
+            let alt = item.image.as_ref().is_some_and(is_unplain).then_some(("image.alt", UNPLAIN));
+            check_item(place, texts_fault(Some(&item.title), Some(&item.description)).or(alt))
+        })
     }
 
     /// Checks every bound.
@@ -134,60 +178,64 @@ impl SaleSpec {
         if self.items.is_empty() || self.items.len() > limits::ITEMS_MAX {
             return invalid("a sale must have 1 to 10,000 items");
         }
-        self.items.iter().try_for_each(ItemSpec::check)?;
-        let mut products: Vec<_> = self.items.iter().map(|item| item.product).collect();
-        products.sort_unstable();
-        if products.windows(2).any(|pair| pair[0] == pair[1]) {
-            return invalid("a product may stand in a sale only once");
-        }
-        Ok(())
+        let mut items = self.items.iter().enumerate();
+        items.try_for_each(|(place, item)| check_item(place, item.fault()))?;
+        let mut products = BTreeSet::new();
+        let twice = self.items.iter().position(|item| !products.insert(item.product));
+        twice.map_or(Ok(()), |place| {
+            check_item(place, Some(("product", "a product may stand in a sale only once")))
+        })
     }
 }
 
 impl ItemSpec {
-    fn check(&self) -> Result<(), Refusal> {
-        let invalid = |why| Err(Refusal::InvalidSale(why));
+    /// The field that breaks a bound, and which.
+    fn fault(&self) -> Option<(&'static str, &'static str)> {
         if self.title.is_empty() || self.title.len() > limits::TITLE_BYTES_MAX {
-            return invalid("an item's title must have 1 to 200 bytes");
+            return Some(("title", "it must have 1 to 200 bytes"));
         }
         if self.description.len() > limits::DESCRIPTION_BYTES_MAX {
-            return invalid("an item's description may have at most 2,000 bytes");
+            return Some(("description", "it may have at most 2,000 bytes"));
         }
-        if self.price > limits::PRICE_MAX || self.list_price > limits::PRICE_MAX {
-            return invalid("a price may be at most 1,000,000,000,000 minor units");
+        if self.price > limits::PRICE_MAX {
+            return Some(("price", PRICE_BOUND));
+        }
+        if self.list_price > limits::PRICE_MAX {
+            return Some(("list_price", PRICE_BOUND));
         }
         if self.total > limits::TOTAL_MAX {
-            return invalid("an item may have at most 1,000,000,000,000 units");
+            return Some(("total", "an item may have at most 1,000,000,000,000 units"));
         }
         if let Some(image) = &self.image {
             if image.name.is_empty() || image.name.len() > limits::IMAGE_NAME_BYTES_MAX {
-                return invalid("an image's name must have 1 to 64 bytes");
+                return Some(("image.name", "it must have 1 to 64 bytes"));
             }
             if image.alt.len() > limits::IMAGE_ALT_BYTES_MAX {
-                return invalid("an image's alternative text may have at most 500 bytes");
+                return Some(("image.alt", "it may have at most 500 bytes"));
             }
         }
-        if self.limit.is_some_and(|limit| limit == 0 || limit > limits::QUANTITY_MAX) {
-            return invalid("the limit per buyer must be 1 to 1,000,000 units");
+        let is_limit = |limit| (1..=limits::QUANTITY_MAX).contains(&limit);
+        if self.limit.is_some_and(|limit| !is_limit(limit)) {
+            return Some(("limit", "it must be 1 to 1,000,000 units"));
         }
-        self.line.map_or(Ok(()), |line| self.check_line(line))
+        self.line.and_then(|line| self.fault_of_line(line))
     }
-    fn check_line(&self, line: LineTerms) -> Result<(), Refusal> {
-        let invalid = |why| Err(Refusal::InvalidSale(why));
+
+    fn fault_of_line(&self, line: LineTerms) -> Option<(&'static str, &'static str)> {
         if line.units == 0 || self.limit.is_none_or(|limit| line.units > limit) {
-            return invalid(
-                "a turn must be for at least 1 unit, and an item with a line needs a limit of no less",
-            );
+            return Some((
+                "line.units",
+                "a turn must be for at least 1 unit, and the item have a limit of no less",
+            ));
         }
         if !limits::TURN_MS.contains(&line.turn_ms) {
-            return invalid("a turn must last 10 s to 1 h");
+            return Some(("line.turn_s", "a turn must last 10 s to 1 h"));
         }
-        if line.grace_ms > limits::GRACE_MS_MAX {
-            return invalid("the grace of a line may be at most 10 minutes");
-        }
-        Ok(())
+        (line.grace_ms > limits::GRACE_MS_MAX).then_some(("line.grace_s", "it may be at most 10 minutes"))
     }
 }
+
+const PRICE_BOUND: &str = "a price may be at most 1,000,000,000,000 minor units";
 
 /// What may be changed in a sale that exists; `None` leaves it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -212,6 +260,29 @@ pub struct ItemChange {
     pub list_price: Option<u64>,
     /// `Some(None)`: as many as there are.
     pub limit: Option<Option<u32>>,
+}
+
+impl SaleChange {
+    /// As [`SaleSpec::check_texts`], what is changed alone: the rest may be older than what is asked of it.
+    pub(crate) fn check_texts(&self) -> Result<(), Refusal> {
+        self.title.as_deref().map_or(Ok(()), check_title)?;
+        self.items.iter().enumerate().try_for_each(|(place, item)| {
+            check_item(place, texts_fault(item.title.as_deref(), item.description.as_deref()))
+        })
+    }
+
+    /// What `changed`, the sale with this change, is refused with: by the item's place in this list.
+    pub(crate) fn check_bounds(&self, changed: &SaleSpec) -> Result<(), Refusal> {
+        changed.check().map_err(|refusal| {
+            let Refusal::InvalidItem { place, field, why } = refusal else { return refusal };
+            let product = changed.items[place as usize].product;
+            let sent = self.items.iter().position(|item| item.product == product);
+            sent.map_or(refusal, |sent| {
+                let place = u32::try_from(sent).expect("each item is changed once");
+                Refusal::InvalidItem { place, field, why }
+            })
+        })
+    }
 }
 
 /// What a sale is doing at a moment.
@@ -323,6 +394,32 @@ mod tests {
             ("a\u{2028}b", false),
         ] {
             assert_eq!(is_plain(text), plain, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_title_has_something_to_see() {
+        for (text, visible) in [
+            ("Aria 8 Plus", true),
+            ("7", true),
+            ("\"", true),
+            ("'\\'", true),
+            ("你好", true),
+            ("سماعات", true),
+            ("\u{1f600}", true),
+            ("\u{2026}", true),
+            ("e\u{301}", true),
+            ("\u{200f}a", true),
+            ("", false),
+            (" \u{a0}\u{3000}", false),
+            ("\u{200b}", false),
+            ("\u{200e} \u{200f}", false),
+            ("\u{feff}\u{2060}\u{ad}\u{61c}", false),
+            ("\u{301}\u{20dd}", false),
+            ("\u{fe0f}\u{200d}\u{e0041}", false),
+            ("\u{3164}\u{ffa0}\u{115f}\u{1160}\u{2800}", false),
+        ] {
+            assert_eq!(is_visible(text), visible, "{text:?}");
         }
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use crate::sale::apply_change;
 use crate::sharded::FixedMap;
 use crate::{
-    Entry, Event, Inconsistent, ItemChange, Payment, Phase, ProductId, Refusal, SaleChange, SaleId, SaleSpec,
-    Seq, SkuId, UnixMs,
+    Command, Entry, Event, Inconsistent, ItemChange, Payment, Phase, ProductId, Refusal, SaleChange, SaleId,
+    SaleSpec, Seq, SkuId, UnixMs,
 };
 
 /// A sale as it stands.
@@ -25,6 +25,9 @@ pub struct Sale {
     pub deleted: bool,
     /// The number of the latest entry about it: newer states have higher ones.
     pub version: Seq,
+    /// Of all moves of its start, how shortly before the start of then the latest came. Who has not heard of it may sell at
+    /// that start.
+    moved_ms_before: u64,
     /// How its orders are paid, and since which entry.
     payments: Vec<(Seq, Payment)>,
 }
@@ -80,7 +83,7 @@ impl Sale {
         if changed.ends_at <= now {
             return invalid("the new end is past: end the sale instead");
         }
-        changed.check()
+        change.check_bounds(&changed)
     }
 }
 
@@ -193,11 +196,7 @@ impl Sales {
     ) -> Result<Option<Event>, Refusal> {
         let sale = self.known(id)?;
         sale.check_change(now, &change)?;
-        if change.title.is_some() || !change.items.is_empty() {
-            let mut changed = sale.spec.clone();
-            apply_change(&mut changed, &change);
-            changed.check_texts()?;
-        }
+        change.check_texts()?;
         Ok(Some(Event::SaleChanged { sale: id, change: Box::new(change) }))
     }
 
@@ -224,6 +223,25 @@ impl Sales {
             return Err(Refusal::SaleStarted);
         }
         Ok(Some(Event::SaleDeleted(id)))
+    }
+
+    /// Whether a command changes the items of a sale, or deletes it, when it starts within so long, or when somebody who was
+    /// not told since may take it for started by then.
+    pub(crate) fn is_within(&self, ms_before: u64, now: UnixMs, command: &Command) -> bool {
+        self.to_have_no_orders(command).is_some_and(|sale| {
+            let Sale { spec, deleted, moved_ms_before, .. } = sale;
+            let near = now.plus(ms_before) > spec.starts_at || *moved_ms_before <= ms_before;
+            near && !deleted && now < spec.starts_at
+        })
+    }
+
+    /// The sale of which a command asks what only one that has sold nothing may come to.
+    pub(crate) fn to_have_no_orders(&self, command: &Command) -> Option<&Sale> {
+        match command {
+            Command::ChangeSale { sale, change } if !change.items.is_empty() => self.get(*sale),
+            Command::DeleteSale(sale) => self.get(*sale),
+            _ => None,
+        }
     }
 
     /// The sale of which an event says what only one that has sold nothing may come to.
@@ -262,6 +280,10 @@ impl Sales {
             Event::SaleChanged { sale, change } => {
                 let id = *sale;
                 let sale = self.touch(id, seq);
+                if change.starts_at.is_some_and(|starts_at| starts_at != sale.spec.starts_at) {
+                    let before = sale.spec.starts_at.0.saturating_sub(entry.at.0);
+                    sale.moved_ms_before = sale.moved_ms_before.min(before);
+                }
                 apply_change(&mut sale.spec, change);
                 if change.payment_ms.is_some() {
                     sale.payments.push((seq, sale.spec.payment));
@@ -305,6 +327,7 @@ impl Sales {
             ended: false,
             deleted: false,
             version: seq,
+            moved_ms_before: u64::MAX,
             payments: vec![(seq, spec.payment)],
         });
     }

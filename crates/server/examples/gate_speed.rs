@@ -136,14 +136,14 @@ fn place(number: u32) -> Placement {
 }
 
 /// `requests` per call, as a relay would hand them over that drains a queue.
-fn own(redis: &Redis, reserves: u32, requests: u32, batch: usize) -> Result<(), Error> {
+fn own(redis: &Redis, limit: Option<u32>, reserves: u32, requests: u32, batch: usize) -> Result<(), Error> {
     let mut gate = redis.gate(batch);
     let record = [b'r'; RECORD_BYTES];
     let mut next = 0;
     while next < reserves {
         let end = reserves.min(next + requests);
         let call: Vec<Reserve<'_>> =
-            (next..end).map(|number| Reserve { place: place(number), record: &record }).collect();
+            (next..end).map(|number| Reserve { place: place(number), limit, record: &record }).collect();
         for answer in gate.reserve(&call, None) {
             answer?;
         }
@@ -152,7 +152,7 @@ fn own(redis: &Redis, reserves: u32, requests: u32, batch: usize) -> Result<(), 
     Ok(())
 }
 
-fn redis_benchmark(redis: &Redis, reserves: u32) -> Result<(), Error> {
+fn redis_benchmark(redis: &Redis, limit: Option<u32>, reserves: u32) -> Result<(), Error> {
     let mut run = String::new();
     for (section, name) in [("server", "run_id:"), ("replication", "master_replid2:")] {
         let output =
@@ -168,7 +168,14 @@ fn redis_benchmark(redis: &Redis, reserves: u32) -> Result<(), Error> {
         .args(["-p", &redis.port.to_string(), "-P", "64", "-c", "50", "-n", &reserves.to_string()])
         .args(["-r", "1000000000", "-q", "EVALSHA", Script::Reserve.sha(), "4"])
         .args(keys)
-        .args([&run, "id__rand_int__id", &"r".repeat(RECORD_BYTES), body, "0"])
+        .args([
+            &run,
+            "id__rand_int__id",
+            &"r".repeat(RECORD_BYTES),
+            body,
+            "0",
+            &limit.unwrap_or(0).to_string(),
+        ])
         .stdout(Stdio::null())
         .status()?;
     if status.success() { Ok(()) } else { Err("redis-benchmark failed".into()) }
@@ -192,9 +199,9 @@ fn main() -> Result<(), Error> {
             [(64, 64), (128, 64), (128, 128), (256, 64), (512, 64), (1024, 64), (256, 256), (1024, 256)];
         let mut speeds: Vec<Vec<Speed>> = vec![Vec::new(); ways.len() + 1];
         for _ in 0..rounds {
-            speeds[0].push(measure(reserves, limit, |redis| redis_benchmark(redis, reserves))?);
+            speeds[0].push(measure(reserves, limit, |redis| redis_benchmark(redis, limit, reserves))?);
             for (at, (requests, batch)) in ways.iter().enumerate() {
-                let run = |redis: &Redis| own(redis, reserves, *requests, *batch);
+                let run = |redis: &Redis| own(redis, limit, reserves, *requests, *batch);
                 speeds[at + 1].push(measure(reserves, limit, run)?);
             }
         }

@@ -21,7 +21,7 @@ pub fn admission(peak_per_s: f64, p99_us: u64, servers: u64) -> String {
     format!(
         "# From a measured peak of {peak_per_s:.0} orders/s with a p99 of at most {:.1} ms.\n\
          # Day-to-day traffic: {:.0} to {:.0} orders/s.\n\
-         [admission]\norders_per_s = {orders_per_s}\nburst = {burst}\nin_flight_max = {in_flight_each}\n",
+         [admission]\norders_per_s = {orders_per_s}\nburst = {burst}\nin_flight_max = {in_flight_each}\nmeasured_peak_per_s = {orders_per_s}\n",
         limit_s * 1e3,
         peak_per_s * EVERYDAY.0,
         peak_per_s * EVERYDAY.1
@@ -41,7 +41,7 @@ mod tests {
     fn settings_follow_from_peak_and_limit() {
         let config = admission(9000.7, 50_000, 2);
         assert!(config.contains("# Day-to-day traffic: 3000 to 4500 orders/s.\n"), "{config}");
-        let keys = "[admission]\norders_per_s = 9000\nburst = 225\nin_flight_max = 225\n";
+        let keys = "[admission]\norders_per_s = 9000\nburst = 225\nin_flight_max = 225\nmeasured_peak_per_s = 9000\n";
         assert!(config.ends_with(keys), "{config}");
     }
 

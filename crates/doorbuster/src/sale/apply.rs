@@ -211,7 +211,7 @@ impl Pair {
 
     /// All that the file says and the server takes, not only what differs: of two files that are applied at once, one wins
     /// whole. A start that is past is in neither, because it is taken no more. Items are named only if one differs: where
-    /// several servers sell, they can't be changed.
+    /// several servers sell, they can't be changed shortly before the start.
     fn request(&self) -> Value {
         let new = &self.new;
         let starts_at_ms = (self.now_ms < self.sale.starts_at_ms).then_some(new.starts_at_ms);

@@ -21,8 +21,8 @@ Examples:
   doorbuster sale delete 3
   doorbuster sale delete 3 --title \"Winter drop\"      in a script: asks nothing
 
-A sale that has started, or has orders, is not deleted: end it. Nor is one where several servers sell. Whoever has its page
-open finds no sale there. Its number is never used again. Deleting it twice is deleting it once.
+A sale that has started, or has orders, is not deleted: end it. Where several servers sell, that holds from a minute before
+the start. Whoever has its page open finds no sale there. Its number is never used again. Deleting it twice is deleting it once.
 
 Exit codes: 0 the sale is deleted; 1 it can't be, or is not there; 64 --title is needed; 69 no server answers.")]
 pub(super) struct DeleteArguments {

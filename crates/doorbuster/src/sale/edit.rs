@@ -21,9 +21,8 @@ Examples:
   doorbuster sale edit 3 --ends-at +30m
   doorbuster sale edit 3 --item 30 --price 3999 --limit 2 --dry-run
 
-What is not named stays. The start can be moved, and an item changed, until the sale has started; items not where several
-servers sell. A sale that ended by time is opened again by
-a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.")]
+What is not named stays. The start can be moved, and an item changed, until the sale has started; items, where several servers
+sell, until a minute before. A sale that ended by time is opened again by a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.")]
 pub(super) struct EditArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,

@@ -8,7 +8,7 @@ use minijinja::Environment;
 use serde::Serialize;
 
 use super::report::{Reported, write_new};
-use super::report_text::{self, HAPPENED, TIMES, UNITS};
+use super::report_text::{self, ACTIONS, HAPPENED, TIMES, UNITS};
 use crate::failure::Failure;
 use crate::output::Column;
 
@@ -20,7 +20,7 @@ struct Page<'a> {
     title: &'a str,
     says: &'a str,
     lines: Vec<(&'static str, String)>,
-    tables: [Table; 3],
+    tables: [Table; 4],
 }
 
 #[derive(Serialize)]
@@ -46,6 +46,7 @@ pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
             table("Units", UNITS, report_text::unit_rows(report)),
             table("Orders, and times after the start", TIMES, report_text::time_rows(report)),
             table("What happened", HAPPENED, report_text::happened_rows(report)),
+            table("What operators did", ACTIONS, report_text::action_rows(report)),
         ],
     };
     let mut templates = Environment::new();

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use server::ledger::{Happened, ItemReport, Orders, SaleReport, Sum, WhatHappened};
+use server::ledger::{Acted, Happened, ItemReport, Orders, SaleReport, Sum, WhatHappened};
 
 use super::report::Reported;
 use crate::output::{self, Column, money, numbers, plain, words};
@@ -14,6 +14,7 @@ use crate::time::{format_duration, format_utc, format_utc_exactly};
 /// Items, and things that happened, that are shown one by one; `--json` has more.
 const ROWS_MAX: usize = 50;
 const TITLE_CHARS_MAX: usize = 24;
+const COLUMNS: usize = 100;
 
 /// The whole sale in one line.
 pub(super) fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64) -> String {
@@ -58,6 +59,7 @@ pub(super) fn page(reported: &Reported) -> String {
         text += &format!("{} more items: --json\n", report.items.len() - ROWS_MAX);
     }
     text += &happened(report);
+    text += &actions(report);
     text
 }
 
@@ -255,6 +257,34 @@ fn happened(report: &SaleReport) -> String {
         text += &format!("{at}  {what}\n");
     }
     let more = report.happened.len().saturating_sub(ROWS_MAX) as u64 + report.happened_left_out;
+    if more > 0 {
+        text += &format!("and {more} more: --json has the first 1,000\n");
+    }
+    text
+}
+
+pub(super) const ACTIONS: [Column; 5] =
+    [words("at"), words("operator"), words("did"), words("about"), words("why")];
+
+pub(super) fn action_rows(report: &SaleReport) -> impl Iterator<Item = [String; ACTIONS.len()]> {
+    report.actions.iter().map(|Acted { at_ms, who, what, about, why, .. }| {
+        [format_utc_exactly(*at_ms), plain(who), plain(&what.replace('_', " ")), plain(about), plain(why)]
+    })
+}
+
+fn actions(report: &SaleReport) -> String {
+    if report.actions.is_empty() {
+        return "\nno operator did anything\n".to_owned();
+    }
+    let mut text = String::from("\n");
+    for [at, who, did, about, why] in action_rows(report).take(ROWS_MAX) {
+        let about = if about.is_empty() { about } else { format!(" {about}") };
+        let why = if why.is_empty() { why } else { format!(": {why}") };
+        let line = format!("{at}  {who}  {did}{about}{why}");
+        let shortened: String = line.chars().take(COLUMNS - 1).collect();
+        text += &if line.chars().count() > COLUMNS { format!("{shortened}\u{2026}\n") } else { line + "\n" };
+    }
+    let more = report.actions.len().saturating_sub(ROWS_MAX) as u64 + report.actions_left_out;
     if more > 0 {
         text += &format!("and {more} more: --json has the first 1,000\n");
     }

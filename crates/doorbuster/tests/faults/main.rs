@@ -28,6 +28,7 @@ mod sent;
 mod servers;
 mod shop;
 mod small_disk;
+mod small_mount;
 mod soak;
 mod testbed;
 #[path = "../it/topic.rs"]

@@ -1,18 +1,12 @@
-//! A MariaDB or a broker of its own whose data are on a file system that can be filled: a small one in memory.
-//!
-//! Mounting needs the rights of root, or `sudo` without a password. A process beside this one unmounts it, however
-//! this one ends.
+//! A MariaDB or a broker of its own whose data are on a file system that can be filled.
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
 use crate::engines::Engines;
+use crate::small_mount::SmallMount;
 
 const MET_WITHIN: Duration = Duration::from_secs(60);
 
@@ -49,40 +43,23 @@ pub(crate) const BROKER: Owner =
 pub(crate) struct SmallDisk {
     owner: &'static Owner,
     pub(crate) engines: Engines,
-    guard: Child,
-    guard_input: Option<ChildStdin>,
-    dir: TempDir,
+    mount: SmallMount,
 }
 
 impl SmallDisk {
     pub(crate) fn of(owner: &'static Owner) -> SmallDisk {
-        let dir = tempfile::tempdir().unwrap();
-        let script = r#"
-            as_root=; [ "$(id -u)" = 0 ] || as_root="sudo -n"
-            $as_root mount -t tmpfs -o size="$1",mode=777 tmpfs "$0" || exit 1
-            echo mounted; cat; $as_root umount --lazy "$0""#;
-        let mut guard = Command::new("setsid")
-            .args(["bash", "-c", script])
-            .arg(dir.path())
-            .arg(owner.size)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(guard.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), "mounted", "a small file system can't be mounted: it takes root, or sudo");
+        let mount = SmallMount::new(owner.size);
         // Its data are made on the large disk, with its log, which must show what happened; then they move.
         let engines = Engines::private(&[owner.engine], &[("DOORBUSTER_ROCKETMQ_OPTIONS", "")]);
         engines.kill(owner.member);
         let data = engines.dir().join(owner.member).join(owner.data);
         let copy = ["-a", "--sparse=always"];
-        let moved = Command::new("cp").args(copy).args([&data, &dir.path().join("data")]).status().unwrap();
+        let moved = Command::new("cp").args(copy).args([&data, &mount.path().join("data")]).status().unwrap();
         assert!(moved.success());
         fs::remove_dir_all(&data).unwrap();
-        symlink(dir.path().join("data"), &data).unwrap();
+        symlink(mount.path().join("data"), &data).unwrap();
         engines.up(&[owner.engine]);
-        SmallDisk { owner, engines, guard_input: guard.stdin.take(), guard, dir }
+        SmallDisk { owner, engines, mount }
     }
 
     /// Of a member of this engine, if it is the owner's.
@@ -90,24 +67,9 @@ impl SmallDisk {
         (self.owner.engine == engine).then(|| self.engines.address(member))
     }
 
-    fn ballast(&self) -> PathBuf {
-        self.dir.path().join("ballast")
-    }
-
     /// Takes what is free but for what shall be left; the owner writes meanwhile.
     pub(crate) fn fill(&self) {
-        let free = rustix::fs::statvfs(self.dir.path()).unwrap();
-        let mut left = (free.f_bavail * free.f_frsize).saturating_sub(self.owner.left);
-        let mut ballast = fs::File::create(self.ballast()).unwrap();
-        let zeros = vec![0; 1 << 20];
-        while left > 0 {
-            let chunk = &zeros[..zeros.len().min(usize::try_from(left).unwrap())];
-            match ballast.write(chunk) {
-                Ok(written) => left -= written as u64,
-                Err(error) if error.kind() == ErrorKind::StorageFull => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
+        self.mount.fill(self.owner.left);
     }
 
     /// Until the owner has met the end of its disk.
@@ -127,7 +89,7 @@ impl SmallDisk {
 
     /// Gives back what was taken.
     pub(crate) fn free(&self) {
-        fs::remove_file(self.ballast()).unwrap();
+        self.mount.free();
     }
 
     /// Kills the owner, if it has not ended itself, and starts it anew.
@@ -136,13 +98,5 @@ impl SmallDisk {
             self.engines.kill(self.owner.member);
         }
         self.engines.up(&[self.owner.engine]);
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(self.guard_input.take());
-        let ended = self.guard.wait();
-        assert!(ended.is_ok() || std::thread::panicking(), "{ended:?}");
     }
 }

@@ -27,6 +27,7 @@ fn help_and_version_are_no_errors() {
         &["token", "mint", "--help"],
         &["rehearse", "--help"],
         &["refunds", "--help"],
+        &["orders", "--help"],
         &["operators", "--help"],
         &["queues", "--help"],
         &["queues", "retire", "--help"],

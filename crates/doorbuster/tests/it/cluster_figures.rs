@@ -1,6 +1,8 @@
 //! Any server of a cluster shows what all of them do, and which one is missed.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -39,19 +41,19 @@ fn until_shown(server: &Serving, what: &str, is: impl Fn(&Value) -> bool) -> Val
     last
 }
 
-/// The first line of `doorbuster watch --json`.
-fn watched(directory: &Path, server: &Serving) -> Value {
+/// The first line of `doorbuster watch --json`; and what it ends with when it is stopped then, as by Ctrl-C.
+fn watched(directory: &Path, server: &Serving) -> (Value, i32, String) {
     let mut command = doorbuster(directory);
     let url = format!("http://{}", server.address);
     command.args(["watch", "--json", "--server", &url]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
-    // It goes on until its reader goes.
-    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    serde_json::from_str(&line).unwrap()
+    // Kept, or it ends because nobody reads it.
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut line).unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let (code, _, errors) = outcome(child.wait_with_output().unwrap());
+    (serde_json::from_str(&line).unwrap(), code, errors)
 }
 
 #[test]
@@ -74,10 +76,18 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
             others,
             "itself first"
         );
+        let health = &seen["health"];
+        let zero = ["refunds_due", "dead_letters"].map(|name| health[name].as_u64());
+        assert_eq!((zero, health["webhooks"].is_null()), ([Some(0); 2], true), "{health}");
+        assert!(health["backlog"].is_u64() && seen["sales"][0]["rates"]["accepted"].is_f64(), "{seen}");
         // A machine that is busy with other tests is amber, too.
         assert!(!seen["verdict"]["code"].as_str().unwrap().starts_with("servers_"), "{}", seen["verdict"]);
     }
 
+    until("a watch of all three ends well", || {
+        let (line, code, errors) = watched(dir.path(), &a);
+        (code == 0, format!("{line} {errors}"))
+    });
     let gone = port(&b);
     b.kill();
     let seen = until_shown(&a, "one is missed", |seen| {
@@ -88,9 +98,12 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
     assert_eq!((&verdict["code"], &verdict["level"]), (&json!("servers_silent"), &json!("amber")));
     assert_eq!(seen["totals"]["accepted"], 6, "what it did stays done");
     assert!(shown(&seen).contains(&(gone.clone(), false)), "{seen}");
-    let line = watched(dir.path(), &a);
+    let (line, code, errors) = watched(dir.path(), &a);
     assert_eq!(line["verdict"]["code"], "servers_silent", "{line}");
-    assert!(shown(&line).contains(&(gone, false)), "{line}");
+    assert!(shown(&line).contains(&(gone.clone(), false)), "{line}");
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.starts_with("error: 1 of 3 servers are out: "), "{errors}");
+    assert!(errors.contains(&format!(":{gone} silent for ")), "{errors}");
 
     // Who stops in order is not missed.
     let stopped = port(&c);

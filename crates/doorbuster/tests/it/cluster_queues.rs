@@ -38,7 +38,7 @@ fn queues(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// Retires them once no server reads them any more.
-fn retire(directory: &Path, arguments: &[&str]) -> String {
+pub(crate) fn retire(directory: &Path, arguments: &[&str]) -> String {
     let arguments = [&["retire"], arguments].concat();
     let mut output = String::new();
     until("they are retired", || {

@@ -12,7 +12,7 @@ use crate::exchange::Connection;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
-const PAYMENT_SECRET: &str = "payment-secret-of-the-program-tests-0123456789";
+pub(crate) const PAYMENT_SECRET: &str = "payment-secret-of-the-program-tests-0123456789";
 
 pub(crate) fn post(server: &Serving, path: &str, headers: &[(&str, &str)], body: &Value) -> Value {
     let mut connection = Connection::open(server.address).unwrap();

@@ -154,7 +154,7 @@ fn a_dry_run_checks_everything_and_makes_nothing() {
         ("'hat.svg'", "'00000000000000000000000000000000.svg'", 1, "the server has no image 0000"),
         ("product = 31", "product = 30", 64, "a product may stand in a sale only once"),
         ("'2h'", "'0s'", 64, "the sale would end before it starts"),
-        ("limit = 1", "limit = 0", 64, "the limit per buyer must be 1 to 1,000,000 units"),
+        ("limit = 1", "limit = 0", 64, "items[0].limit: it must be 1 to 1,000,000 units"),
     ] {
         shop.rewrite(from, to);
         let error = shop.refuses(code, &dry_run);
@@ -452,7 +452,11 @@ fn a_file_that_says_something_else_tomorrow_is_refused() {
         ("'2099-12-01T10:00:00Z'", "'+60s'", "are another time at each apply"),
         ("'hat.svg'", "'https://img.example/hat.svg'", "the image of item 31 is an address"),
         ("title = 'Shoe'", "titel = 'Shoe'", "drop.toml:8: unknown field `titel`"),
-        ("price = 500", "price = 2000000000000", "such a sale can't be: a price may be at most"),
+        (
+            "price = 500",
+            "price = 2000000000000",
+            "such a sale can't be: items[1].price: a price may be at most",
+        ),
     ] {
         shop.rewrite(from, to);
         for command in ["diff", "apply"] {

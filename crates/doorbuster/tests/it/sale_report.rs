@@ -145,6 +145,17 @@ fn check_sums(report: &Value, sums: &Value) {
     assert!(after["p50"].as_u64() <= after["p99"].as_u64() && after["p99"].is_u64(), "{report}");
     let happened: Vec<_> = report["happened"].as_array().unwrap().iter().map(|it| &it["what"]).collect();
     assert_eq!(happened, ["created", "changed", "paused", "resumed", "restocked"]);
+    let actions: Vec<_> = report["actions"].as_array().unwrap().iter().map(|it| &it["what"]).collect();
+    let expected = [
+        "sale_created",
+        "order_refunded",
+        "refund_settled",
+        "sale_changed",
+        "sale_paused",
+        "sale_resumed",
+        "restocked",
+    ];
+    assert_eq!(actions, expected);
     assert_fields(
         &report["happened"][4],
         &json!({ "what": "restocked", "product": 70, "units": 5, "key": "pallet-2" }),
@@ -167,7 +178,11 @@ fn check_page(page: &str) {
     ] {
         assert!(page.contains(line), "{line}{page}");
     }
-    assert!(page.contains(", ended by an operator\n") && page.ends_with("  ended\n"), "{page}");
+    assert!(page.contains(", ended by an operator\n") && page.contains("  ended\n"), "{page}");
+    assert!(
+        page.contains("  root  refund settled r-1\n") && page.ends_with("  root  sale ended\n"),
+        "{page}"
+    );
 }
 
 /// It says what the terminal says, and loads nothing.
@@ -180,6 +195,7 @@ fn check_file(html: &str, page: &str) {
         "<th scope=\"col\" class=\"words\">title</th>",
         "<tr><td>70</td><td class=\"words\">Shoe &lt;42&gt;</td><td>6</td><td>11</td><td>5</td><td>0</td><td>6</td>",
         "<td class=\"words\">product 70: 5 units added, key pallet-2</td>",
+        "<td class=\"words\">refund settled</td><td class=\"words\">r-1</td>",
         "default-src 'none'",
         "@media print",
     ] {

@@ -57,7 +57,7 @@ impl Receiver {
         Receiver { address, heard, status, refused }
     }
 
-    fn set(&self, status: u16) {
+    pub(crate) fn set(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
     }
 
@@ -132,7 +132,7 @@ fn check_signature(headers: &BTreeMap<String, String>, body: &[u8]) {
 }
 
 /// The section of the configuration of an endpoint that hears of orders, and of nothing else unless more is configured.
-fn endpoint(directory: &Path, receiver: &Receiver, more: &str) -> String {
+pub(crate) fn endpoint(directory: &Path, receiver: &Receiver, more: &str) -> String {
     std::fs::write(directory.join("hook-secret"), format!("whsec_{}\n", STANDARD.encode(SECRET))).unwrap();
     format!(
         "[[webhooks.endpoints]]\nname = \"shop\"\nurl = \"http://{}/hooks\"\nsecret_file = \"hook-secret\"\n\
@@ -317,6 +317,17 @@ fn an_operator_tests_disables_and_sends_again() {
     let again: Vec<Heard> =
         receiver.heard().into_iter().filter(|heard| heard.body["data"]["order"]["id"] == order).collect();
     assert_eq!((again.len(), &again[0].id), (2, &again[1].id), "under the id that it had");
+
+    let mut log = doorbuster(directory.path());
+    log.args(["operators", "log", "--server", &format!("http://{}", server.address)]);
+    let (_, log, _) = outcome(log.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
+    let did: Vec<_> = log.lines().map(|line| line.split_once("Z  ").unwrap().1).collect();
+    let expected = [
+        "root  webhook_replayed shop, since entry 0",
+        "root  webhook_enabled shop",
+        "root  webhook_disabled shop",
+    ];
+    assert_eq!(did[..3], expected, "{log}");
 
     let (code, out, _) = ask(&["list"]);
     let line = out.lines().nth(1).unwrap();

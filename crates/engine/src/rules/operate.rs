@@ -4,6 +4,7 @@ use super::Declined;
 use super::apply::record;
 use super::rows::Rows;
 use crate::handover::{Claim, Grant};
+use crate::sale::limits;
 use crate::{Accepted, Adjust, Command, Event, Notice, Refusal, SaleId, Sales, SkuId, UnixMs};
 
 /// Carries out one command that is no placing, or refuses it and changes nothing. `grant`: what the gate said, for a
@@ -50,6 +51,12 @@ pub(crate) fn execute<R: Rows>(
             judge_notice(sales, notice)?;
             record(rows, now, Event::Noticed(notice));
             return Ok(Accepted::Noticed);
+        }
+        // The entry of who did it is all.
+        Command::Act(_, about) => {
+            let fits = about.len() <= limits::PAYMENT_ID_BYTES_MAX;
+            let too_long = Refusal::InvalidChange("what an action is about has 255 bytes at most");
+            return if fits { Ok(Accepted::Acted) } else { Err(too_long.into()) };
         }
         Command::Place(_)
         | Command::Address { .. }

@@ -191,6 +191,16 @@ impl<'s> WorkingSet<'s> {
         self.find(id).map(|order| self.order_view(order))
     }
 
+    /// The same, by the entry that placed it.
+    pub fn order_at(&self, seq: Seq) -> Option<OrderView> {
+        self.find_at(seq).map(|order| self.order_view(order))
+    }
+
+    /// What was recorded so far.
+    pub fn entries(&self) -> &[Entry] {
+        &self.effects.entries
+    }
+
     /// The stock of a SKU that was read.
     pub fn stock(&self, sku: SkuId) -> Option<Stock> {
         self.skus.get(&sku).map(|sku| sku.row.stock)

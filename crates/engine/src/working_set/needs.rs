@@ -63,6 +63,7 @@ impl Needs {
                 | Command::Join { .. }
                 | Command::ShowPresence { .. }
                 | Command::GiveTurnBack { .. }
+                | Command::Act(..)
                 | Command::Place(_) => {}
             }
         }
@@ -104,11 +105,8 @@ impl WorkingSet<'_> {
     pub fn needs_further(&self, operations: &[Operation]) -> Needs {
         let buyers = self.orders.iter().map(|order| (order.sku, order.buyer));
         let buyers = buyers.filter(|who| !self.units.contains_key(who)).collect();
-        let without_orders = operations.iter().filter_map(|operation| match operation.command() {
-            Command::ChangeSale { sale, change } if !change.items.is_empty() => self.sales.get(*sale),
-            Command::DeleteSale(sale) => self.sales.get(*sale),
-            _ => None,
-        });
+        let without_orders =
+            operations.iter().filter_map(|operation| self.sales.to_have_no_orders(operation.command()));
         let skus = without_orders.flat_map(Sale::skus).filter(|sku| !self.skus.contains_key(sku)).collect();
         Needs { buyers, skus, ..Needs::default() }
     }

@@ -2,6 +2,7 @@
 
 use super::WorkingSet;
 use crate::handover::{Claim, Grant};
+use crate::limits::ITEMS_FIXED_MS;
 use crate::rules::apply::record;
 use crate::rules::{Declined, operate, place};
 use crate::{
@@ -13,6 +14,10 @@ const NO_OPEN_HOLDS: &str = "the number of open holds per buyer can't be bounded
                              open_holds_per_buyer_max (sale create --open-holds) out";
 
 const NO_LINES: &str = "an item can't be sold to a line where several servers sell: leave line out";
+/// What others sell by must have been read by each of them when it starts.
+const ITEMS_FIXED: &str = "where several servers sell, items can be changed, and a sale deleted, until a minute before its \
+                           start, and no more once its start was moved within such a minute: pause the sale, or end it \
+                           and create another";
 
 /// A command that places nothing, with what the gate said if it needs units of the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub struct Operation {
     grant: Grant,
     /// The operator who asks, if it is one.
     by: Option<By>,
+    /// Others sell what is in the ledger, and may not have heard of its latest entries.
+    among_servers: bool,
 }
 
 impl Operation {
@@ -32,7 +39,7 @@ impl Operation {
     pub fn of(command: Command, grant: Grant) -> Result<Operation, Placement> {
         match command {
             Command::Place(placement) => Err(placement),
-            command => Ok(Operation { command, grant, by: None }),
+            command => Ok(Operation { command, grant, by: None, among_servers: false }),
         }
     }
 
@@ -44,6 +51,21 @@ impl Operation {
     /// The same for an operator: see [`crate::Book::execute_by`].
     pub fn by(self, by: Option<By>) -> Operation {
         Operation { by, ..self }
+    }
+
+    /// The same where several servers sell: what they sell by is fixed [`ITEMS_FIXED_MS`] before the start.
+    pub fn among_servers(self) -> Operation {
+        Operation { among_servers: true, ..self }
+    }
+
+    /// Whether it is in time must be known, for others rely on what can come no more: what they sell by, or when.
+    pub fn is_correction(&self) -> bool {
+        let is = match &self.command {
+            Command::ChangeSale { change, .. } => !change.items.is_empty() || change.starts_at.is_some(),
+            Command::DeleteSale(_) => true,
+            _ => false,
+        };
+        is && self.among_servers
     }
 
     pub fn command(&self) -> &Command {
@@ -67,7 +89,10 @@ impl WorkingSet<'_> {
     /// If what [`super::Needs::of_operations`] and [`WorkingSet::needs_further`] ask for was not loaded.
     pub fn execute(&mut self, operation: &Operation) -> Executed {
         assert!(!self.given_up, "nothing comes after a batch that was given up");
-        let Operation { command, grant, by } = operation.clone();
+        let Operation { command, grant, by, among_servers } = operation.clone();
+        if among_servers && self.sales.is_within(ITEMS_FIXED_MS, self.at, &command) {
+            return Executed::Refused(Refusal::InvalidChange(ITEMS_FIXED));
+        }
         if let Command::CreateSale(spec) = &command {
             let is_new = self.sales.get(spec.id).is_none();
             if is_new && spec.open_holds_per_buyer_max.is_some() {
@@ -92,7 +117,7 @@ impl WorkingSet<'_> {
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => {
                 if let Some(operated) = operated
-                    && self.effects.entries.len() > before
+                    && (self.effects.entries.len() > before || accepted == Accepted::Acted)
                 {
                     record(self, self.at, Event::Operated(Box::new(operated)));
                 }

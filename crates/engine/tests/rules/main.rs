@@ -2,6 +2,7 @@
 //! that must not be believed.
 
 mod addresses;
+mod among_servers;
 mod balance;
 mod clock;
 mod cooling_down;

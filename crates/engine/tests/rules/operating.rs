@@ -57,6 +57,75 @@ fn a_description_has_bounds() {
     }
 }
 
+/// What a change says of an item, by the item's place in the change; what it leaves is asked nothing.
+#[test]
+fn a_refusal_names_the_item_and_its_field() {
+    let mut spec = sale_of(5);
+    set_items(&mut spec, 4);
+    let rows: [Row<'_>; 12] = [
+        ("title", &|spec| spec.title = " \u{200b}".to_owned(), "title: nothing visible"),
+        (
+            "direction",
+            &|spec| spec.title = "\u{202e}x".to_owned(),
+            "title: control characters, or characters that turn the direction of text",
+        ),
+        ("unseen", &|spec| spec.items[3].title = "\u{200e}".to_owned(), "items[3].title: nothing visible"),
+        ("mark", &|spec| spec.items[0].title = "\u{301}".to_owned(), "items[0].title: nothing visible"),
+        ("empty", &|spec| spec.items[1].title.clear(), "items[1].title: it must have 1 to 200 bytes"),
+        (
+            "cursor",
+            &|spec| spec.items[2].description = "a\n\u{1b}[2J".to_owned(),
+            "items[2].description: control characters, or characters that turn the direction of text",
+        ),
+        (
+            "long",
+            &|spec| spec.items[2].description = "d".repeat(2_001),
+            "items[2].description: it may have at most 2,000 bytes",
+        ),
+        (
+            "dearer",
+            &|spec| spec.items[3].price = u64::MAX,
+            "items[3].price: a price may be at most 1,000,000,000,000 minor units",
+        ),
+        (
+            "dearer before",
+            &|spec| spec.items[3].list_price = u64::MAX,
+            "items[3].list_price: a price may be at most 1,000,000,000,000 minor units",
+        ),
+        (
+            "units",
+            &|spec| spec.items[1].total = u64::MAX,
+            "items[1].total: an item may have at most 1,000,000,000,000 units",
+        ),
+        ("limit", &|spec| spec.items[1].limit = Some(0), "items[1].limit: it must be 1 to 1,000,000 units"),
+        (
+            "twice",
+            &|spec| spec.items[3].product = ProductId(1),
+            "items[3].product: a product may stand in a sale only once",
+        ),
+    ];
+    for (name, bend, said) in rows {
+        let mut bent = spec.clone();
+        bend(&mut bent);
+        let refusal = Shop::default().book.execute(UnixMs(0), Command::CreateSale(bent)).unwrap_err();
+        assert_eq!((refusal.code(), refusal.to_string().as_str()), ("invalid_sale", said), "{name}");
+    }
+    let of = |product, title: &str| ItemChange {
+        product: ProductId(product),
+        title: Some(title.to_owned()),
+        ..item()
+    };
+    let mut shop = Shop::with(spec);
+    for (title, said) in
+        [("\u{200b}", "items[1].title: nothing visible"), ("", "items[1].title: it must have 1 to 200 bytes")]
+    {
+        let items = vec![of(2, "Boot"), of(3, title)];
+        let what = Command::ChangeSale { sale: SALE, change: SaleChange { items, ..SaleChange::default() } };
+        assert_eq!(shop.book.execute(UnixMs(0), what).unwrap_err().to_string(), said);
+    }
+    assert_eq!(shop.run(0, change_item(of(3, "Boot"))), "sale");
+}
+
 fn set_items(spec: &mut SaleSpec, len: usize) {
     let item = spec.items[0].clone();
     spec.items = (0..len as u64)

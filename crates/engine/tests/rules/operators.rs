@@ -1,7 +1,8 @@
 //! Who may, and who did what: the events that a book leaves of operators, and what it refuses to read.
 
 use engine::{
-    Accepted, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId, UnixMs,
+    Accepted, Act, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId,
+    UnixMs,
 };
 
 use crate::shop::{Do, START, Script, Shop, cancel, check, pay, place, sale_of};
@@ -62,6 +63,14 @@ fn an_action_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
     assert_eq!(operate(Command::Pause(sale)), (true, paused));
     assert_eq!(operate(Command::Pause(sale)), (true, vec![]), "it is paused");
     assert_eq!(operate(Command::Resume(SaleId(99))), (false, vec![]), "there is none");
+    // What is done beside the books stands in them each time.
+    let (by, what) = (by("anna", "too fast"), "image_added".into());
+    let kept = Event::Operated(Box::new(Operated { by, what, sale: None, about: "a.png".into() }));
+    for _ in 0..2 {
+        assert_eq!(operate(Command::Act(Act::ImageAdded, "a.png".into())), (true, vec![kept.clone()]));
+    }
+    let long = "x".repeat(256);
+    assert_eq!(operate(Command::Act(Act::ImageAdded, long.into())), (false, vec![]));
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Coverage {
             Ok(Accepted::Sale(_)) => self.count("sale"),
             Ok(Accepted::Stock(_)) => self.count("stock"),
             Ok(Accepted::BuyerErased) => self.count("erased"),
-            Ok(Accepted::Operators) => unreachable!("not of a sale: tests/rules has them"),
+            Ok(Accepted::Operators | Accepted::Acted) => unreachable!("not of a sale: tests/rules has them"),
             Ok(Accepted::Place { .. }) => unreachable!("no item of these histories has a line"),
             Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
@@ -212,7 +212,7 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::NothingToSettle => "refused: nothing_to_settle",
         Refusal::SaleExists => "refused: sale_exists",
         Refusal::SaleStarted => "refused: sale_started",
-        Refusal::InvalidSale(_) => "refused: invalid_sale",
+        Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => "refused: invalid_sale",
         Refusal::InvalidChange(_) => "refused: invalid_change",
         Refusal::CorrectionTooLarge => "refused: correction_too_large",
     }

@@ -126,7 +126,7 @@ fn one_step(book: &mut Book, model: &mut Model, now: u64, step: &Step, coverage:
 /// The model knows that a description can't be, not in which words the engine says so.
 fn without_text(answer: Result<Accepted, Refusal>) -> Result<Accepted, Refusal> {
     answer.map_err(|refusal| match refusal {
-        Refusal::InvalidSale(_) => Refusal::InvalidSale(""),
+        Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => Refusal::InvalidSale(""),
         Refusal::InvalidChange(_) => Refusal::InvalidChange(""),
         other => other,
     })

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::working_set::Outcome;
-use engine::{SaleId, SkuId};
+use engine::{SaleId, SkuId, UnixMs};
 
 use super::counts::Counts;
+use super::ms;
 use super::sales::{Sales, Slot};
 use super::warnings::Warnings;
 use super::work::{Instruction, Question};
@@ -27,6 +28,16 @@ use crate::intake::catalog::Shelf;
 use crate::ledger::mysql::cluster::{LedgerError, Progress, QueueRow, SharedLedger};
 use crate::metrics::Metrics;
 use crate::queue::Topics;
+
+/// So long before its start a sale's items, which were fixed [`engine::limits::ITEMS_FIXED_MS`] before, are known to who then
+/// waits for the ledger's lock. In the 30 s between, a change that is judged in time has the lock or never gets it (10 s, see the
+/// ledger's `execute`), and the clocks of two servers and the database may differ (2 s each).
+const ITEMS_READ_MS: u64 = 30_000;
+
+/// Whether the items of a sale with this start are as they were when the sales were read.
+pub(super) fn is_settled(starts_at: UnixMs, settled: Option<UnixMs>) -> bool {
+    settled.is_some_and(|settled| settled.plus(ITEMS_READ_MS) >= starts_at)
+}
 
 /// Bounds and names.
 #[derive(Clone, Debug)]
@@ -77,6 +88,8 @@ pub(super) struct Core {
     /// The stages that work on their own must end.
     pub(super) stopping: AtomicBool,
     sales: Mutex<Sales>,
+    /// When this server last waited for the ledger's lock to read the sales; it has followed them since. `None`: never.
+    sales_settled: Mutex<Option<Instant>>,
     /// The queues as the ledger has them; `None`: not read since the start.
     queue_rows: Mutex<Option<Vec<QueueRow>>>,
     /// SKUs whose gate this server has seen going backwards.
@@ -114,6 +127,7 @@ impl Core {
             live_gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             sales: Mutex::default(),
+            sales_settled: Mutex::default(),
             queue_rows: Mutex::default(),
             suspects: Mutex::default(),
             needed: Mutex::default(),
@@ -123,18 +137,37 @@ impl Core {
 
     /// Brings the sales up to date with the ledger, and publishes what changed.
     pub(super) fn publish_sales(&self, ledger: &mut SharedLedger) {
-        if let Err(error) = self.follow_sales(ledger) {
-            tracing::debug!(%error, "the sales could not be read from the ledger");
+        match self.follow_sales(ledger) {
+            Ok(()) => self.warnings.following.well(),
+            Err(error) => self.warnings.following.met(&error),
         }
     }
 
     /// As [`Core::publish_sales`], for who must know that it is done.
     pub(super) fn follow_sales(&self, ledger: &mut SharedLedger) -> Result<(), LedgerError> {
-        self.sales
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .catch_up(ledger, &self.shelf)
-            .map(|_changed| ())
+        self.catch_up(ledger)?;
+        let (latest, settled) = (self.clock.now().plus(ITEMS_READ_MS), self.sales_settled_at());
+        let is_due = |slot: &Slot| !slot.state.ended && slot.state.starts_at <= latest;
+        if self.slots().iter().all(|slot| !is_due(slot) || is_settled(slot.state.starts_at, settled)) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        // A change may have been asked for in time, and its commit hang.
+        ledger.wait_for_writers()?;
+        self.catch_up(ledger)?;
+        *self.sales_settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+        Ok(())
+    }
+
+    fn catch_up(&self, ledger: &mut SharedLedger) -> Result<(), LedgerError> {
+        let mut sales = self.sales.lock().unwrap_or_else(PoisonError::into_inner);
+        sales.catch_up(ledger, &self.shelf).map(|_changed| ())
+    }
+
+    /// The same by the clock of now.
+    pub(super) fn sales_settled_at(&self) -> Option<UnixMs> {
+        let settled = *self.sales_settled.lock().unwrap_or_else(PoisonError::into_inner);
+        settled.map(|at| UnixMs(self.clock.now().0.saturating_sub(ms(at.elapsed()))))
     }
 
     pub(super) fn slots(&self) -> Arc<[Slot]> {
@@ -179,7 +212,8 @@ impl Core {
     /// Notes a SKU for which the gate gave no result, if that is because its gate is closed: one that sells is rebuilt
     /// anyway, any other if it is needed.
     pub(super) fn note_closed(&self, sku: SkuId, error: &GateError) {
-        if matches!(error, GateError::Closed(closed) if !matches!(closed, Closed::WrongClock { .. })) {
+        let GateError::Closed(closed) = error else { return };
+        if !matches!(closed, Closed::WrongClock { .. } | Closed::OtherLimit) {
             self.needed.lock().unwrap_or_else(PoisonError::into_inner).insert(sku);
         }
     }
@@ -197,6 +231,14 @@ impl Core {
             );
         }
         self.counts.orders_lost.inc_by(rejected as u64);
+    }
+
+    /// For the figures: how the holds ended whose end this stage has committed.
+    pub(super) fn count_holds_ended(&self, ledger: &mut SharedLedger) {
+        let ended = ledger.take_holds_ended();
+        if !ended.is_empty() {
+            self.shelf.current().count_holds_ended(ended);
+        }
     }
 
     /// Waits so long, or until the server stops.

@@ -37,7 +37,7 @@ pub(super) struct Counts {
     /// At this server's last look. Fewer than there are products: some of them can't be sold.
     pub(super) gates_open: Gauge,
     /// Units by which gate and ledger differ at rest.
-    pub(super) drift_units: Gauge,
+    pub(super) drift_units: Counter,
     /// 1: this server holds the lease of reconciliation.
     pub(super) reconciling: Gauge,
     /// Clocks of this server, others, Redis masters and the database that are off from the majority.
@@ -66,7 +66,7 @@ impl Counts {
             outbox_applied: Counter::default(),
             gates_built: Counter::default(),
             gates_open: Gauge::default(),
-            drift_units: Gauge::default(),
+            drift_units: Counter::default(),
             reconciling: Gauge::default(),
             clocks_out: Gauge::default(),
             clock_ahead_ms: Gauge::default(),
@@ -106,6 +106,11 @@ impl Counts {
             );
             counter("outbox_applied", "Rows of the outbox that the gate has", &self.outbox_applied);
             counter("gates_built", "Gates built from the ledger", &self.gates_built);
+            counter(
+                "drift_units",
+                "Units by which gate and ledger were found to differ at rest",
+                &self.drift_units,
+            );
             let mut gauge = |name: &str, help: &str, gauge: &Gauge| {
                 r.register(format!("doorbuster_{name}"), help, gauge.clone());
             };
@@ -119,7 +124,6 @@ impl Counts {
                 "Messages that the broker stored as of this server's queues and does not have in them";
             gauge("messages_misplaced", misplaced, &self.misplaced);
             gauge("gates_open", "Products whose gate sold at this server's last look", &self.gates_open);
-            gauge("drift_units", "Units by which gate and ledger differ at rest", &self.drift_units);
             gauge("reconciling", "1 while this server reconciles", &self.reconciling);
             gauge(
                 "clocks_out",

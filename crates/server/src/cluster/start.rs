@@ -28,7 +28,7 @@ use crate::cluster::webhooks;
 use crate::config::{Config, GateMode, Secrets};
 use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
-use crate::intake::{self, Mailbox, Servers};
+use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
 use crate::net::Stop;
@@ -95,9 +95,14 @@ impl Stages {
         Arc::clone(&self.core.health)
     }
 
-    /// Where the figures of all servers are.
-    pub(crate) fn servers(&self) -> Arc<Servers> {
-        Arc::clone(&self.core.servers)
+    /// Where the figures of all servers are, and what is counted here alone.
+    pub(crate) fn figures(&self) -> crate::figures::Cluster {
+        let Core { servers, counts, .. } = &self.core;
+        crate::figures::Cluster {
+            servers: Arc::clone(servers),
+            dead_letters: counts.dead_letters.clone(),
+            backlog: counts.backlog.clone(),
+        }
     }
 
     /// The secret that order ids are made with, the same on all servers.

@@ -159,13 +159,23 @@ pub struct Admission {
     pub(crate) in_flight_per_buyer_max: u32,
     pub(crate) anonymous_requests_per_s_per_address: u64,
     pub(crate) sessions_per_s_per_address: u64,
+    measured_peak_per_s: u64,
+    measured_on: String,
 }
+
+/// A date, in whichever words.
+const MEASURED_ON_BYTES_MAX: usize = 32;
 
 /// Of the default burst, whatever the rate: buyers who were told to try again come in waves, by whole seconds, and what a
 /// wave can't take of its second goes to whoever asks without pause.
 const BURST_MIN: u64 = 20;
 
 impl Admission {
+    /// What the installation was found to carry, in orders per second, and when; `None`: not known.
+    pub(crate) fn measured_peak(&self) -> Option<(u64, &str)> {
+        (self.measured_peak_per_s > 0).then_some((self.measured_peak_per_s, &*self.measured_on))
+    }
+
     /// The bounds as admission takes them, with the burst worked out: of one of so many servers, which share the
     /// rate among them.
     pub fn limits(&self, servers: u32) -> Limits {
@@ -356,6 +366,10 @@ impl Config {
             let message = "has no effect without a rate: set admission.orders_per_s, or leave burst at 0";
             problems.push(("admission.burst", message.into()));
         }
+        if self.admission.measured_on.len() > MEASURED_ON_BYTES_MAX {
+            let message = format!("is longer than {MEASURED_ON_BYTES_MAX} bytes: give the date");
+            problems.push(("admission.measured_on", message));
+        }
         if self.ledger.batch_commands_max > self.ledger.queue_commands_max {
             let message = "is above ledger.queue_commands_max, so no batch could be full: lower it";
             problems.push(("ledger.batch_commands_max", message.into()));
@@ -431,6 +445,7 @@ impl Config {
             ("auth.payment_tolerance_s", self.auth.payment_tolerance_s, 1..=86_400),
             ("admission.orders_per_s", admission.orders_per_s, 0..=10_000_000),
             ("admission.burst", admission.burst, 0..=10_000_000),
+            ("admission.measured_peak_per_s", admission.measured_peak_per_s, 0..=10_000_000),
             ("admission.orders_per_s_per_buyer", admission.orders_per_s_per_buyer, 0..=1_000_000),
             ("admission.in_flight_max", admission.in_flight_max as u64, 1..=1_000_000),
             ("admission.in_flight_per_buyer_max", admission.in_flight_per_buyer_max.into(), 0..=1_000_000),

@@ -307,12 +307,12 @@ fn a_jumped_clock_is_asked_about_unless_the_system_is_trusted() {
 
 #[test]
 fn servers_share_the_rate_and_a_default_burst_is_a_tenth_of_a_second_or_20_or_a_second() {
-    let config = load("[admission]\norders_per_s = 1001\n", &[]).unwrap();
-    let rates = [1, 2, 10, 143].map(|servers| {
-        let limits = config.admission.limits(servers);
-        (limits.orders_per_s, limits.burst)
-    });
-    assert_eq!(rates, [(1001, 100), (501, 50), (101, 20), (7, 7)]);
+    let text = "[admission]\norders_per_s = 1001\nmeasured_peak_per_s = 18000\nmeasured_on = '2026-11-20'\n";
+    let config = load(text, &[]).unwrap();
+    let limits = [1, 2, 10, 143].map(|servers| config.admission.limits(servers));
+    assert_eq!(limits.map(|of| (of.orders_per_s, of.burst)), [(1001, 100), (501, 50), (101, 20), (7, 7)]);
+    assert_eq!(config.admission.measured_peak(), Some((18_000, "2026-11-20")));
+    assert!(load(&format!("[admission]\nmeasured_on = '{:33}'\n", "long"), &[]).is_err());
     assert_eq!(Config::default().admission.limits(3).orders_per_s, 0);
 }
 

@@ -5,36 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use engine::Refusal;
 use prometheus_client::metrics::counter::Counter;
 
+use super::events::{Events, Look};
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::part::{Part, Recent};
 use super::sales::SoldOut;
-use super::sample::{HealthFigures, Rates, Sample, Took, Totals, per_s};
+use super::sample::{HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s};
+use super::selling::{Counted, holds};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
-use crate::intake::Heard;
 use crate::intake::catalog::Catalog;
+use crate::intake::{Heard, REFUSALS, Servers};
 use crate::metrics::{Counts, Metrics};
-
-/// What an order can be refused with.
-const REFUSALS: [Refusal; 12] = [
-    Refusal::UnknownSale,
-    Refusal::UnknownSku,
-    Refusal::NotStarted,
-    Refusal::Paused,
-    Refusal::Ended,
-    Refusal::SoldOut,
-    Refusal::NotEnoughLeft,
-    Refusal::OverLimit,
-    Refusal::TooManyHolds,
-    Refusal::CoolingDown { retry_after_ms: 0 },
-    Refusal::InvalidQuantity,
-    Refusal::KeyConflict,
-];
 
 /// Looks at a server that runs, and publishes what it has seen.
 #[derive(Debug)]
@@ -45,6 +30,8 @@ pub struct Looking {
     catalog: Arc<Catalog>,
     refused: Refused,
     sold_out: SoldOut,
+    counted: Counted,
+    events: Events,
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
     streaks: Streaks,
@@ -112,6 +99,8 @@ impl Looking {
             catalog: watched.core.shelf.current(),
             refused,
             sold_out: SoldOut::default(),
+            counted: Counted::none(now),
+            events: Events::default(),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
             number: 0,
@@ -151,13 +140,15 @@ impl Looking {
             commit: last.commit,
             recent: Recent { order: window.order, commit: window.commit, unknown: window.unknown },
             totals: moment.totals,
+            sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
+            holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
             health: health(&self.watched, &self.catalog, &self.found),
         };
         self.moments.push_back(moment);
         if self.moments.len() > SECONDS {
             self.moments.pop_front();
         }
-        if let Some(servers) = &self.watched.servers {
+        if let Some(servers) = self.servers() {
             servers.say(self.ours.written());
         }
         self.publish(at, true)
@@ -165,12 +156,16 @@ impl Looking {
 
     /// Whether there may be other servers.
     pub(super) fn has_others(&self) -> bool {
-        self.watched.servers.is_some()
+        self.watched.cluster.is_some()
+    }
+
+    fn servers(&self) -> Option<&Servers> {
+        self.watched.cluster.as_ref().map(|cluster| &*cluster.servers)
     }
 
     /// Publishes the sum again if another server has said something since: it would be a second older otherwise.
     pub(super) fn hear(&mut self, at: Instant) {
-        let others = self.watched.servers.as_ref().map(|servers| servers.others());
+        let others = self.servers().map(Servers::others);
         if others.is_some_and(|others| !Arc::ptr_eq(&others, &self.others)) {
             self.publish(at, false);
         }
@@ -179,14 +174,14 @@ impl Looking {
     /// Publishes the sum of all servers. `next_second`: one has passed since the last.
     fn publish(&mut self, at: Instant, next_second: bool) -> Taken {
         let now = self.watched.core.clock.now();
-        if let Some(servers) = &self.watched.servers {
-            self.others = servers.others();
+        if let Some(others) = self.servers().map(Servers::others) {
+            self.others = others;
         }
         let (sum, servers) = self.ours.with(&self.others, at);
         if next_second {
             self.streaks.go_on(&sum);
         }
-        let sales = self.sold_out.look(&self.catalog, now);
+        let sales = self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), sum.holds.as_ref()));
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,
@@ -209,6 +204,16 @@ impl Looking {
             servers: &servers,
             sales: &sales,
         });
+        let HealthFigures { ready, reasons, .. } = health;
+        let (sales_seen, servers_seen) = (&sales[..], &servers[..]);
+        self.events.look(&Look {
+            at_ms: now.0,
+            sales: sales_seen,
+            servers: servers_seen,
+            ready: *ready,
+            reasons,
+            verdict: &verdict,
+        });
         let sample = Sample {
             number: self.number,
             at_ms: now.0,
@@ -221,6 +226,7 @@ impl Looking {
             totals: sum.totals,
             health: sum.health,
             sales,
+            events: self.events.last(),
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
         self.number += 1;
@@ -288,6 +294,10 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
         in_flight: core.admission.in_flight(),
         in_flight_max: limits.in_flight_max,
         orders_per_s_max: limits.orders_per_s,
+        measured_peak: watched
+            .measured_peak
+            .clone()
+            .map(|(orders_per_s, on)| MeasuredPeak { orders_per_s, on }),
         commit: None,
         clock_difference_ms: core.clock.wall_difference_ms(),
         clock_confirmed: core.clock.is_confirmed(),
@@ -296,7 +306,10 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
         ledger_bytes: host.ledger_bytes,
         memory_bytes: host.memory_bytes,
         connections: watched.net.open(),
-        refunds_due: watched.servers.is_none().then(|| u64::try_from(due).unwrap_or(0)),
+        refunds_due: u64::try_from(due).ok(),
+        webhooks: WebhookFigures::of(&watched.webhooks),
+        dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),
+        backlog: watched.cluster.as_ref().map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
     }
 }

@@ -6,12 +6,14 @@
 //! machine. A reader copies the bytes of the last second, so a hundred of them cost the orders nothing. Must not: take a lock that
 //! an order waits for, read the ledger, or ask an engine.
 
+mod events;
 mod history;
 mod host;
 mod look;
 mod part;
 mod sales;
 mod sample;
+mod selling;
 mod verdict;
 
 use std::io;
@@ -21,8 +23,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+
 use crate::intake::{Client, Health, Intake, Servers};
 use crate::net::{NetStats, Stop};
+use crate::webhooks::Control;
 
 pub use history::{Asked, History, Kept, NotKept, POINTS_MAX, Points};
 pub use host::{Disk, HostFigures};
@@ -53,9 +59,23 @@ pub struct Watched {
     pub data_dir: Option<PathBuf>,
     /// `None`: the ledger is no file.
     pub ledger: Option<PathBuf>,
-    /// The others of a cluster, whose figures are added. `None`: this server has the book, in which alone refunds that are due
-    /// are counted.
-    pub servers: Option<Arc<Servers>>,
+    /// `None`: this server has the book.
+    pub cluster: Option<Cluster>,
+    /// What the installation was found to carry, in orders per second, and when.
+    pub measured_peak: Option<(u64, String)>,
+    /// Whom the shop's events are sent to.
+    pub webhooks: Vec<Arc<Control>>,
+}
+
+/// What a server of a cluster has besides.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The others, whose figures are added.
+    pub servers: Arc<Servers>,
+    /// Messages that this server has put aside.
+    pub dead_letters: Counter,
+    /// Messages that wait in all queues.
+    pub backlog: Gauge,
 }
 
 /// What is read of a server's figures.

@@ -7,6 +7,8 @@ use std::ops::Add;
 use engine::{Phase, ProductId, SaleId, UnixMs};
 use serde::{Serialize, Serializer};
 
+use super::sample::Took;
+use super::selling::{Holds, HoldsEnded, SaleSecond, Selling, ShownHolds, ShownRates};
 use crate::intake::catalog::{Catalog, Counters, Sale};
 
 /// Bounds of a sample, whatever the catalog has.
@@ -15,7 +17,7 @@ pub(super) const ITEMS_MAX: usize = 100;
 /// How long a sale is shown after its end.
 const OVER_MS: u64 = 24 * 3600 * 1000;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct SaleFigures<'a> {
     pub(super) id: u64,
     pub(super) title: &'a str,
@@ -25,6 +27,13 @@ pub(super) struct SaleFigures<'a> {
     pub(super) ends_at_ms: u64,
     /// Of all its items.
     pub(super) units: Units,
+    /// Of all its items; `None`: a server of the cluster did not say.
+    pub(super) rates: Option<ShownRates>,
+    /// Per second; only those that there were.
+    pub(super) refused_by_code: BTreeMap<String, f64>,
+    pub(super) order_route: Option<Took>,
+    /// Since the start; `None`: as with the rates.
+    pub(super) holds: Option<ShownHolds>,
     pub(super) items_total: usize,
     /// As many as there is room for.
     pub(super) items: Vec<ItemFigures<'a>>,
@@ -67,12 +76,13 @@ fn as_in_the_list_of_sales<S: Serializer>(phase: &Phase, serializer: S) -> Resul
     serializer.serialize_str(phase.as_str())
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ItemFigures<'a> {
     pub(super) product: u64,
     pub(super) title: &'a str,
     #[serde(flatten)]
     pub(super) units: Units,
+    pub(super) rates: Option<ShownRates>,
     /// When the last unit went. `None`: some are left, or they went before the first look.
     pub(super) sold_out_at_ms: Option<u64>,
 }
@@ -90,7 +100,7 @@ enum Left {
 }
 
 /// Running and paused ones, the newest first; then those to come, the nearest first; then what is over, the latest first.
-fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
+pub(super) fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     let over = now.0.saturating_sub(OVER_MS);
     let mut sales: Vec<_> = catalog
         .sales
@@ -113,7 +123,7 @@ fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
 
 /// How many items of each sale are shown, of so many that it has: a fair part of the room each, and what is left over goes to
 /// the first ones. A sale of a thousand items must not hide the one that everybody waits for.
-fn room(items: &[usize]) -> Vec<usize> {
+pub(super) fn room(items: &[usize]) -> Vec<usize> {
     let fair = ITEMS_MAX / items.len().max(1);
     let mut room: Vec<_> = items.iter().map(|items| fair.min(*items)).collect();
     let mut left = ITEMS_MAX - room.iter().sum::<usize>();
@@ -127,7 +137,13 @@ fn room(items: &[usize]) -> Vec<usize> {
 
 impl SoldOut {
     /// The figures of the sales to be shown, at most [`SALES_MAX`] with [`ITEMS_MAX`] items.
-    pub(super) fn look<'c>(&mut self, catalog: &'c Catalog, now: UnixMs) -> Vec<SaleFigures<'c>> {
+    pub(super) fn look<'c>(
+        &mut self,
+        catalog: &'c Catalog,
+        now: UnixMs,
+        (selling, holds): (Option<&Selling>, Option<&Holds>),
+    ) -> Vec<SaleFigures<'c>> {
+        let (quiet, none) = (SaleSecond::default(), HoldsEnded::default());
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
         let watched = watched(catalog, now);
@@ -137,13 +153,21 @@ impl SoldOut {
             let first = sale.first_sku.0 as usize;
             let skus = &catalog.skus[first..first + spec.items.len()];
             let mut items = Vec::with_capacity(skus.len().min(room));
+            let second = selling.map(|selling| selling.get(&spec.id.0).unwrap_or(&quiet));
             for (item, sku) in spec.items.iter().zip(skus).take(room) {
                 let units = Units::of(&sku.counters);
                 let key = (spec.id, item.product);
                 let left = self.left(key, units.available, now);
                 seen.insert(key, left);
                 let (product, title) = (item.product.0, &*item.title);
-                items.push(ItemFigures { product, title, units, sold_out_at_ms: left.nothing_since() });
+                let rates = second.map(|second| second.of_item(product));
+                items.push(ItemFigures {
+                    product,
+                    title,
+                    units,
+                    rates,
+                    sold_out_at_ms: left.nothing_since(),
+                });
             }
             sales.push(SaleFigures {
                 id: spec.id.0,
@@ -152,6 +176,10 @@ impl SoldOut {
                 starts_at_ms: spec.starts_at.0,
                 ends_at_ms: spec.ends_at.0,
                 units: skus.iter().map(|sku| Units::of(&sku.counters)).fold(Units::default(), Units::add),
+                rates: second.map(SaleSecond::rates),
+                refused_by_code: second.map(SaleSecond::refused_by_code).unwrap_or_default(),
+                order_route: second.and_then(SaleSecond::order_route),
+                holds: holds.map(|holds| holds.get(&spec.id.0).unwrap_or(&none).shown()),
                 items_total: skus.len(),
                 items,
             });

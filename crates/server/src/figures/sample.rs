@@ -1,15 +1,18 @@
 //! What is known of one second, as the API shows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::events::EventFigures;
 use super::history::{Left, Taken, signed};
 use super::sales::SaleFigures;
 use super::verdict::Verdict;
 use crate::metrics::{Counts, Metrics};
+use crate::webhooks::Control;
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sample<'a> {
@@ -28,6 +31,8 @@ pub(super) struct Sample<'a> {
     pub(super) totals: Totals,
     pub(super) health: HealthFigures,
     pub(super) sales: Vec<SaleFigures<'a>>,
+    /// The newest first.
+    pub(super) events: &'a VecDeque<EventFigures>,
 }
 
 impl Sample<'_> {
@@ -202,6 +207,8 @@ pub(super) struct HealthFigures {
     pub(super) in_flight_max: usize,
     /// 0: no bound.
     pub(super) orders_per_s_max: u64,
+    /// As it is configured; `None`: not known.
+    pub(super) measured_peak: Option<MeasuredPeak>,
     pub(super) commit: Option<Took>,
     pub(super) clock_difference_ms: i64,
     pub(super) clock_confirmed: bool,
@@ -210,8 +217,62 @@ pub(super) struct HealthFigures {
     pub(super) ledger_bytes: Option<u64>,
     pub(super) memory_bytes: Option<u64>,
     pub(super) connections: u64,
+    /// `None`: heard of a server of a version that did not know.
     pub(super) refunds_due: Option<u64>,
+    /// `None`: the shop is told nothing.
+    pub(super) webhooks: Option<WebhookFigures>,
+    /// `None`: not of a cluster, as below.
+    pub(super) dead_letters: Option<u64>,
+    /// What all queues have together.
+    pub(super) backlog: Option<u64>,
     pub(super) processors_busy: Option<f64>,
+}
+
+/// What the installation was found to carry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MeasuredPeak {
+    pub(super) orders_per_s: u64,
+    /// In whichever words; may be empty.
+    pub(super) on: String,
+}
+
+/// What the shop was not told yet, of all endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct WebhookFigures {
+    /// Events that wait for another try.
+    pub(super) waiting: u64,
+    /// When the oldest of them was to be sent first.
+    pub(super) waiting_since_ms: Option<u64>,
+    /// Until somebody has them sent again.
+    pub(super) given_up: u64,
+}
+
+impl WebhookFigures {
+    /// Of those that this server tells; in a cluster others tell the rest.
+    pub(super) fn of(endpoints: &[Arc<Control>]) -> Option<WebhookFigures> {
+        let figures = endpoints.iter().map(|endpoint| {
+            let standing = endpoint.standing();
+            if !standing.here {
+                return WebhookFigures::default();
+            }
+            WebhookFigures {
+                waiting: standing.waiting as u64,
+                waiting_since_ms: standing.waiting_since.map(|at| at.0),
+                given_up: standing.dead as u64,
+            }
+        });
+        figures.reduce(WebhookFigures::and)
+    }
+
+    pub(super) fn and(self, other: WebhookFigures) -> WebhookFigures {
+        let since = [self.waiting_since_ms, other.waiting_since_ms];
+        WebhookFigures {
+            waiting: self.waiting.saturating_add(other.waiting),
+            waiting_since_ms: since.into_iter().flatten().min(),
+            given_up: self.given_up.saturating_add(other.given_up),
+        }
+    }
 }
 
 /// What is shown of each server by itself.

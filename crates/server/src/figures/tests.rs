@@ -7,9 +7,9 @@ use super::sales::{ITEMS_MAX, SALES_MAX};
 use super::verdict::SECONDS;
 use super::*;
 use crate::clock::Clock;
-use crate::intake::Mailbox;
 use crate::intake::admission::{Admission, Limits};
 use crate::intake::catalog::{Catalog, Shelf};
+use crate::intake::{Mailbox, Outcome};
 use crate::metrics::Metrics;
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -51,7 +51,9 @@ impl Server {
             server: "here:80".to_owned(),
             data_dir: None,
             ledger: None,
-            servers: None,
+            cluster: None,
+            measured_peak: Some((18_000, "2026-11-20".to_owned())),
+            webhooks: Vec::new(),
         };
         let begun = Instant::now();
         let looking = Looking::new(watched, begun);
@@ -145,8 +147,12 @@ fn a_second_is_the_difference_to_the_one_before() {
         ("ready", json!(true)),
         ("reasons", json!([])),
         ("refunds_due", json!(4)),
+        ("webhooks", Value::Null),
+        ("dead_letters", Value::Null),
+        ("backlog", Value::Null),
         ("in_flight_max", json!(77)),
         ("orders_per_s_max", json!(500)),
+        ("measured_peak", json!({ "orders_per_s": 18_000, "on": "2026-11-20" })),
         ("disk_free_bytes", Value::Null),
         ("ledger_bytes", Value::Null),
         ("clock_confirmed", json!(true)),
@@ -157,6 +163,50 @@ fn a_second_is_the_difference_to_the_one_before() {
     assert_eq!((&quiet["rates"]["received"], &quiet["order_route"]), (&json!(0.0), &Value::Null));
     assert_eq!((&quiet["refused_by_code"], &quiet["totals"]["received"]), (&json!({}), &json!(60)));
     assert_eq!(quiet["server"], "here:80");
+}
+
+#[test]
+fn each_sale_and_item_has_what_became_of_its_own_orders() {
+    let mut server = Server::new(vec![sale(3, NOW.0, 2), sale(4, NOW.0, 1)]);
+    let of = |seen: &Value, id: u64| {
+        let sales = seen["sales"].as_array().unwrap();
+        sales.iter().find(|sale| sale["id"] == id).unwrap().clone()
+    };
+    server.look(1_000);
+    let skus = &server.catalog.skus;
+    for (sku, outcome, times) in [
+        (0, Outcome::Accepted, 6),
+        (1, Outcome::Accepted, 4),
+        (1, Outcome::Refused, 2),
+        (2, Outcome::Busy, 8),
+        (2, Outcome::Unknown, 1),
+        (0, Outcome::Replayed, 3),
+    ] {
+        (0..times).for_each(|_| skus[sku].counters.outcomes.count(outcome));
+    }
+    let first = &server.catalog.sales[0].outcomes;
+    first.refused(engine::Refusal::SoldOut);
+    first.refused(engine::Refusal::CoolingDown { retry_after_ms: 7 });
+    first.refused(engine::Refusal::SaleExists);
+    first.took(Duration::from_millis(4));
+    let seen = server.look(3_000);
+    let (one, other) = (of(&seen, 3), of(&seen, 4));
+    let rates = |accepted: f64, replayed: f64, refused: f64, busy: f64, unknown: f64| json!({ "accepted": accepted, "replayed": replayed, "refused": refused, "busy": busy, "unknown": unknown });
+    assert_eq!(one["rates"], rates(5.0, 1.5, 1.0, 0.0, 0.0));
+    assert_eq!(one["items"][0]["rates"], rates(3.0, 1.5, 0.0, 0.0, 0.0));
+    assert_eq!(one["items"][1]["rates"], rates(2.0, 0.0, 1.0, 0.0, 0.0));
+    assert_eq!(other["rates"], rates(0.0, 0.0, 0.0, 4.0, 0.5));
+    assert_eq!(one["refused_by_code"], json!({ "sold_out": 0.5, "cooling_down": 0.5 }));
+    assert_eq!((&one["order_route"]["count"], &other["order_route"]), (&json!(1), &Value::Null));
+    // A sale that changes goes on being counted, and one that is new is from its first order on.
+    server.book.execute(NOW, Command::Pause(SaleId(3))).unwrap();
+    server.book.execute(NOW, Command::CreateSale(sale(5, NOW.0, 1))).unwrap();
+    server.publish();
+    server.catalog.skus[0].counters.outcomes.count(Outcome::Refused);
+    server.catalog.skus[3].counters.outcomes.count(Outcome::Accepted);
+    let seen = server.look(4_000);
+    assert_eq!(of(&seen, 3)["rates"], rates(0.0, 0.0, 1.0, 0.0, 0.0));
+    assert_eq!(of(&seen, 5)["rates"], rates(1.0, 0.0, 0.0, 0.0, 0.0));
 }
 
 #[test]

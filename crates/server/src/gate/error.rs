@@ -11,7 +11,8 @@ pub enum GateError {
     /// It may have been carried out: the same request again shows it.
     #[error("whether the gate carried it out is unknown: {0}")]
     Unknown(Why),
-    /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt or its clock set. Never to be answered as sold out.
+    /// Surely nothing was changed, and nothing will be before this SKU's gate is rebuilt, its clock set, or
+    /// what it knows of the sale what the asker knows. Never to be answered as sold out.
     #[error("the gate of this product is closed: {0}")]
     Closed(Closed),
 }
@@ -34,6 +35,8 @@ pub enum Closed {
     /// The clock of its Redis, so far ahead of ours (negative: behind), decides nothing. Not rebuilt: it sells again when the
     /// clocks agree.
     WrongClock { ahead_ms: i64 },
+    /// It has another limit for a buyer than the asker: one of the two has not heard yet of a change before the start.
+    OtherLimit,
 }
 
 /// Of the gate's state that this release builds and uses, see redis/lua/prelude.lua.
@@ -54,6 +57,7 @@ impl Closed {
             Closed::OlderFormat => "older_format",
             Closed::NewerFormat(_) => "newer_format",
             Closed::WrongClock { .. } => "wrong_clock",
+            Closed::OtherLimit => "other_limit",
         }
     }
 }
@@ -75,6 +79,9 @@ impl fmt::Display for Closed {
             Closed::WrongClock { ahead_ms } => {
                 write!(f, "the clock of its Redis is {ahead_ms} ms ahead of ours")
             }
+            Closed::OtherLimit => f.write_str(
+                "it knows another limit per buyer than this server: one of the two has not heard of the latest change yet",
+            ),
             closed => f.write_str(closed.as_str()),
         }
     }

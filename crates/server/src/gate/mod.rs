@@ -157,6 +157,8 @@ pub struct Answer<T> {
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve<'a> {
     pub place: Placement,
+    /// Units that a buyer may hold and own, as the asker knows it. A gate that knows another limit takes nothing.
+    pub limit: Option<u32>,
     pub record: &'a [u8],
 }
 

@@ -35,8 +35,12 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// A command of the operator who asks.
     pub(super) fn command(&self, command: Command) -> Request {
-        let by = self.by.get().expect("a route of operators has found out who asks").clone();
-        Request::Operate(command, by)
+        Request::Operate(command, self.operator())
+    }
+
+    /// The operator who asks, and why.
+    pub(super) fn operator(&self) -> By {
+        self.by.get().expect("a route of operators has found out who asks").clone()
     }
 
     /// Who asks: the peer, or who a trusted proxy says it asks for.

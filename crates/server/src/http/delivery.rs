@@ -65,7 +65,7 @@ impl HttpService {
             let recipient = Recipient { ticket, origin, problems };
             match show.next() {
                 Next::Write(write) => self.write_later(recipient, delivery, write),
-                Next::Ask(request, waiting) => self.go_on(recipient, (request, waiting), delivery),
+                Next::Ask(request, waiting) => self.go_on(recipient, (*request, waiting), delivery),
             }
         }
         self.read = read;
@@ -80,8 +80,8 @@ impl HttpService {
         let recipient = Recipient { ticket, origin, problems };
         match waiting {
             // Counted out whether or not anybody waits for the answer still.
-            Waiting::Placing { buyer, received, show } => {
-                self.count_placed(buyer, &reply, answered.duration_since(received));
+            Waiting::Placing { sku, buyer, received, show } => {
+                self.count_placed((sku, buyer), &reply, answered.duration_since(received));
                 self.write_later(recipient, delivery, |service, out| show(service, Placed::of(reply)?, out));
             }
             Waiting::Reply(show) => {

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::BuyerId;
+use engine::{BuyerId, SkuId};
 
 use super::HttpService;
 use super::call::Call;
@@ -37,6 +37,7 @@ pub(super) type NextStep = Box<dyn FnOnce(Reply) -> Result<(Request, Waiting), P
 pub(super) enum Waiting {
     /// An order: it is counted as in flight until its reply is there, whoever waits still.
     Placing {
+        sku: SkuId,
         buyer: BuyerId,
         received: Instant,
         show: ShowPlaced,
@@ -113,7 +114,8 @@ mod tests {
     /// One of several that wait, distinguished by their buyer.
     fn pending(buyer: u64) -> Pending {
         let show: ShowPlaced = Box::new(|_, _, _| Ok(()));
-        let waiting = Waiting::Placing { buyer: BuyerId(buyer.into()), received: Instant::now(), show };
+        let waiting =
+            Waiting::Placing { sku: SkuId(0), buyer: BuyerId(buyer.into()), received: Instant::now(), show };
         Pending { waiting, origin: None, problems: Shape::Problem }
     }
 

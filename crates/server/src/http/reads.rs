@@ -59,7 +59,7 @@ pub(super) struct ShowRead(Next);
 pub(super) enum Next {
     Write(Box<WriteRead>),
     /// The profile is asked, and answers.
-    Ask(Request, Waiting),
+    Ask(Box<Request>, Waiting),
 }
 
 type WriteRead = dyn FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send;
@@ -72,7 +72,7 @@ impl ShowRead {
     }
 
     pub(super) fn ask(request: Request, waiting: Waiting) -> ShowRead {
-        ShowRead(Next::Ask(request, waiting))
+        ShowRead(Next::Ask(Box::new(request), waiting))
     }
 
     pub(super) fn next(self) -> Next {

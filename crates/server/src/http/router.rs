@@ -14,12 +14,13 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 18] = [
+const TABLES: [&[Route]; 19] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
     routes::session::ROUTES,
     routes::payments::ROUTES,
+    routes::support::ROUTES,
     routes::stripe::ROUTES,
     routes::buyers::ROUTES,
     routes::webhooks::ROUTES,

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{ItemSpec, LineView, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
+use super::outcomes::{HoldEnded, Outcomes, SaleOutcomes};
+
 /// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -23,6 +25,7 @@ pub struct Counters {
     /// Until when nobody else can have returned units that this process has not seen. 0: nobody has said what is
     /// available yet, and that is not sold out.
     known_until: AtomicU64,
+    pub outcomes: Outcomes,
 }
 
 impl Counters {
@@ -110,6 +113,7 @@ pub struct Sale {
     pub deleted: bool,
     /// Of the first item; the others follow in order.
     pub first_sku: SkuId,
+    pub outcomes: Arc<SaleOutcomes>,
     /// Of the latest entry about it.
     version: Seq,
 }
@@ -176,7 +180,7 @@ impl Catalog {
                 Some(known) => {
                     let same = *known.spec == view.spec;
                     let spec = if same { Arc::clone(&known.spec) } else { Arc::new(view.spec.clone()) };
-                    catalog.sales[position] = sale(view, spec);
+                    catalog.sales[position] = sale(view, spec, Arc::clone(&known.outcomes));
                     if view.deleted && !known.deleted {
                         catalog.forget(position);
                     }
@@ -202,7 +206,7 @@ impl Catalog {
         }
         Arc::make_mut(&mut self.by_sale).insert(view.spec.id, position);
         self.highest_id = self.highest_id.max(Some(view.spec.id));
-        self.sales.push(sale(view, Arc::new(view.spec.clone())));
+        self.sales.push(sale(view, Arc::new(view.spec.clone()), Arc::default()));
     }
 
     /// Leaves out the items of a sale that was deleted. Costs a pass over all SKUs, and comes rarely.
@@ -221,6 +225,14 @@ impl Catalog {
             let product = sale.spec.items[sku.item].product;
             if !sale.deleted && products.contains(&product) {
                 newest_by_product.insert(product, SkuId(number));
+            }
+        }
+    }
+
+    pub fn count_holds_ended(&self, ended: impl IntoIterator<Item = HoldEnded>) {
+        for ended in ended {
+            if let Some((sale, _)) = self.item(ended.sku) {
+                sale.outcomes.hold_ended(&ended);
             }
         }
     }
@@ -269,9 +281,9 @@ impl Catalog {
     }
 }
 
-fn sale(view: &engine::Sale, spec: Arc<SaleSpec>) -> Sale {
+fn sale(view: &engine::Sale, spec: Arc<SaleSpec>, outcomes: Arc<SaleOutcomes>) -> Sale {
     let engine::Sale { paused, ended, deleted, first_sku, version, .. } = *view;
-    Sale { spec, paused, ended, deleted, first_sku, version }
+    Sale { spec, paused, ended, deleted, first_sku, outcomes, version }
 }
 
 /// Where the writer publishes and readers look.
@@ -372,6 +384,7 @@ mod tests {
         assert!(same(&before, &after, 0) && !same(&before, &after, 1) && same(&after, &paused, 1));
         assert!(paused.sales[1].paused && !paused.sales[0].paused && !after.sales[1].paused);
         assert_eq!(paused.sales[1].spec.title, "Spring");
+        assert!(Arc::ptr_eq(&before.sales[1].outcomes, &paused.sales[1].outcomes), "its counts go on");
         let added = Catalog::of(&execute(engine::Command::CreateSale(sale(4))), &paused);
         assert_eq!((added.version, added.held(), added.next_id(9)), (before.version + 3, 6, 6));
         assert!((0..4).all(|sku| Arc::ptr_eq(&added.skus[sku].counters, &before.skus[sku].counters)));

@@ -9,8 +9,8 @@ use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{
-    AppendError, Audit, Batch, Changes, EndpointChange, Events, OperatorLog, OperatorLogAsked, OrderLine,
-    Progress, Told,
+    AppendError, Audit, Batch, Changes, EndpointChange, Events, OperatorLog, OperatorLogAsked, OrderLife,
+    OrderLine, Progress, Told,
 };
 use crate::clock::Notes;
 
@@ -331,6 +331,17 @@ impl Source {
         match self {
             Source::Directory(data_dir) => Ok(sqlite::export(data_dir, since, each)?),
             Source::MySql(options) => Ok(mysql::export(options, since, each)?),
+        }
+    }
+
+    /// What became of an order, by its entry; `None`: that is no order's.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn order_life(&self, order: u64) -> Result<Option<OrderLife>, OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::order_life(&sqlite::open_reader(data_dir)?, order)?),
+            Source::MySql(options) => Ok(mysql::order_life(options, order)?),
         }
     }
 

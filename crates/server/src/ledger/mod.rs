@@ -2,7 +2,7 @@
 //!
 //! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
 //! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`),
-//! whose addresses go (`erasing`), a page of what operators did (`operator_log`), what the shop is told (`outgoing`), what a sale came to (`report`); `images` of items lie beside it. A backend takes the entries of one batch
+//! whose addresses go (`erasing`), the life of an order (`life`), a page of what operators did (`operator_log`), what the shop is told (`outgoing`), what a sale came to (`report`); `images` of items lie beside it. A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
 
 mod audit;
@@ -12,6 +12,7 @@ mod erasing;
 mod feed;
 mod image_files;
 mod images;
+mod life;
 pub mod mysql;
 mod operator_log;
 mod outgoing;
@@ -29,11 +30,12 @@ pub use backend::{EventReader, Ledger, LoadError, OpenError, Source};
 pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
 pub use feed::{Changes, OrderLine};
 pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
+pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};
 pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
     ERROR_BYTES_MAX, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };
-pub use report::{Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
+pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;
 
 /// What one transaction appends.

@@ -170,7 +170,13 @@ impl EventLoop {
         service.deliver(&mut replies);
         let mut resume = std::mem::take(&mut self.resume);
         for index in resume.drain(..) {
-            self.drive(index, service);
+            // Its answer is sent. What it asks for next is no more urgent than what others ask for: many who waited for one
+            // list would otherwise get all their turns in one round, and an order behind them would wait for these.
+            if self.has_room() {
+                self.drive(index, service);
+            } else if self.connections.contains(index) {
+                self.settle(index, Fate::Again);
+            }
         }
         self.resume = resume;
     }

@@ -24,6 +24,8 @@ pub struct CheckView<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct OrderPageView<'a> {
     pub id: &'a str,
+    /// Once it has one.
+    pub number: Option<&'a str>,
     /// As the API names it.
     pub standing: &'a str,
     pub sale: u64,
@@ -85,12 +87,9 @@ impl Pages {
         let say = self.language(language);
         let money = |minor| format::money(say, minor, order.currency);
         let amount = order.unit_price.saturating_mul(u64::from(order.quantity));
-        // Ten digits, as in `shortNumber` of shop.js.
-        let digits = order.id.len().saturating_sub(10);
-        let short = order.id[digits..].split_at_checked(5).unwrap_or((order.id, ""));
         let values = context! {
             id => order.id,
-            short => format!("{}-{}", short.0, short.1),
+            number => order.number,
             standing => order.standing,
             url => format!("/{}", Pages::sale_file_name(order.sale, order.product)),
             title => order.title,

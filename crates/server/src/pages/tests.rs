@@ -129,6 +129,7 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
         let held = standing == "held";
         let order = OrderPageView {
             id: "000003eb80f6188999fa9061df5450785e30d379",
+            number: (standing != "pending").then_some("K7QM-3X9F"),
             standing,
             sale: 3,
             product: 30,

@@ -15,7 +15,7 @@ use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
 use crate::config::{Address, BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
-use crate::figures::Sampling;
+use crate::figures::{self, Sampling};
 use crate::http::{
     AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
     Shared, TokenRules,
@@ -150,15 +150,19 @@ fn run_on(
         counts: Arc::new(Counts::registered(&core.metrics)),
         health: Arc::clone(&health),
     };
-    let servers = match &profile {
-        Profile::Cluster(stages) => Some(stages.servers()),
-        Profile::Embedded(_) => None,
-    };
-    let seen =
-        watching::Seen { core: &core, net: &net_stats, health: &health, mailbox: &mailbox, stop, servers };
-    let looking = watching::look(config, secrets, address, &seen);
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
     let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
+    let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
+    let seen = watching::Seen {
+        core: &core,
+        net: &net_stats,
+        health: &health,
+        mailbox: &mailbox,
+        stop,
+        cluster: profile.figures(),
+        webhooks: &webhooks,
+    };
+    let looking = watching::look(config, secrets, address, &seen);
     let parts = Parts {
         clock: Arc::clone(&core.clock),
         shelf: Arc::clone(&core.shelf),
@@ -171,7 +175,7 @@ fn run_on(
         reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),
         images: (config.ledger_source(secrets), secrets.image_origins.clone()),
         shop_key_source: secrets.shop_key_source.clone(),
-        webhooks: senders.iter().map(Sender::control).collect(),
+        webhooks,
         stripe: desk,
         figures: looking.figures(),
         stop: stop.clone(),
@@ -264,6 +268,14 @@ enum Profile {
 }
 
 impl Profile {
+    /// What a server of a cluster shows besides.
+    fn figures(&self) -> Option<figures::Cluster> {
+        match self {
+            Profile::Embedded(_) => None,
+            Profile::Cluster(stages) => Some(stages.figures()),
+        }
+    }
+
     fn thread_name(&self) -> &'static str {
         match self {
             Profile::Embedded(_) => "book-writer",

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use super::Secrets;
 use crate::config::Config;
-use crate::figures::{Looking, Watched};
-use crate::intake::{Health, Intake, Mailbox, Servers};
+use crate::figures::{Cluster, Looking, Watched};
+use crate::intake::{Health, Intake, Mailbox};
 use crate::ledger::{Source, sqlite};
 use crate::net::{NetStats, Stop};
+use crate::webhooks::Control;
 
 /// The parts of the process that are looked at.
 pub(super) struct Seen<'a> {
@@ -18,8 +19,8 @@ pub(super) struct Seen<'a> {
     pub(super) health: &'a Arc<Health>,
     pub(super) mailbox: &'a Arc<Mailbox>,
     pub(super) stop: &'a Stop,
-    /// Of a cluster.
-    pub(super) servers: Option<Arc<Servers>>,
+    pub(super) cluster: Option<Cluster>,
+    pub(super) webhooks: &'a [Arc<Control>],
 }
 
 /// The name of this server among those of a cluster, and its address otherwise.
@@ -47,7 +48,9 @@ pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen
         server: server_name(config, address),
         ledger: data_dir.as_ref().map(|dir| dir.join(sqlite::FILE_NAME)),
         data_dir,
-        servers: seen.servers.clone(),
+        cluster: seen.cluster.clone(),
+        measured_peak: config.admission.measured_peak().map(|(peak, on)| (peak, on.to_owned())),
+        webhooks: seen.webhooks.to_vec(),
     };
     Looking::new(watched, Instant::now())
 }

@@ -108,7 +108,8 @@ export const ITEM_ACTIONS = {
 const dialog = byId("ask");
 let asked = null;
 
-const open = async (action, sale, item) => {
+// `sale`: what it is about, with a title: a sale or an order.
+export const open = async (action, sale, item) => {
   let fields;
   try {
     fields = await (action.fields?.(sale, item) ?? []);
@@ -120,7 +121,7 @@ const open = async (action, sale, item) => {
   set(byId("ask-says"), action.says(sale, item));
   set(byId("ask-do"), action.name);
   set(byId("ask-problem"), "");
-  byId("ask-do").className = action.grave ? "grave" : "";
+  byId("ask-do").className = action.grave || action.final ? "grave" : "";
   byId("ask-do").disabled = false;
   byId("ask-typed").hidden = !action.grave;
   byId("typed").value = "";
@@ -128,11 +129,12 @@ const open = async (action, sale, item) => {
   dialog.showModal();
 };
 
-const field = ({ name, label, type = "text", min, value, optional }) => {
+const field = ({ name, label, type = "text", min, max, value, optional }) => {
   const input = element("input", { id: `field-${name}`, name, type, autocomplete: "off", "data-before": value });
   input.required = !optional;
   if (type === "datetime-local") input.step = "1";
   if (min) input.min = min;
+  if (max) input.maxLength = max;
   input.value = value;
   // As the browser writes it: what is not touched is not changed.
   input.dataset.before = input.value;
@@ -178,10 +180,12 @@ byId("ask-form").addEventListener("submit", async (event) => {
   try {
     const headers = { "Content-Type": "application/json" };
     if (request.key) headers["Idempotency-Key"] = request.key;
+    if (request.why) headers["Operator-Reason"] = encodeURIComponent(request.why);
     const answer = await fetch(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) });
     if (!answer.ok) return set(byId("ask-problem"), await reason(answer));
     dialog.close();
     say(action.done);
+    action.after?.();
   } catch {
     set(byId("ask-problem"), "No answer came: it may be done or not. The figures show it; pressing again does no harm.");
   } finally {

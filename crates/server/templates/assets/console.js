@@ -1,6 +1,7 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than STALE_MS is said to be old.
 import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actions.js";
+import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set } from "./console-words.js";
 
@@ -85,6 +86,8 @@ const showWho = async () => {
   const { operator, role } = await (await fetch("/api/v1/console/session", { cache: "no-store" })).json();
   set(byId("who"), operator ? `${operator}, ${role}` : "");
   document.body.dataset.role = role ?? "";
+  actions = [];
+  actionsAt = -ACTIONS_EVERY_MS;
 };
 
 // The figures.
@@ -124,10 +127,10 @@ const draw = () => {
   set(byId("server"), figures.server ?? "");
   const open = sales.filter((sale) => sale.state === "live" || sale.state === "paused");
   const sum = (key) => open.reduce((total, sale) => total + sale.units[key], 0);
-  const reasons = Object.entries(figures.refused_by_code).sort((a, b) => b[1] - a[1]);
+  const reasons = mostFirst(figures.refused_by_code);
   tiles("tiles", [
     ["Accepted per second", rate(rates.accepted), `${count(figures.totals.accepted)} since the start`],
-    ["Refused per second", rate(rates.refused), reasons.slice(0, 2).map(([code, per]) => `${code.replaceAll("_", " ")} ${rate(per)}`).join(", ")],
+    ["Refused per second", rate(rates.refused), reasons.slice(0, 2).map(([code, per]) => worded(code, per)).join(", ")],
     ["Busy per second", rate(rates.busy), "asked to come again"],
     ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} since the start`],
     ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "time to answer"],
@@ -141,9 +144,12 @@ const draw = () => {
     ["Takes orders", health.ready ? "yes" : "no", health.reasons.join(" ")],
     ...(servers.length > 1 ? [["Servers", `${servers.filter((of) => of.counted).length} of ${servers.length}`, servers.map(ofServer).join("; ")]] : []),
     ["Orders in flight", `${count(health.in_flight)}${limit(health.in_flight_max)}`],
-    ["Admitted per second", health.orders_per_s_max > 0 ? `at most ${count(health.orders_per_s_max)}` : "all"],
+    ["Admitted per second", health.orders_per_s_max > 0 ? `at most ${count(health.orders_per_s_max)}` : "all", carried(health.measured_peak)],
     ["Commit, p50 and p99", health.commit ? `${milliseconds(health.commit.p50_ms)} and ${milliseconds(health.commit.p99_ms)} ms` : "none now"],
     ["Refunds due", known(health.refunds_due, count)],
+    ...(health.webhooks ? [["Webhooks waiting", count(health.webhooks.waiting), toldLate(health.webhooks)]] : []),
+    ...(health.backlog === null ? [] : [["Messages waiting", count(health.backlog), "in all queues"]]),
+    ...(health.dead_letters === null ? [] : [["Dead letters", count(health.dead_letters), "since the servers' start"]]),
     ["Processors busy", known(health.processors_busy, (part) => `${Math.round(part * 100)} %`)],
     ["Memory", known(health.memory_bytes, bytes)],
     ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
@@ -152,8 +158,55 @@ const draw = () => {
     ["Requests per second", rate(rates.requests)],
     ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
   ]);
+  drawEvents(figures.events);
   drawSales(sales);
   byId("no-sales").hidden = sales.length > 0;
+};
+
+// What the installation was found to carry.
+const carried = (peak) => (peak ? `of a measured ${count(peak.orders_per_s)}${peak.on && `, bench peak of ${peak.on}`}` : "");
+
+// What the shop was not told yet.
+const toldLate = (webhooks) => {
+  const parts = [];
+  if (webhooks.waiting_since_ms !== null) parts.push(`the oldest for ${duration(serverNow() - webhooks.waiting_since_ms)}`);
+  if (webhooks.given_up > 0) parts.push(`${count(webhooks.given_up)} given up`);
+  return parts.join(", ");
+};
+
+// What happened, and, for those who may read it, what operators did.
+const EVENTS_SHOWN = 50;
+const ACTIONS_EVERY_MS = 10000;
+let actions = [];
+let actionsAt = 0;
+let shownEvents = "";
+
+const readActions = async () => {
+  actionsAt = performance.now();
+  if (!["support", "operator", "admin"].includes(document.body.dataset.role)) return;
+  try {
+    const answer = await fetch(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`, { cache: "no-store" });
+    if (!answer.ok) return;
+    const words = ({ who, what, sale, about, why }) => [`${who}: ${what.replaceAll("_", " ")}`, sale === null ? about : `no. ${sale} ${about}`, why && `(${why})`].filter((part) => part.trim()).join(" ");
+    actions = (await answer.json()).log.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
+  } catch {
+    // The age says that the server can't be reached.
+  }
+};
+
+const drawEvents = (events) => {
+  const newest = JSON.stringify(events[0] ?? null);
+  if (byId("events").dataset.newest !== newest || performance.now() - actionsAt > ACTIONS_EVERY_MS) {
+    byId("events").dataset.newest = newest;
+    readActions();
+  }
+  const all = [...events, ...actions].sort((a, b) => b.at_ms - a.at_ms).slice(0, EVENTS_SHOWN);
+  const wanted = JSON.stringify(all);
+  if (wanted === shownEvents) return;
+  shownEvents = wanted;
+  const line = ({ at_ms: at, says }) => element("li", {}, element("time", { datetime: new Date(at).toISOString() }, dayAndTime(at)), element("span", {}, says));
+  byId("events").replaceChildren(...all.map(line));
+  byId("no-events").hidden = all.length > 0;
 };
 
 // One of a cluster's: what it does, or for how long it has said nothing.
@@ -205,6 +258,35 @@ const when = (sale) => {
 
 // The sales.
 
+const worded = (code, per) => `${code.replaceAll("_", " ")} ${rate(per)}`;
+const mostFirst = (byCode) => Object.entries(byCode).sort((a, b) => b[1] - a[1]);
+
+const within = (seconds) => `within ${duration(Math.max(1, seconds) * 1000)}`;
+
+// How holds ended since the start: how many were paid, and how soon.
+const holding = ({ holds }) => {
+  if (!holds) return "";
+  const ended = holds.paid - holds.paid_late + holds.cancelled + holds.expired;
+  if (ended === 0) return "";
+  const parts = [`of ${count(ended)} holds that ended ${count(holds.paid - holds.paid_late)} were paid`];
+  if (holds.paid > 0) parts.push(`half ${within(holds.paid_after_p50_s)}, nine of ten ${within(holds.paid_after_p90_s)}`);
+  if (holds.expired > 0) parts.push(`${count(holds.expired)} expired`);
+  if (holds.paid_late > 0) parts.push(`${count(holds.paid_late)} paid after that`);
+  if (holds.cancelled > 0) parts.push(`${count(holds.cancelled)} cancelled`);
+  return parts.join(" · ");
+};
+
+// What a sale did in the last second.
+const doing = ({ rates, refused_by_code: refused, order_route: route }) => {
+  if (!rates) return "orders of this sale: not known here";
+  const parts = [`${rate(rates.accepted)} accepted/s`];
+  if (rates.refused > 0) parts.push(`${rate(rates.refused)} refused/s (${mostFirst(refused).map(([code, per]) => worded(code, per)).join(", ")})`);
+  if (rates.busy > 0) parts.push(`${rate(rates.busy)} busy/s`);
+  if (rates.unknown > 0) parts.push(`${rate(rates.unknown)} unknown/s`);
+  if (route) parts.push(`p50 ${milliseconds(route.p50_ms)} ms, p99 ${milliseconds(route.p99_ms)} ms`);
+  return parts.join(" · ");
+};
+
 // Of each sale, until the others are asked for.
 const ROWS_SHOWN = 8;
 const STATES = { not_started: "planned", live: "live", paused: "paused", ended: "ended" };
@@ -221,6 +303,8 @@ const drawSales = (sales) => {
     node.dataset.state = sale.state;
     set(node.querySelector(".state"), STATES[sale.state]);
     set(byId(`when-${sale.id}`), when(sale));
+    set(byId(`does-${sale.id}`), doing(sale));
+    set(byId(`holds-${sale.id}`), holding(sale));
     for (const button of node.querySelectorAll("button[data-call]")) {
       button.hidden = !ACTIONS[button.dataset.call].states.includes(sale.state);
     }
@@ -233,7 +317,7 @@ const drawSales = (sales) => {
 
 const newSale = (sale) => {
   const now = () => night.figures.sales.find((other) => other.id === sale.id) ?? sale;
-  const heads = [["Item", ""], ["Units", "wide"], ["Left", "number"], ["Held", "number"], ["Sold", "number"], ["Of", "number wide"], ["Sold out", "number wide"], ["Change", "change"]];
+  const heads = [["Item", ""], ["Units", "wide"], ["Left", "number"], ["Held", "number"], ["Sold", "number"], ["Of", "number wide"], ["Orders/s", "number"], ["Sold out", "number wide"], ["Change", "change"]];
   const row = (item) => {
     const choose = element("button", { class: "quiet", "aria-pressed": "false" }, item.title);
     choose.addEventListener("click", () => chooseItem(sale, item));
@@ -259,7 +343,7 @@ const newSale = (sale) => {
     element("tbody", { role: "rowgroup" }, ...sale.items.map(row)),
   );
   const title = element("h3", {}, `${sale.title} `, element("span", { class: "soft" }, `no. ${sale.id}`));
-  const line = element("p", { class: "row" }, element("span", { class: "state" }), element("span", { id: `when-${sale.id}` }));
+  const line = element("p", { class: "row" }, element("span", { class: "state" }), element("span", { id: `when-${sale.id}` }), element("span", { id: `does-${sale.id}`, class: "soft" }), element("span", { id: `holds-${sale.id}`, class: "soft" }));
   const hidden = sale.items_total - sale.items.length;
   const more = hidden > 0 ? [element("p", { class: "soft" }, `${count(hidden)} of its ${count(sale.items_total)} items are not listed here.`)] : [];
   const rows = [...table.tBodies[0].rows].slice(ROWS_SHOWN);
@@ -277,7 +361,7 @@ const newSale = (sale) => {
 };
 
 const drawItem = (row, item) => {
-  const [, , left, held, sold, total, soldOut] = row.children;
+  const [, , left, held, sold, total, orders, soldOut] = row.children;
   const [soldShare, heldShare] = row.querySelector(".share").children;
   const percent = (units) => `${item.total > 0 ? (100 * units) / item.total : 0}%`;
   soldShare.style.width = percent(item.sold);
@@ -286,6 +370,7 @@ const drawItem = (row, item) => {
   set(held, count(item.held));
   set(sold, count(item.sold));
   set(total, count(item.total));
+  set(orders, item.rates ? rate(item.rates.accepted) : "–");
   set(soldOut, item.sold_out_at_ms === null ? "" : clockTime(item.sold_out_at_ms));
 };
 

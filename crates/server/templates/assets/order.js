@@ -4,7 +4,7 @@
 import { AddressFields, addressLine } from "./address.js";
 import { everySecond, isSet, keepSynced, now, showSpan } from "./clock.js";
 import { Problem, backoff, count, jittered, local, moment, money, pause, stored } from "./common.js";
-import { byId, call, closeSession, offerPath, openSession, orderName, say, shortNumber, signInLink } from "./shop.js";
+import { byId, call, closeSession, offerPath, openSession, orderName, say, signInLink } from "./shop.js";
 import { t } from "./texts.js";
 
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop() ?? "");
@@ -81,7 +81,9 @@ function drawFacts() {
   byId("amount").textContent = money(order.amount, order.currency);
   byId("pay").textContent = t("pay-amount-demo", { amount: money(order.amount, order.currency) });
   byId("placed").textContent = moment(order.placed_at_ms);
-  byId("short").textContent = shortNumber(order.id);
+  // It has a number once it is in the ledger.
+  byId("short").textContent = order.number ?? "";
+  byId("short-for").hidden = !order.number;
   byId("id").textContent = order.id;
   byId("closed-row").hidden = order.closed_at_ms === null;
   byId("closed-label").textContent = t(VIEWS[order.status]?.[0] ?? "closed");

@@ -2,7 +2,7 @@
 
 import { NoAnswer, moment, money } from "./common.js";
 import {
-  byId, call, closeSession, isSignedIn, myOrders, openSession, orderPath, say, shortNumber, signInLink,
+  byId, call, closeSession, isSignedIn, myOrders, openSession, orderPath, say, signInLink,
 } from "./shop.js";
 import { t } from "./texts.js";
 
@@ -19,7 +19,7 @@ function line({ id, title, at }, order) {
   link.textContent = title;
   const facts = document.createElement("p");
   facts.className = "hint";
-  facts.textContent = [t("order-short", { number: shortNumber(id) }), moment(order?.placed_at_ms ?? at), order && money(order.amount, order.currency)]
+  facts.textContent = [order?.number && t("order-short", { number: order.number }), moment(order?.placed_at_ms ?? at), order && money(order.amount, order.currency)]
     .filter(Boolean).join(" · ");
   item.append(link, facts);
   if (order) {

@@ -134,9 +134,6 @@ export function rememberOrder(order) {
   local.set(MY_ORDERS_NAME, JSON.stringify([order, ...others].slice(0, MY_ORDERS_MAX)));
 }
 
-/** The last ten digits of an order's number: for the telephone, beside the whole. */
-export const shortNumber = (id) => `${id.slice(-10, -5)}-${id.slice(-5)}`;
-
 /** Where this buyer's latest order of a product is remembered: id, title, and when it was placed. */
 export const orderName = (sale, product) => `doorbuster.order.${buyer}.${sale}.${product}`;
 

@@ -291,3 +291,54 @@ fn a_cluster_whose_port_is_taken_says_by_whom() {
     assert!(servers(&engines).is_empty(), "{out}");
     drop(holder);
 }
+
+/// `dev/run-tests` with a cargo that has built these programs: their names, and what they do.
+fn run_tests(programs: &[(&str, &str)]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, lines: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/bash\n{lines}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let built = |name: &str, is_test: bool| {
+        let manifest = folder.path().join("Cargo.toml");
+        format!(
+            r#"{{"manifest_path":"{}","target":{{"test":true}},"profile":{{"test":{is_test}}},"executable":"{}"}}"#,
+            manifest.display(),
+            folder.path().join(name).display()
+        )
+    };
+    let mut messages = vec![built("no-test", false)];
+    for (name, lines) in programs {
+        script(name, lines);
+        messages.push(built(name, true));
+    }
+    let cargo = format!("case \"$*\" in *json*) cat <<'EOF'\n{}\nEOF\n;; esac", messages.join("\n"));
+    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev/run-tests"));
+    said(command.env("CARGO", script("cargo", &cargo)).env("DOORBUSTER_TEST_LANES", "2"))
+}
+
+#[test]
+fn all_test_programs_run_and_each_that_fails_is_named() {
+    let fine = "echo ran in $PWD with $CARGO_MANIFEST_DIR";
+    let programs =
+        [("it-1", fine), ("faults-2", "exit 3"), ("lib-3", fine), ("it-4", "kill -9 $$"), ("lib-5", fine)];
+    let (code, out) = run_tests(&programs);
+    assert_eq!(code, Some(1), "{out}");
+    let in_its_folder = |line: &&str| {
+        line.strip_prefix("ran in ")
+            .and_then(|line| line.split_once(" with "))
+            .is_some_and(|(at, of)| at == of)
+    };
+    assert_eq!(out.lines().filter(in_its_folder).count(), 3, "{out}");
+    let failed: Vec<_> = out.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(
+        failed.len() == 2 && out.contains("faults-2 (exit code 3)") && out.contains("it-4 (exit code 137)"),
+        "{out}"
+    );
+    assert!(!out.contains("no-test"), "{out}");
+    assert_eq!(run_tests(&[("lib-1", fine)]).0, Some(0));
+    let (code, out) = run_tests(&[]);
+    assert!(code == Some(70) && out.contains("cargo names no test programs"), "{out}");
+}

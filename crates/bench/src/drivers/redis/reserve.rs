@@ -71,6 +71,7 @@ impl Gate {
         words.push(vec![Piece::Random(8), Piece::Text(bytes[1..].to_vec()), Piece::Below(self.buyers)]);
         // No time, so that clocks are not compared.
         words.push(text(b"0"));
+        words.push(text(self.limit.to_string().as_bytes()));
         Ok(RedisCommand::new(words)?.expecting(Expect::Reserve))
     }
 }

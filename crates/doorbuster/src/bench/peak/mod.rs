@@ -27,6 +27,7 @@ use super::thresholds::{self, ThresholdArguments};
 use super::{TOKEN_SECRET, report, signals};
 use crate::failure::Failure;
 use crate::output;
+use crate::time::format_utc;
 
 const STOPPED: &str = "stopped by a signal";
 
@@ -268,6 +269,8 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
     arguments.common.keep(&mut report, &mut begun)?;
     if let Some(config) = settings {
         let file = arguments.common.out.join("admission.toml");
+        let day = &format_utc(report.started_unix_s * 1_000)[.."2026-11-20".len()];
+        let config = format!("{config}measured_on = \"{day}\"\n");
         json::write_text(&config, &file).map_err(|error| Failure::usage(format!("{error:#}")))?;
         output::print(&format!("The settings that follow: {}\n", file.display()))?;
     }

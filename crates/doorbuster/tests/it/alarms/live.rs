@@ -1,16 +1,11 @@
 //! A real Prometheus beside a real server: it is configured as we say, and has an answer to each query of ours.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-use serde_json::Value;
 
 use super::dashboard::queries;
-use super::{ALERTS, file, metrics_in, text};
+use super::metrics_in;
+use super::prometheus::{Patience, Prometheus};
 use crate::cluster;
-use crate::engines::free_ports;
 use crate::exchange::Connection;
 use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
@@ -18,83 +13,6 @@ use crate::webhooks::{Receiver, place, serve};
 
 /// Shown where Stripe takes the payments, which the tests of that look at.
 const OF_STRIPE: &str = "doorbuster_stripe_authorisations_lost_total";
-
-/// Ends with the test, however that ends.
-struct Prometheus {
-    child: Child,
-    url: String,
-    _ports: fs::File,
-}
-
-impl Prometheus {
-    /// With the configuration and the rules of the repository, for another target and in a hurry.
-    fn start(directory: &Path, server: &Serving) -> Prometheus {
-        let configuration = text("integrations/prometheus/prometheus.yml");
-        let ours =
-            [("127.0.0.1:8080", server.address.to_string()), ("_interval: 15s", "_interval: 1s".into())];
-        let configuration = ours.iter().fold(configuration, |configuration, (from, to)| {
-            assert!(configuration.contains(from), "{from}");
-            configuration.replace(from, to)
-        });
-        fs::write(directory.join("prometheus.yml"), configuration).unwrap();
-        fs::write(directory.join("operator-token"), OPERATOR).unwrap();
-        fs::copy(file(ALERTS), directory.join("alerts.yml")).unwrap();
-        let (ports, lock) = free_ports();
-        let address = format!("127.0.0.1:{}", ports.start);
-        let child = Command::new("prometheus")
-            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=prometheus", "--log.level=warn"])
-            .arg(format!("--web.listen-address={address}"))
-            .current_dir(directory)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        Prometheus { child, url: format!("http://{address}/api/v1"), _ports: lock }
-    }
-
-    fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, ureq::Error> {
-        let request = ureq::get(format!("{}/{path}", self.url)).query_pairs(parameters.iter().copied());
-        request.call()?.body_mut().read_json()
-    }
-
-    /// Often enough for a rate.
-    fn wait_until_scraped(&self) {
-        let scraped = "count_over_time(doorbuster_ready{job=\"doorbuster\"}[1m]) >= 3";
-        wait_until("Prometheus answers", || self.ask("query", &[("query", "up")]).is_ok());
-        wait_until("it has scraped the server", || !self.query(scraped).is_empty());
-    }
-
-    /// The series that are the answer to a query at this moment.
-    fn query(&self, promql: &str) -> Vec<Value> {
-        let answer =
-            self.ask("query", &[("query", promql)]).unwrap_or_else(|error| panic!("{promql}: {error}"));
-        assert_eq!(answer["status"], "success", "{promql}: {answer}");
-        answer["data"]["result"].as_array().unwrap().clone()
-    }
-
-    /// All rules, once each was evaluated, and whether they are for clusters alone.
-    fn rules(&self) -> Vec<(bool, Value)> {
-        let mut rules = Vec::new();
-        wait_until("all rules are evaluated", || {
-            rules.clear();
-            let answer = self.ask("rules", &[]).unwrap();
-            for group in answer["data"]["groups"].as_array().unwrap() {
-                let of_cluster = group["name"] == "doorbuster-cluster";
-                rules
-                    .extend(group["rules"].as_array().unwrap().iter().map(|rule| (of_cluster, rule.clone())));
-            }
-            !rules.is_empty() && rules.iter().all(|(_, rule)| rule["health"] != "unknown")
-        });
-        rules
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // One that has ended is gone already, and that is no error.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
 
 /// What a server shows to the operator, by name.
 fn shown(server: &Serving) -> BTreeSet<String> {
@@ -123,7 +41,7 @@ fn is_refused(server: &Serving) {
 fn prometheus_has_an_answer_to_every_query_and_a_server_shows_every_metric() {
     let (directory, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
     let server = serve(directory.path(), &receiver, "[http]\nmetrics_token_required = true\n");
-    let prometheus = Prometheus::start(directory.path(), &server);
+    let prometheus = Prometheus::start(directory.path(), &[&server], Patience::Shipped);
     place(&server, "anna");
     is_refused(&server);
     prometheus.wait_until_scraped();
@@ -163,7 +81,7 @@ fn a_server_of_a_cluster_shows_what_is_asked_of_clusters() {
     cluster::configure(directory.path(), "alarms", "");
     let server = cluster::serve(directory.path());
     cluster::accepted(&server, 1, "k", 29);
-    let prometheus = Prometheus::start(directory.path(), &server);
+    let prometheus = Prometheus::start(directory.path(), &[&server], Patience::Shipped);
     prometheus.wait_until_scraped();
     let shown = shown(&server);
     for query in queries().into_iter().filter(|query| query.of_cluster) {

@@ -2,6 +2,8 @@
 
 mod dashboard;
 mod live;
+pub(crate) mod made;
+mod prometheus;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
 //! Payments by Stripe through the real program: authorised, committed, captured, whatever is killed or away in between; and
 //! each way in which a payment pays for nothing.
 
+pub(crate) mod alarms;
 mod cluster;
 mod outcomes;
 mod requests;

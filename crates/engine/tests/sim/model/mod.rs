@@ -97,7 +97,10 @@ impl Model {
             Command::Join { .. } | Command::ShowPresence { .. } | Command::GiveTurnBack { .. } => {
                 unreachable!("no item of these histories has a line")
             }
-            Command::CancelFor(_) | Command::AddOperator(_) | Command::RevokeOperator(_) => {
+            Command::CancelFor(_)
+            | Command::AddOperator(_)
+            | Command::RevokeOperator(_)
+            | Command::Act(..) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Command::Notice(notice) => {

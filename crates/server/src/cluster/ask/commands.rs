@@ -36,9 +36,6 @@ const BUILT_WITHIN: Duration = Duration::from_secs(5);
 /// A claim that is older is not used: reconciliation may be about to judge it.
 pub(super) const CLAIM_TRUSTED: Duration = Duration::from_secs(5);
 
-const ONE_SERVER: &str = "where several servers sell, items can't be changed, nor a sale deleted: end the sale, and \
-                          create another";
-
 /// A command with the time until which its order is waited for.
 #[derive(Debug)]
 struct WaitingCommand {
@@ -85,9 +82,6 @@ impl<'a> Commanding<'a> {
             let mut asked = std::mem::take(&mut waiting);
             for work in work.drain(..) {
                 match work {
-                    Instruction::Execute { to, command, .. } if is_of_one_server(&command) => {
-                        self.answers.push(to, Reply::Refused(Refusal::InvalidChange(ONE_SERVER)));
-                    }
                     Instruction::Execute { to, command, by } => {
                         asked.push(WaitingCommand { to, command, by, until: Instant::now() + PENDING_WAIT });
                     }
@@ -166,7 +160,7 @@ impl<'a> Commanding<'a> {
             .into_iter()
             .map(|(command, by)| {
                 let operation = Operation::of(command, Grant::NotAsked);
-                operation.expect("placing goes through the gate").by(by)
+                operation.expect("placing goes through the gate").by(by).among_servers()
             })
             .collect();
         let executed = self.ledger.execute(self.core.clock.now(), &operations)?;
@@ -179,6 +173,7 @@ impl<'a> Commanding<'a> {
             }
             replies.push(self.finish(operation, executed));
         }
+        self.core.count_holds_ended(&mut self.ledger);
         let unheard = self.tell_gate(&replies, &created, committed);
         for reply in &mut replies {
             // It is in the ledger, and reconciliation will update the slots. But until then somebody may buy.
@@ -337,8 +332,8 @@ impl<'a> Commanding<'a> {
     fn tell_slots(&mut self, sales: &[SaleId]) -> Vec<SaleId> {
         let mut unheard = Vec::new();
         for sale in sales {
-            let states: Vec<_> =
-                self.core.slots_of(*sale).into_iter().map(|slot| (slot.sku, slot.state)).collect();
+            let slots = self.core.slots_of(*sale).into_iter();
+            let states: Vec<_> = slots.map(|slot| (slot.sku, slot.state, slot.limit)).collect();
             let set = self.gate.set_sale(&states);
             // A slot that was never built, or is to be, sells nothing; it is built with the state of then.
             let heard =
@@ -386,16 +381,6 @@ impl<'a> Commanding<'a> {
             }
         }
         sales
-    }
-}
-
-/// Whether it changes what gates and other servers' catalogs take for fixed: they may sell by what was before, while the
-/// clocks differ or the ledger is away.
-fn is_of_one_server(command: &Command) -> bool {
-    match command {
-        Command::ChangeSale { change, .. } => !change.items.is_empty(),
-        Command::DeleteSale(_) => true,
-        _ => false,
     }
 }
 

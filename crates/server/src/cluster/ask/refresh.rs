@@ -98,8 +98,19 @@ impl Refreshing<'_> {
                 looked_slowly = Some(Instant::now());
                 let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
                 look_at_ledger(self.core, &mut self.ledger, &skus);
+                self.count_refunds_due();
             }
             self.core.wait(INTERVAL);
+        }
+    }
+
+    /// Every server, for each shows it by itself.
+    fn count_refunds_due(&mut self) {
+        match self.ledger.refunds_due_count() {
+            Ok(due) => {
+                self.core.metrics.refunds_due.set(i64::try_from(due).unwrap_or(i64::MAX));
+            }
+            Err(error) => tracing::debug!(%error, "the refunds that are due could not be counted"),
         }
     }
 

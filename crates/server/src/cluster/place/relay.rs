@@ -5,6 +5,7 @@
 //! whatever admission says; only a request whose key is unknown is refused. Nothing is reserved that could not be
 //! published: a broker that is down, or a full queue before it, refuses first.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,11 +15,13 @@ use engine::{BuyerId, OrderId, OrderView, Placement, Refunded, Refusal, Seq, Sta
 use crate::chores;
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
+use crate::cluster::core::is_settled;
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Instruction, Question};
 use crate::gate::{Answer, Closed, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
 use crate::intake::admission::{NotAdmitted, Permitted};
+use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
 use crate::queue::{NotAMessage, message};
 
@@ -31,6 +34,8 @@ struct Incoming {
     place: Placement,
     buyer_text: Option<Box<str>>,
     address: Option<Box<[u8]>>,
+    /// Of the buyer, as this server knows the sale.
+    limit: Option<u32>,
     /// It has a key, so it may be known although this server never saw it.
     keyed: bool,
 }
@@ -41,6 +46,9 @@ pub(in crate::cluster) struct Relay<'a> {
     core: &'a Core,
     gate: Gate,
     answers: Answers,
+    /// As of this batch, with when it was last known to be the ledger's.
+    catalog: Arc<Catalog>,
+    settled: Option<UnixMs>,
     reserving: Vec<Permitted<Incoming>>,
     /// With what each is refused if its key is unknown.
     looking_up: Vec<(Incoming, NotServed)>,
@@ -51,7 +59,8 @@ impl<'a> Relay<'a> {
     pub(in crate::cluster) fn new(core: &'a Core, gate: Gate) -> Relay<'a> {
         let answers = Answers::new(&core.mailbox);
         let (reserving, looking_up, publications) = (Vec::new(), Vec::new(), Vec::new());
-        Relay { core, gate, answers, reserving, looking_up, publications }
+        let catalog = core.shelf.current();
+        Relay { core, gate, answers, catalog, settled: None, reserving, looking_up, publications }
     }
 
     /// Runs until the mailbox is closed and empty.
@@ -67,6 +76,9 @@ impl<'a> Relay<'a> {
     }
 
     fn batch(&mut self, envelopes: &mut Vec<Envelope>) {
+        // In this order: the catalog is no older.
+        self.settled = self.core.sales_settled_at();
+        self.core.shelf.refresh(&mut self.catalog);
         for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
             let to = ReplyTo { event_loop, ticket };
             // A place in the mailbox is free again, but what stands behind must not grow without bound.
@@ -119,20 +131,23 @@ impl<'a> Relay<'a> {
             Judged::ByTheLoop(permit) => (false, Ok(permit)),
             Judged::ByTheWriter { over, bounds } => {
                 let now = self.core.clock.now();
-                let catalog = self.core.shelf.current();
                 let asked = (place.buyer, place.id.sku);
-                let admit = || self.core.admission.admit(&catalog, asked, bounds, now);
+                let admit = || self.core.admission.admit(&self.catalog, asked, bounds, now);
                 (true, over.map_or_else(admit, Err))
             }
         };
-        let permit = permit.map_err(NotServed::Rejected).and_then(|permit| match self.publishable() {
+        let of_sku = self.catalog.item(place.id.sku);
+        let limit = of_sku.and_then(|(_, item)| item.limit);
+        let known = of_sku.is_some_and(|(sale, _)| is_settled(sale.spec.starts_at, self.settled));
+        let sellable = || if known { self.publishable() } else { Err(NotServed::Unavailable) };
+        let permit = permit.map_err(NotServed::Rejected).and_then(|permit| match sellable() {
             Ok(()) => Ok(permit),
             Err(why) => {
                 self.core.admission.take_back(permit);
                 Err(why)
             }
         });
-        let asked = Incoming { to, place, buyer_text, address, keyed };
+        let asked = Incoming { to, place, buyer_text, address, limit, keyed };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
             Err(why) if keyed => self.looking_up.push((asked, why)),
@@ -215,7 +230,10 @@ impl<'a> Relay<'a> {
         let requests: Vec<_> = asked
             .iter()
             .zip(&records)
-            .map(|(asked, record)| Reserve { place: asked.order().place, record })
+            .map(|(asked, record)| {
+                let Incoming { place, limit, .. } = *asked.order();
+                Reserve { place, limit, record }
+            })
             .collect();
         let reserved = self.gate.reserve(&requests, self.core.majority_time());
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
@@ -226,7 +244,7 @@ impl<'a> Relay<'a> {
                 self.core.note_closed(asked.place.id.sku, error);
             }
             match &reserved {
-                Err(error @ GateError::Closed(Closed::WrongClock { .. })) => {
+                Err(error @ GateError::Closed(Closed::WrongClock { .. } | Closed::OtherLimit)) => {
                     self.core.warnings.differing.met(error)
                 }
                 _ if taken => self.core.warnings.differing.well(),

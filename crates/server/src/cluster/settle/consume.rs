@@ -337,6 +337,7 @@ impl<'a> Consuming<'a> {
         }
         self.core.status.nudge();
         self.core.count_outcomes(&outcomes);
+        self.core.count_holds_ended(&mut self.engines.ledger);
         tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
         Ok(())
     }

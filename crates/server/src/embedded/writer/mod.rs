@@ -15,7 +15,7 @@ use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::clock::{Checks, Notes};
 use crate::intake::admission::Permitted;
 use crate::intake::catalog::{Catalog, Sku};
-use crate::intake::{Drained, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
+use crate::intake::{Drained, Envelope, HoldEnded, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
 use crate::recurring::Recurring;
@@ -428,6 +428,9 @@ impl Writer {
             self.catalog = self.shared.shelf.publish(catalog);
         }
         self.shared.operators.publish(self.book.operators());
+        let ended =
+            self.entries.iter().filter_map(|entry| HoldEnded::of(entry, |order| self.book.order_at(order)));
+        self.catalog.count_holds_ended(ended);
         let payments =
             self.entries.iter().filter(|entry| matches!(entry.event, Event::PaymentRecorded { .. }));
         self.shared.metrics.payments_recorded.inc_by(payments.count() as u64);

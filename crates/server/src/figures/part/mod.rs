@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, tenths};
+use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
+use super::selling::{Holds, Selling};
 use crate::intake::{Heard, Servers};
 use crate::metrics::Counts;
 
@@ -32,6 +33,10 @@ pub(super) struct Part {
     pub(super) commit: Counts,
     pub(super) recent: Recent,
     pub(super) totals: Totals,
+    /// `None`: it did not say, being older, or having too much to say.
+    pub(super) sales: Option<Selling>,
+    /// As above.
+    pub(super) holds: Option<Holds>,
     pub(super) health: HealthFigures,
 }
 
@@ -51,7 +56,12 @@ impl Part {
         for reason in &mut part.health.reasons {
             *reason = reason.chars().take(REASON_CHARS_MAX).collect();
         }
-        serde_json::to_vec(&part).expect("all of it is plain")
+        let written = serde_json::to_vec(&part).expect("all of it is plain");
+        if written.len() <= Servers::SAID_BYTES_MAX {
+            return written;
+        }
+        // A hundred items that sell at once: the rest of the figures is more than their share.
+        serde_json::to_vec(&Part { sales: None, holds: None, ..part }).expect("all of it is plain")
     }
 
     /// Adds another server's.
@@ -68,6 +78,13 @@ impl Part {
             commit: self.recent.commit.and(&other.recent.commit),
             unknown: self.recent.unknown.saturating_add(other.recent.unknown),
         };
+        // Where one did not say, the sum is not known.
+        self.sales = self.sales.take().zip(other.sales).map(|(mut sum, other)| {
+            for (sale, second) in other {
+                sum.entry(sale).or_default().add(second);
+            }
+            sum
+        });
         self.health.add(other.health);
     }
 
@@ -115,6 +132,9 @@ impl Part {
             servers.push(part.shown(silent, counted));
             // What a server has done stays done when it goes.
             sum.totals = sum.totals.and(part.totals);
+            sum.holds = sum.holds.take().zip(part.holds.take()).map(added);
+            sum.health.dead_letters =
+                both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);
             if counted {
                 part.health.name_reasons(&part.server);
                 sum.add(part);
@@ -123,6 +143,18 @@ impl Part {
         sum.health.commit = Took::of(&sum.commit);
         (sum, servers)
     }
+}
+
+/// What only one knows is the sum.
+fn both<T>(one: Option<T>, other: Option<T>, sum: fn(T, T) -> T) -> Option<T> {
+    one.into_iter().chain(other).reduce(sum)
+}
+
+fn added((mut sum, other): (Holds, Holds)) -> Holds {
+    for (sale, ended) in other {
+        sum.entry(sale).or_default().add(ended);
+    }
+    sum
 }
 
 impl HealthFigures {
@@ -148,10 +180,8 @@ impl HealthFigures {
             self.clock_difference_ms = other.clock_difference_ms;
         }
         self.clock_confirmed &= other.clock_confirmed;
-        self.memory_bytes = match (self.memory_bytes, other.memory_bytes) {
-            (Some(ours), Some(theirs)) => Some(ours.saturating_add(theirs)),
-            (one, another) => one.or(another),
-        };
+        self.memory_bytes = both(self.memory_bytes, other.memory_bytes, u64::saturating_add);
+        self.webhooks = both(self.webhooks, other.webhooks, WebhookFigures::and);
         self.connections = self.connections.saturating_add(other.connections);
         self.processors_busy =
             [self.processors_busy, other.processors_busy].into_iter().flatten().reduce(f64::max);

@@ -59,6 +59,63 @@ fn what_servers_do_is_added_and_percentiles_are_of_all() {
     assert_eq!(sum.health.in_flight_max, 0, "one without a bound makes it none");
 }
 
+/// As another server writes it.
+fn selling(sales: serde_json::Value) -> Option<Selling> {
+    Some(serde_json::from_value(sales).unwrap())
+}
+
+#[test]
+fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
+    let now = Instant::now();
+    let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
+    a.sales = selling(
+        json!({ "3": { "rates": [0.1, 0.0, 2.0, 0.0, 0.0], "items": { "30": [0.1, 0.0, 2.0, 0.0, 0.0] },
+        "refused_by_code": { "sold_out": 2.0 }, "order": [[40, 1]] } }),
+    );
+    b.sales = selling(
+        json!({ "3": { "rates": [0.2, 0.0, 0.0, 5.0, 0.0], "items": { "31": [0.2, 0.0, 0.0, 5.0, 0.0] },
+        "refused_by_code": { "sold_out": 1.0, "paused": 1.0 }, "order": [[40, 2]] }, "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] } }),
+    );
+    let (sum, _) = a.with(&[heard(&b, now, true)], now);
+    let expected = selling(json!({
+        "3": { "rates": [0.3, 0.0, 2.0, 5.0, 0.0], "items": { "30": [0.1, 0.0, 2.0, 0.0, 0.0], "31": [0.2, 0.0, 0.0, 5.0, 0.0] },
+            "refused_by_code": { "sold_out": 3.0, "paused": 1.0 }, "order": [[40, 3]] },
+        "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] }
+    }));
+    assert_eq!(sum.sales, expected);
+    (b.sales, b.holds) = (None, None);
+    a.holds = Some(Holds::new());
+    let (sum, _) = a.with(&[heard(&b, now, true)], now);
+    assert_eq!((sum.sales, sum.holds), (None, None), "it is of another version");
+    assert!(a.with(&[heard(&b, now, false)], now).0.sales.is_some(), "it is not counted");
+}
+
+#[test]
+fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
+    let now = Instant::now();
+    let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
+    let webhooks =
+        |waiting, waiting_since_ms, given_up| Some(WebhookFigures { waiting, waiting_since_ms, given_up });
+    (a.health.webhooks, b.health.webhooks) = (webhooks(0, None, 1), webhooks(4, Some(900), 2));
+    (a.health.dead_letters, b.health.dead_letters) = (Some(1), Some(2));
+    (a.health.refunds_due, b.health.refunds_due) = (Some(5), Some(5));
+    (a.health.backlog, b.health.backlog) = (Some(70), Some(71));
+    let holds = |holds: serde_json::Value| Some(serde_json::from_value::<Holds>(holds).unwrap());
+    a.holds = holds(json!({ "3": { "expired": 2, "paid_after": [[40, 1]] } }));
+    b.holds = holds(
+        json!({ "3": { "cancelled": 1, "paid_late": 1, "paid_after": [[40, 2], [90, 1]] }, "4": { "expired": 1 } }),
+    );
+    let both = json!({ "3": { "expired": 2, "cancelled": 1, "paid_late": 1, "paid_after": [[40, 3], [90, 1]] }, "4": { "expired": 1 } });
+    let (sum, _) = a.with(&[heard(&b, now, true)], now);
+    assert_eq!(sum.health.webhooks, webhooks(4, Some(900), 3));
+    assert_eq!(sum.health.dead_letters, Some(3));
+    assert_eq!((sum.health.refunds_due, sum.health.backlog), (Some(5), Some(70)), "each knows all of them");
+    assert_eq!(sum.holds, holds(both.clone()));
+    let (sum, _) = a.with(&[heard(&b, now, false)], now);
+    assert_eq!(sum.holds, holds(both), "what ended stays ended");
+    assert_eq!((sum.health.webhooks, sum.health.dead_letters), (webhooks(0, None, 1), Some(3)));
+}
+
 #[test]
 fn a_server_counts_while_it_speaks_and_is_missed_afterwards() {
     let (a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
@@ -121,6 +178,17 @@ fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
     full.health.reasons = vec!["\u{1}".repeat(100_000); 4];
     let written = full.written();
     assert!(written.len() < Servers::SAID_BYTES_MAX, "{}", written.len());
+
+    // What sells may be too much to say, and the rest is heard all the same.
+    let items: serde_json::Map<_, _> =
+        (0..100).map(|item| ((u64::MAX - item).to_string(), json!([1e9, 1e9, 1e9, 1e9, 1e9]))).collect();
+    let sale = json!({ "rates": [1.0, 0.0, 0.0, 0.0, 0.0], "items": items });
+    full.sales = selling(json!({ "1": sale.clone(), "2": sale }));
+    let written: Part = serde_json::from_slice(&full.written()).unwrap();
+    assert_eq!((written.sales, written.totals), (None, full.totals));
+    full = part("a", 1.0, &[]);
+    full.sales = selling(json!({ "1": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] } }));
+    assert_eq!(serde_json::from_slice::<Part>(&full.written()).unwrap().sales, full.sales);
 
     let now = Instant::now();
     let said = |text: &str| Heard { said: text.as_bytes().into(), at: now, lives: true };

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::*;
@@ -8,6 +9,10 @@ const NOW: UnixMs = UnixMs(1_796_119_200_000);
 fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static> {
     let [available, held, sold] = units;
     SaleFigures {
+        rates: None,
+        refused_by_code: BTreeMap::new(),
+        order_route: None,
+        holds: None,
         id: 3,
         title: "Drop",
         phase,

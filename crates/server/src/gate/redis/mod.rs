@@ -79,7 +79,9 @@ impl Gate {
             |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
             |commands, keys, request| {
                 let place = &request.place;
-                let args: [&[u8]; 4] = [&hash_bytes(place.id), request.record, &place_body(place), now];
+                let (id, body, mut digits) = (hash_bytes(place.id), place_body(place), [0; 20]);
+                let limit = decimal(&mut digits, request.limit.map_or(0, u64::from));
+                let args: [&[u8]; 5] = [&id, request.record, &body, now, limit];
                 commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
             },
             |request, reply| reserved(request.place.id.sku, &hash_bytes(request.place.id), reply),
@@ -172,18 +174,22 @@ impl Gate {
         )
     }
 
-    /// Gives SKUs what their sale's window and phase are now.
-    pub fn set_sale(&mut self, skus: &[(SkuId, SaleState)]) -> Vec<Result<Answer<SaleSet>, GateError>> {
+    /// Gives SKUs what their sale's window and phase are now, and their limits.
+    pub fn set_sale(
+        &mut self,
+        skus: &[(SkuId, SaleState, Option<u32>)],
+    ) -> Vec<Result<Answer<SaleSet>, GateError>> {
         self.each(
             skus,
-            |(sku, _)| *sku,
-            |(_, sale)| (sale.version > limits::NUMBER_MAX).then_some("the version is too large"),
-            |commands, keys, (_, sale)| {
-                let numbers = [sale.version, sale.starts_at.0, sale.ends_at.0];
-                let mut digits = [[0; 20]; 3];
-                let [version, starts, ends] = decimals(&mut digits, numbers);
-                let phase = [phase_letter(sale)];
-                commands.script(Script::Sale, keys.slot, &keys.all(), &[version, starts, ends, &phase]);
+            |(sku, ..)| *sku,
+            |(_, sale, _)| (sale.version > limits::NUMBER_MAX).then_some("the version is too large"),
+            |commands, keys, (_, sale, limit)| {
+                let limit = limit.map_or(0, u64::from);
+                let numbers = [sale.version, sale.starts_at.0, sale.ends_at.0, limit];
+                let mut digits = [[0; 20]; 4];
+                let [version, starts, ends, limit] = decimals(&mut digits, numbers);
+                let args: [&[u8]; 5] = [version, starts, ends, &[phase_letter(sale)], limit];
+                commands.script(Script::Sale, keys.slot, &keys.all(), &args);
             },
             |_, reply| match reply.code {
                 code::DONE => Ok(SaleSet::Done),

@@ -90,6 +90,7 @@ pub(super) mod code {
     pub(crate) const OTHER_FORMAT: i64 = 18;
     pub(crate) const COOLING_DOWN: i64 = 19;
     pub(crate) const WRONG_CLOCK: i64 = 20;
+    pub(crate) const OTHER_LIMIT: i64 = 21;
 }
 
 /// A script's answer: its code, the state after it, and whatever follows.
@@ -108,6 +109,7 @@ impl Reply {
             code::LOST => Err(GateError::Closed(Closed::Lost)),
             code::FENCED => Err(GateError::Closed(Closed::Fenced)),
             code::OTHER_RUN => Err(GateError::Closed(Closed::OtherRun)),
+            code::OTHER_LIMIT => Err(GateError::Closed(Closed::OtherLimit)),
             code::OTHER_FORMAT => Err(GateError::Closed(Closed::of_format(reply.number()?))),
             code::WRONG_CLOCK => {
                 let ahead_ms = reply.rest.first().and_then(int).ok_or_else(malformed)?;

@@ -14,6 +14,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::lists::PAGE_HEADERS;
+use crate::http::placing::order_number::OrderNumber;
 use crate::http::placing::{Placed, as_key};
 use crate::http::route::{Handler, Route, When};
 use crate::http::routes::orders::{PENDING, given_address, order_id, standing};
@@ -193,8 +194,10 @@ impl HttpService {
         let pay_url = pay_link.and_then(|link| link.of(&order, &sale.spec.currency));
         let mut id = Vec::with_capacity(40);
         push_order_id(&mut id, order.id);
+        let number = self.ids.numbers.of(order.seq);
         let view = OrderPageView {
             id: std::str::from_utf8(&id).expect("digits are text"),
+            number: number.as_ref().map(OrderNumber::as_str),
             standing,
             sale: sale.spec.id.0,
             product: item.product.0,

@@ -4,6 +4,7 @@
 //! Must not: know how any route's answer looks.
 
 pub(super) mod order_id;
+pub(super) mod order_number;
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +19,14 @@ use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::admission::{BuyerBounds, NotAdmitted};
-use crate::intake::{Judged, NewOrder, Reply, Request};
+use crate::intake::{Judged, NewOrder, Outcome, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]
 pub(in crate::http) struct Admitted {
+    sku: SkuId,
     id: OrderId,
     buyer: Buyer,
     judged: Judged,
@@ -99,8 +101,15 @@ impl HttpService {
         key: Option<&str>,
     ) -> Result<Admitted, Problem> {
         self.shared.metrics.orders_received.inc();
-        self.judge(call, asks, named, key).map_err(|rejection| {
-            self.count_rejection(rejection);
+        let sku = match self.find_sku(named) {
+            Ok(sku) => sku,
+            Err(refusal) => {
+                self.count_refusal(refusal);
+                return Err(refusal.into());
+            }
+        };
+        self.judge(call, asks, (sku, named), key).map_err(|rejection| {
+            self.count_rejection(sku, rejection);
             rejection.into()
         })
     }
@@ -109,10 +118,9 @@ impl HttpService {
         &mut self,
         call: &Call<'_>,
         (buyer, bounds): (Buyer, BuyerBounds),
-        (sale, product): (SaleId, ProductId),
+        (sku, (sale, product)): (SkuId, (SaleId, ProductId)),
         key: Option<&str>,
     ) -> Result<Admitted, NotAdmitted> {
-        let sku = self.find_sku(sale, product).map_err(NotAdmitted::Refused)?;
         let Buyer { id: asks, text } = buyer;
         let admission = &self.shared.admission;
         let (id, judged) = match key {
@@ -131,10 +139,10 @@ impl HttpService {
                 (self.ids.random(sku), Judged::ByTheLoop(permit))
             }
         };
-        Ok(Admitted { id, buyer: Buyer { id: asks, text }, judged, received: Instant::now() })
+        Ok(Admitted { sku, id, buyer: Buyer { id: asks, text }, judged, received: Instant::now() })
     }
 
-    fn find_sku(&self, sale: SaleId, product: ProductId) -> Result<SkuId, Refusal> {
+    fn find_sku(&self, (sale, product): (SaleId, ProductId)) -> Result<SkuId, Refusal> {
         self.catalog.sku_id(sale, product).ok_or_else(|| {
             if self.catalog.sale(sale).is_none() { Refusal::UnknownSale } else { Refusal::UnknownSku }
         })
@@ -151,11 +159,12 @@ impl HttpService {
         + Send
         + 'static,
     ) -> Result<Answer, Problem> {
-        let Admitted { id, buyer: Buyer { id: buyer, text: buyer_text }, judged, received } = admitted;
+        let Admitted { sku, id, buyer: Buyer { id: buyer, text: buyer_text }, judged, received } = admitted;
         // A place in the mailbox first: a full one must not keep the permit, which is of the rate that all share.
         if !self.client.reserve() {
             self.shared.admission.leave(buyer);
             self.shared.metrics.orders_rejected.inc();
+            self.count(sku, Outcome::Busy);
             if let Judged::ByTheLoop(permit) = judged {
                 self.shared.admission.take_back(permit);
             }
@@ -163,47 +172,74 @@ impl HttpService {
         }
         let place = Placement { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, buyer_text, address, admission: judged };
-        let waiting = Waiting::Placing { buyer, received, show: Box::new(show) };
+        let waiting = Waiting::Placing { sku, buyer, received, show: Box::new(show) };
         self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
         Ok(Answer::Later)
     }
 
-    fn count_rejection(&mut self, rejection: NotAdmitted) {
+    fn count(&self, sku: SkuId, outcome: Outcome) {
+        if let Some(sku) = self.catalog.sku(sku) {
+            sku.counters.outcomes.count(outcome);
+        }
+    }
+
+    fn count_refusal(&mut self, refusal: Refusal) {
         let metrics = &self.shared.metrics;
+        metrics.orders_refused.inc();
+        self.tally.refused(metrics, refusal);
+    }
+
+    fn count_rejection(&mut self, sku: SkuId, rejection: NotAdmitted) {
         match rejection {
             NotAdmitted::Refused(refusal) => {
-                metrics.orders_refused.inc();
-                self.tally.refused(metrics, refusal);
+                self.count_refusal(refusal);
+                self.count(sku, Outcome::Refused);
+                if let Some((sale, _)) = self.catalog.item(sku) {
+                    sale.outcomes.refused(refusal);
+                }
             }
             NotAdmitted::RateLimited { .. }
             | NotAdmitted::BuyerRateLimited { .. }
             | NotAdmitted::Busy
             | NotAdmitted::BuyerBusy => {
-                metrics.orders_rejected.inc();
+                self.shared.metrics.orders_rejected.inc();
+                self.count(sku, Outcome::Busy);
             }
         }
     }
 
     /// Counts an order out, by what the writer said.
-    pub(in crate::http) fn count_placed(&mut self, buyer: BuyerId, reply: &Reply, took: Duration) {
+    pub(in crate::http) fn count_placed(
+        &mut self,
+        (sku, buyer): (SkuId, BuyerId),
+        reply: &Reply,
+        took: Duration,
+    ) {
         self.shared.admission.leave(buyer);
         let metrics = &self.shared.metrics;
         metrics.order_seconds.observe(took);
+        if let Some((sale, _)) = self.catalog.item(sku) {
+            sale.outcomes.took(took);
+        }
         match reply {
             Reply::Accepted(Accepted::Order { replayed: false, .. })
             | Reply::Pending { replayed: false, .. } => {
                 metrics.orders_accepted.inc();
+                self.count(sku, Outcome::Accepted);
             }
             Reply::Accepted(_) | Reply::Pending { .. } | Reply::Lost(_) => {
                 metrics.orders_replayed.inc();
+                self.count(sku, Outcome::Replayed);
             }
-            Reply::Refused(refusal) => self.count_rejection(NotAdmitted::Refused(*refusal)),
-            Reply::Rejected(rejection) => self.count_rejection(*rejection),
+            Reply::Refused(refusal) => self.count_rejection(sku, NotAdmitted::Refused(*refusal)),
+            Reply::Rejected(rejection) => self.count_rejection(sku, *rejection),
             Reply::Unavailable | Reply::ClockUnconfirmed => {
                 metrics.orders_rejected.inc();
+                self.count(sku, Outcome::Busy);
             }
             _ => {
                 metrics.orders_unknown.inc();
+                self.count(sku, Outcome::Unknown);
             }
         }
     }

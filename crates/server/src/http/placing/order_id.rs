@@ -11,6 +11,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher24x128};
 
+use super::order_number::OrderNumbers;
+
 /// Longest idempotency key, in bytes.
 pub(in crate::http) const KEY_BYTES_MAX: usize = 64;
 
@@ -22,6 +24,7 @@ pub(in crate::http) struct Ids {
     /// Of this loop and this run: hashes the counter of orders without a key.
     run_secret: [u8; 16],
     without_key: u64,
+    pub(in crate::http) numbers: OrderNumbers,
 }
 
 /// What an order is named after.
@@ -40,7 +43,7 @@ impl Ids {
     pub(in crate::http) fn new(secret: [u8; 16]) -> Ids {
         let mut run_secret = [0; 16];
         SystemRandom::new().fill(&mut run_secret).expect("the system gives entropy");
-        Ids { secret, run_secret, without_key: 0 }
+        Ids { secret, run_secret, without_key: 0, numbers: OrderNumbers::new(secret) }
     }
 
     /// The id of what a buyer asks for under a key. Only the last part has no width of its own.

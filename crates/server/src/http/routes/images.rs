@@ -1,9 +1,10 @@
 //! Images of items: operators add, list and remove them, and buyers' pages show them.
 
-use engine::{Phase, Role};
+use engine::{Act, By, Phase, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
+use crate::http::acts::Done;
 use crate::http::call::Call;
 use crate::http::lists::Wanted;
 use crate::http::reads::ShowRead;
@@ -38,16 +39,16 @@ struct Elsewhere {
 impl HttpService {
     /// The body is the image, or says where it is.
     fn add_image(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        let now = call.now;
+        let (now, by) = (call.now, call.operator());
         if call.fields.content_type.is_some_and(|kind| kind.trim_start().starts_with("application/json")) {
             let Elsewhere { url } = read_object(call)?;
             return self.ask_for_fetch(call, move |images| {
                 let image = images.fetch(&url)?;
-                Ok(show_image(&images.keep(image, now)?))
+                Ok(show_image(&images.keep(image, now)?, by))
             });
         }
         let image = Image::new(call.request.body.to_vec())?;
-        self.ask_images(call, move |images| Ok(show_image(&images.keep(image, now)?)))
+        self.ask_images(call, move |images| Ok(show_image(&images.keep(image, now)?, by)))
     }
 
     fn list_images(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
@@ -93,12 +94,14 @@ impl HttpService {
             let detail = "An item of a sale that is not over shows it.";
             return Err(Problem::new(409, "image_in_use", "The image is in use", detail));
         }
+        let by = call.operator();
         self.ask_images(call, move |images| {
             images.remove(&name)?;
-            Ok(ShowRead::new(|_, out| {
+            let (request, show) = Done { act: Act::ImageRemoved, about: name, by }.keep(|_, out| {
                 out.empty(204, &[]);
                 Ok(())
-            }))
+            });
+            Ok(ShowRead::ask(request, show))
         })
     }
 
@@ -124,15 +127,17 @@ impl HttpService {
     }
 }
 
-fn show_image(image: &Image) -> ShowRead {
+fn show_image(image: &Image, by: By) -> ShowRead {
     let (name, kind, bytes) = (image.name(), image.content_type(), image.bytes().len() as u64);
-    ShowRead::new(move |service, out| {
+    let done = Done { act: Act::ImageAdded, about: name.clone(), by };
+    let (request, show) = done.keep(move |service, out| {
         service.scratch.clear();
         let mut object = Object::begin(&mut service.scratch);
         object.text("name", &name).text("content_type", kind).number("bytes", bytes).end();
         out.json(201, &service.scratch);
         Ok(())
-    })
+    });
+    ShowRead::ask(request, show)
 }
 
 impl From<NotAnImage> for Problem {

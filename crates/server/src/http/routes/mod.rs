@@ -13,4 +13,5 @@ pub(super) mod payments;
 pub(super) mod sales;
 pub(super) mod session;
 pub(super) mod stripe;
+pub(super) mod support;
 pub(super) mod webhooks;

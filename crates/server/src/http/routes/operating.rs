@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::Role;
+use engine::{Act, Role};
 use serde::Deserialize;
 
 use crate::chores;
 use crate::figures::HostFigures;
 use crate::http::HttpService;
+use crate::http::acts::Done;
 use crate::http::call::Call;
+use crate::http::pending::Waiting;
 use crate::http::reads::{LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::{Answering, TEXT};
@@ -173,13 +175,18 @@ impl HttpService {
         // Without a body it is what it was before there was a choice.
         let Confirmation { closed } =
             if call.request.body.is_empty() { Confirmation::default() } else { read_object(call)? };
-        self.ask(call, Request::ConfirmClock { closed }, |service, reply, out| {
+        let by = call.operator();
+        let kept = Waiting::Step(Box::new(move |reply| {
             let Reply::ClockConfirmed { from, to } = reply else { return Err(reply.into()) };
-            service.scratch.clear();
-            Object::begin(&mut service.scratch).number("from_ms", from.0).number("to_ms", to.0).end();
-            out.json(200, &service.scratch);
-            Ok(())
-        })
+            let about = format!("from {} to {} ms", from.0, to.0);
+            Ok(Done { act: Act::ClockConfirmed, about, by }.keep(move |service, out| {
+                service.scratch.clear();
+                Object::begin(&mut service.scratch).number("from_ms", from.0).number("to_ms", to.0).end();
+                out.json(200, &service.scratch);
+                Ok(())
+            }))
+        }));
+        self.ask_and_wait(call, Request::ConfirmClock { closed }, kept)
     }
 }
 

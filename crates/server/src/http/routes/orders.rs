@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::pay_link::PayLink;
+use crate::http::placing::order_number::OrderNumber;
 use crate::http::placing::{Placed, key_of};
 use crate::http::reads::{LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
@@ -18,7 +19,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{
-    Number, Object, Quantity, decimal, decode, not_null, number_in, parameter, push_number, push_order_id,
+    Number, Object, Ordered, decimal, decode, not_null, number_in, parameter, push_number, push_order_id,
     push_text,
 };
 use crate::intake::catalog::Catalog;
@@ -54,13 +55,13 @@ struct NewOrder<'a> {
     sale: Number,
     product: Number,
     #[serde(default = "one")]
-    quantity: Quantity,
+    quantity: Ordered,
     #[serde(borrow, default, deserialize_with = "not_null")]
     address: Option<WireAddress<'a>>,
 }
 
-fn one() -> Quantity {
-    Quantity(1)
+fn one() -> Ordered {
+    Ordered(1)
 }
 
 /// The name of an order, from a path. What can't be one is answered like one that does not exist.
@@ -220,7 +221,8 @@ impl HttpService {
         self.scratch.clear();
         // Not where an order is placed: that stays as short and as fast as it is.
         let pay_link = self.access.pay_link.as_ref().filter(|_| standing == Status::Held.as_str());
-        let shown = Shown { standing, pay_link, address: address.as_ref().map(Option::as_deref) };
+        let number = self.ids.numbers.of(order.seq);
+        let shown = Shown { standing, number, pay_link, address: address.as_ref().map(Option::as_deref) };
         write_order(&mut self.scratch, &self.catalog, &order, buyer, &shown)?;
         out.json(200, &self.scratch);
         Ok(())
@@ -309,16 +311,18 @@ fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
 }
 
 /// What is said of an order beside what it is.
-struct Shown<'a> {
-    standing: &'a str,
-    pay_link: Option<&'a PayLink>,
+pub(super) struct Shown<'a> {
+    pub(super) standing: &'a str,
+    /// `None` while it is not in the ledger.
+    pub(super) number: Option<OrderNumber>,
+    pub(super) pay_link: Option<&'a PayLink>,
     /// `None`: nothing is said of it.
-    address: Option<Option<&'a [u8]>>,
+    pub(super) address: Option<Option<&'a [u8]>>,
 }
 
 impl<'a> Shown<'a> {
-    fn only(standing: &'a str) -> Shown<'a> {
-        Shown { standing, pay_link: None, address: None }
+    pub(super) fn only(standing: &'a str) -> Shown<'a> {
+        Shown { standing, number: None, pay_link: None, address: None }
     }
 }
 
@@ -337,7 +341,7 @@ fn is_blank(field: &str) -> bool {
 }
 
 /// An order, with what the catalog knows of its SKU.
-fn write_order(
+pub(super) fn write_order(
     out: &mut Vec<u8>,
     catalog: &Catalog,
     order: &OrderView,
@@ -368,6 +372,9 @@ fn write_order(
         .number_or_null("pay_by_ms", order.pay_by.map(|at| at.0))
         .number_or_null("closed_at_ms", order.closed_at.map(|at| at.0))
         .flag("refund_due", order.refund_due);
+    if let Some(number) = &shown.number {
+        object.text("number", number.as_str());
+    }
     if order.refunded.amount > 0 {
         object.number("refunded", order.refunded.amount);
     }

@@ -53,6 +53,9 @@ struct Wanted<'a> {
     /// That go back on sale.
     #[serde(default = "none")]
     units: Quantity,
+    /// The money was given back already.
+    #[serde(default)]
+    made: bool,
 }
 
 /// A refund that the provider has made.
@@ -86,13 +89,13 @@ impl HttpService {
         self.ask(call, Request::Execute(Command::Pay(pay)), HttpService::show_payment)
     }
 
-    /// Asks for a refund of a paid order; that it was made is to be said later.
+    /// Asks for a refund of a paid order; that it was made is to be said later, or is noted with it.
     fn refund_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let order = order_id(call.params.name)?;
-        let Wanted { refund_id, amount, units } = read_object(call)?;
+        let Wanted { refund_id, amount, units, made } = read_object(call)?;
         check_id("refund_id", &refund_id)?;
         let amount = amount.map(|amount| amount.0);
-        let refund = Refund { id: refund_id.into(), order, amount, units: units.0, paid_out: false };
+        let refund = Refund { id: refund_id.into(), order, amount, units: units.0, paid_out: made };
         self.ask(call, call.command(Command::Refund(refund)), HttpService::show_payment)
     }
 

@@ -1,9 +1,12 @@
 //! The shop's endpoints: how each stands, and what an operator asks of it.
 
-use engine::Role;
+use std::sync::Arc;
+
+use engine::{Act, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
+use crate::http::acts::Done;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::Answering;
@@ -16,12 +19,18 @@ use crate::webhooks::{Busy, Control};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/webhooks", Handler::Anybody(HttpService::list_webhooks)).served(Served::Operators),
-    Route::post("/api/v1/webhooks/{endpoint?}/disable", Handler::Anybody(HttpService::disable_webhook))
-        .served(Served::Operators),
-    Route::post("/api/v1/webhooks/{endpoint?}/enable", Handler::Anybody(HttpService::enable_webhook))
-        .served(Served::Operators),
-    Route::post("/api/v1/webhooks/{endpoint?}/replay", Handler::Anybody(HttpService::replay_webhook))
-        .served(Served::Operators),
+    Route::post(
+        "/api/v1/webhooks/{endpoint?}/disable",
+        Handler::Operator(Role::Operator, HttpService::disable_webhook),
+    ),
+    Route::post(
+        "/api/v1/webhooks/{endpoint?}/enable",
+        Handler::Operator(Role::Operator, HttpService::enable_webhook),
+    ),
+    Route::post(
+        "/api/v1/webhooks/{endpoint?}/replay",
+        Handler::Operator(Role::Operator, HttpService::replay_webhook),
+    ),
     Route::post("/api/v1/webhooks/{endpoint?}/test", Handler::Anybody(HttpService::test_webhook))
         .served(Served::Operators),
 ];
@@ -43,39 +52,55 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    fn disable_webhook(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.ask_sender(call, out, |door| Ok(door.ask(EndpointChange::Disable).map(|()| None)?))
+    fn disable_webhook(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let about = call.params.name.to_owned();
+        self.ask_sender(call, EndpointChange::Disable, (Act::WebhookDisabled, about))
     }
 
-    fn enable_webhook(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.ask_sender(call, out, |door| Ok(door.ask(EndpointChange::Enable).map(|()| None)?))
+    fn enable_webhook(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let about = call.params.name.to_owned();
+        self.ask_sender(call, EndpointChange::Enable, (Act::WebhookEnabled, about))
     }
 
-    fn replay_webhook(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.ask_sender(call, out, |door| {
-            let Replay { since } = read_object(call)?;
-            Ok(door.ask(EndpointChange::Replay { since: since.0 }).map(|()| None)?)
-        })
+    fn replay_webhook(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        self.door(call)?;
+        let Replay { since: Number(since) } = read_object(call)?;
+        let about = format!("{}, since entry {since}", call.params.name);
+        self.ask_sender(call, EndpointChange::Replay { since }, (Act::WebhookReplayed, about))
     }
 
+    /// It shows whether an endpoint answers, and changes nothing.
     fn test_webhook(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.ask_sender(call, out, |door| Ok(door.test().map(Some)?))
+        self.operator(call, Role::Operator)?;
+        let test = self.door(call)?.test()?;
+        self.show_asked(Some(test), out);
+        Ok(Answer::Ready)
     }
 
-    /// What is asked is done soon after this answer, in a cluster maybe by another server.
+    /// What is asked is done soon after the answer, in a cluster maybe by another server.
     fn ask_sender(
         &mut self,
         call: &Call<'_>,
-        out: &mut Answering<'_, '_>,
-        ask: impl FnOnce(&Control) -> Result<Option<u64>, Problem>,
+        change: EndpointChange,
+        (act, about): (Act, String),
     ) -> Result<Answer, Problem> {
-        self.operator(call, Role::Operator)?;
-        let door = self.shared.webhooks.iter().find(|door| door.name == call.params.name);
-        let test = ask(door.ok_or_else(Problem::not_found)?)?;
+        self.door(call)?.ask(change)?;
+        let (request, show) = Done { act, about, by: call.operator() }.keep(|service, out| {
+            service.show_asked(None, out);
+            Ok(())
+        });
+        self.ask_and_wait(call, request, show)
+    }
+
+    fn door(&self, call: &Call<'_>) -> Result<&Control, Problem> {
+        let mut doors = self.shared.webhooks.iter().map(Arc::as_ref);
+        doors.find(|door| door.name == call.params.name).ok_or_else(Problem::not_found)
+    }
+
+    fn show_asked(&mut self, test: Option<u64>, out: &mut Answering<'_, '_>) {
         self.scratch.clear();
         Object::begin(&mut self.scratch).number_or_null("test", test).end();
         out.json(202, &self.scratch);
-        Ok(Answer::Ready)
     }
 }
 

@@ -31,6 +31,14 @@ fn operators_read_the_last_second_and_nobody_else_does() {
     let sales = seen["sales"].as_array().unwrap();
     let flash = sales.iter().find(|sale| sale["id"] == 3).unwrap();
     assert_eq!((&flash["items"][1]["held"], &flash["items"][1]["available"]), (&1.into(), &1.into()));
+    let rate = |of: &serde_json::Value, name: &str| of["rates"][name].as_f64().unwrap();
+    assert!(rate(flash, "accepted") > 0.0 && rate(flash, "refused") > 0.0, "{flash}");
+    assert!(
+        rate(&flash["items"][1], "accepted") > 0.0 || rate(&flash["items"][0], "accepted") > 0.0,
+        "{flash}"
+    );
+    assert!(flash["refused_by_code"]["sold_out"].as_f64() > Some(0.0), "{flash}");
+    assert_eq!(flash["order_route"]["count"], 1, "{flash}");
     assert!(seen["health"]["disk_free_bytes"].as_u64() > Some(0), "{seen}");
 }
 

@@ -151,6 +151,22 @@ fn images_are_listed_and_removed_but_not_while_a_sale_shows_them() {
 }
 
 #[test]
+fn images_that_come_and_go_are_in_the_log() {
+    let mut setup = Setup::new(token_mode());
+    setup.ledger = true;
+    let mut shop = Shop::with(setup);
+    let name = added(&mut shop, SVG);
+    let remove = || Sent::post(&format!("/api/v1/images/{name}/remove"), "").operator();
+    assert_eq!(shop.send(&remove().with("Operator-Reason", "blurred")).status, 204);
+    assert_eq!(shop.send(&remove()).status, 422, "what was not done is not in it");
+    let log = shop.send(&Sent::get("/api/v1/operators/log").operator()).json();
+    let said = |at: usize| ["what", "about", "why"].map(|field| log["log"][at][field].clone());
+    assert_eq!(said(0), [json!("image_removed"), json!(name), json!("blurred")]);
+    assert_eq!(said(1), [json!("image_added"), json!(name), json!("")]);
+    assert_eq!(log["log"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn an_image_is_fetched_from_an_allowed_origin_and_from_no_other() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());

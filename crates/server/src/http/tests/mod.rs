@@ -21,6 +21,7 @@ mod published;
 mod sales;
 mod sessions;
 mod shop;
+mod support;
 mod words;
 
 use serde_json::Value;
@@ -57,6 +58,14 @@ impl Response {
 
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    /// An order as it was placed: without its number, which whoever reads it is shown.
+    pub(super) fn as_placed(&self) -> Value {
+        let mut order = self.json();
+        let number = order.as_object_mut().unwrap().remove("number");
+        assert_eq!(number.as_ref().and_then(Value::as_str).map(str::len), Some(9), "{number:?}");
+        order
     }
 
     pub(super) fn text(&self) -> String {

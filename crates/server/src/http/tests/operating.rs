@@ -203,13 +203,18 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
 
 #[test]
 fn the_clock_and_the_shop_are_set() {
-    let mut shop = Shop::new(demo_mode());
+    let mut setup = Setup::new(demo_mode());
+    setup.ledger = true;
+    let mut shop = Shop::with(setup);
     assert!(shop.send(&Sent::get("/api/v1/time")).json()["now_ms"].as_u64() >= Some(NOW.0));
     let confirmed = shop.send(&Sent::post("/api/v1/clock/confirm", "").operator());
     assert_eq!(
         (confirmed.status, confirmed.body.as_slice()),
         (200, br#"{"from_ms":7,"to_ms":5}"#.as_slice())
     );
+    let log = shop.send(&Sent::get("/api/v1/operators/log").operator()).json();
+    let said = ["who", "what", "about"].map(|name| log["log"][0][name].as_str().unwrap().to_owned());
+    assert_eq!(said, ["root", "clock_confirmed", "from 7 to 5 ms"]);
     let loaded = shop.send(&Sent::post("/api/v1/demo/load", r#"{"balance":10}"#).operator());
     assert_eq!((loaded.status, &loaded.json()["balance"]), (200, &10.into()));
     let too_much = Sent::post("/api/v1/demo/load", r#"{"balance":999999999999999}"#).operator();

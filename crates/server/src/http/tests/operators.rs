@@ -13,7 +13,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 42] = [
+const ROLES: [(&str, Role); 43] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -25,6 +25,7 @@ const ROLES: [(&str, Role); 42] = [
     ("POST /api/v1/console/session", Role::Viewer),
     ("GET /api/v1/operators/log", Role::Support),
     ("GET /api/v1/payments/refunds-due", Role::Support),
+    ("GET /api/v1/support/orders/{number?}", Role::Support),
     ("POST /api/v1/orders/{id?}/refund", Role::Support),
     ("POST /api/v1/payments/{payment?}/settle", Role::Support),
     ("GET /api/v1/orders", Role::Operator),
@@ -61,7 +62,7 @@ const ROLES: [(&str, Role); 42] = [
 /// Those of them that ask for no token.
 const OPEN: usize = 8;
 
-fn bearer(shop: &mut Shop, name: &str, role: Role, expires_at: Option<UnixMs>) -> String {
+pub(super) fn bearer(shop: &mut Shop, name: &str, role: Role, expires_at: Option<UnixMs>) -> String {
     let (token, by) = (new_token(name), ROOT.into());
     let digest = digest_of(&token);
     let operator = Operator { name: name.into(), role, digest, added_at: NOW, by, expires_at };
@@ -69,7 +70,7 @@ fn bearer(shop: &mut Shop, name: &str, role: Role, expires_at: Option<UnixMs>) -
     format!("Bearer {token}")
 }
 
-fn with(sent: Sent, bearer: &str) -> Sent {
+pub(super) fn with(sent: Sent, bearer: &str) -> Sent {
     sent.with("Authorization", bearer)
 }
 
@@ -95,7 +96,8 @@ fn each_role_may_call_exactly_its_routes() {
         };
         let path = row.path.replace("{sale}", "3").replace("{product}", "29");
         let path = path.replace("{id?}", &"0".repeat(40)).replace("{payment?}", "p1");
-        let path = path.replace("{name?}", "none").replace("{endpoint?}", "none");
+        let path =
+            path.replace("{name?}", "none").replace("{number?}", "none").replace("{endpoint?}", "none");
         // A body that nothing comes of: what is judged before it is what is asked.
         let sent = || Sent { body: b"[".to_vec(), ..Sent::new(method, &path) };
         assert_eq!(shop.call(&sent()).1.unwrap().status, 401, "{route} without a token");

@@ -494,7 +494,9 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
         server: "here:80".to_owned(),
         data_dir: Some(data_dir.to_owned()),
         ledger: None,
-        servers: None,
+        cluster: None,
+        measured_peak: None,
+        webhooks: Vec::new(),
     };
     Looking::new(watched, Instant::now())
 }

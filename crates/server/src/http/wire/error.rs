@@ -96,6 +96,13 @@ impl Problem {
         )
     }
 
+    /// Not "no such order" alone: whoever typed it is to look again.
+    pub(in crate::http) fn unknown_number() -> Problem {
+        let detail = "No order of this shop has this number: was it misread, or is it another shop's? An order that was \
+                      accepted a moment ago has none yet.";
+        Problem::new(404, "unknown_order", "No such order", detail)
+    }
+
     /// Not the name that was sent: whoever sent it knows it.
     pub(in crate::http) fn unknown_host() -> Problem {
         let detail = "This server is not asked under this name; http.public_names lists those that it has.";
@@ -318,7 +325,7 @@ impl From<Refusal> for Problem {
             Refusal::SaleStarted => (409, "The sale has started"),
             Refusal::CorrectionTooLarge => (409, "Fewer units are available"),
             Refusal::InvalidQuantity => (422, "Invalid quantity"),
-            Refusal::InvalidSale(_) => (422, "Invalid sale"),
+            Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => (422, "Invalid sale"),
             Refusal::InvalidChange(_) => (422, "Invalid change"),
         };
         // Most texts are fixed, and sold out is the busiest answer of all: no formatting for it.

@@ -44,6 +44,17 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
+/// How many units an order asks for, in a JSON body: any whole number. One that no order can have is refused by the rules, with
+/// their code: less than 0 is read as 0, and too many as the most there can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Ordered(pub(in crate::http) u32);
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ordered, D::Error> {
+        deserializer.deserialize_u64(OrderedVisitor)
+    }
+}
+
 /// A field that may be left out, and is not null: without this, null would be read as left out, which the API's document does
 /// not say. With `#[serde(default)]`.
 pub(in crate::http) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -81,6 +92,32 @@ impl Visitor<'_> for QuantityVisitor {
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
         match whole(number) {
             Some(whole) => self.visit_u64(whole),
+            None => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
+    }
+}
+
+struct OrderedVisitor;
+
+impl Visitor<'_> for OrderedVisitor {
+    type Value = Ordered;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        QuantityVisitor.expecting(f)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Ordered, E> {
+        Ok(Ordered(u32::try_from(number).unwrap_or(u32::MAX)))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Ordered, E> {
+        self.visit_u64(u64::try_from(number).unwrap_or(0))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Ordered, E> {
+        match whole(number) {
+            Some(whole) => self.visit_u64(whole),
+            None if number.fract() == 0.0 => Ok(Ordered(if number < 0.0 { 0 } else { u32::MAX })),
             None => Err(E::invalid_value(Unexpected::Float(number), &self)),
         }
     }

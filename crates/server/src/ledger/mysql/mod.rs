@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod connect;
 mod entries;
 mod images;
+mod life;
 mod migrate;
 mod operator_log;
 mod outgoing;
@@ -21,6 +22,7 @@ pub(in crate::ledger) use book::audit_each;
 pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
 pub use connect::{Limits, Options, Tls};
 pub(in crate::ledger) use images::{add_image, image, images, missing_image, remove_image};
+pub(in crate::ledger) use life::order_life;
 pub(in crate::ledger) use operator_log::operator_log;
 pub use outgoing::EventReader;
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub(super) use tally::Tally;
 
-/// What happened besides orders: of more, only the number is kept.
+/// What happened besides orders, and what operators did: of more, only the number is kept.
 const HAPPENED_MAX: usize = 1_000;
 
 /// A sale, as of an entry.
@@ -52,6 +52,9 @@ pub struct SaleReport {
     /// In order.
     pub happened: Vec<Happened>,
     pub happened_left_out: u64,
+    /// What operators did to the sale and its orders, and, until it was over, to no sale at all; in order.
+    pub actions: Vec<Acted>,
+    pub actions_left_out: u64,
     /// Entries that are about it, and the SHA-256 of them as text: of two ledgers that have the same one, the sale went the same.
     pub entries: u64,
     pub entries_sha256: String,
@@ -155,6 +158,17 @@ impl Sum {
         self.count += 1;
         self.amount += amount;
     }
+}
+
+/// What an operator did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Acted {
+    pub entry: u64,
+    pub at_ms: u64,
+    pub who: String,
+    pub what: String,
+    pub about: String,
+    pub why: String,
 }
 
 /// What is no order and no payment.

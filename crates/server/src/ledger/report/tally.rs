@@ -6,13 +6,13 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::{
-    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Notice, OrderView, Pay, SaleId, SaleSpec, Seq,
-    SkuId, Status, UnixMs,
+    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Notice, Operated, OrderView, Pay, SaleId,
+    SaleSpec, Seq, SkuId, Status, UnixMs,
 };
 use ring::digest::{Context, SHA256};
 
 use super::canonical;
-use super::{HAPPENED_MAX, Happened, ItemReport, SaleReport, Spread, Sum, WhatHappened};
+use super::{Acted, HAPPENED_MAX, Happened, ItemReport, SaleReport, Spread, Sum, WhatHappened};
 
 /// What is known so far.
 pub(in crate::ledger) struct Tally {
@@ -28,6 +28,8 @@ pub(in crate::ledger) struct Tally {
     paid_after_ms: Vec<u32>,
     paid_late: HashSet<Seq>,
     refunds_due: HashMap<Seq, u64>,
+    /// Where a refund of this sale was settled last.
+    settled: Option<Seq>,
     /// The second that is counted, and its orders.
     second: (u64, u64),
     digest: Context,
@@ -45,6 +47,7 @@ impl Tally {
             paid_after_ms: Vec::new(),
             paid_late: HashSet::new(),
             refunds_due: HashMap::new(),
+            settled: None,
             second: (0, 0),
             digest: Context::new(&SHA256),
         }
@@ -83,6 +86,7 @@ impl Tally {
             Event::RefundSettled { payment } => {
                 if let Some(amount) = self.refunds_due.remove(payment) {
                     self.report.refunds_made.add(amount);
+                    self.settled = Some(seq);
                 }
             }
             Event::OrderRejected { order, .. } => {
@@ -90,6 +94,7 @@ impl Tally {
                     item.orders.rejected += 1;
                 }
             }
+            Event::Operated(operated) => self.acted((seq, at), operated),
             _ => {}
         }
         self.note(book, entry);
@@ -282,6 +287,27 @@ impl Tally {
         } else {
             report.happened_left_out += 1;
         }
+    }
+
+    /// Whoever settles a refund names the payment: that it is of this sale is known by the entry before.
+    fn acted(&mut self, (seq, at): (Seq, UnixMs), operated: &Operated) {
+        let report = &mut self.report;
+        let settles = *operated.what == *"refund_settled";
+        let is_of_this = match operated.sale {
+            Some(sale) => sale == self.sale,
+            None if settles => self.settled == Some(Seq(seq.0 - 1)),
+            None => at.0 < report.ended_at_ms.unwrap_or(report.ends_at_ms),
+        };
+        if !is_of_this {
+            return;
+        }
+        if report.actions.len() == HAPPENED_MAX {
+            report.actions_left_out += 1;
+            return;
+        }
+        let [who, why] = [&operated.by.who, &operated.by.why].map(ToString::to_string);
+        let [what, about] = [&operated.what, &operated.about].map(ToString::to_string);
+        report.actions.push(Acted { entry: seq.0, at_ms: at.0, who, what, about, why });
     }
 
     fn what_happened(&self, book: &Book, entry: &Entry) -> Option<WhatHappened> {

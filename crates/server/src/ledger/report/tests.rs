@@ -1,8 +1,9 @@
 //! Sales sold in a book, at times that a test says, and what is reported of them.
 
 use engine::{
-    Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec, Notice,
-    OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleId, SaleSpec, Seq, SkuId, UnixMs,
+    Act, Adjust, Book, BuyerId, By, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
+    Notice, OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleId, SaleSpec, Seq, SkuId,
+    UnixMs,
 };
 
 use super::{SaleReport, Spread, Tally, WhatHappened, canonical};
@@ -107,6 +108,60 @@ fn a_sale_that_was_never_there_has_no_report_and_one_without_orders_no_times() {
     let report = Shop::new(Payment::OnPlacing).report();
     assert_eq!((report.first_order_at_ms, report.peak_at_ms, report.sold_out_at_ms), (None, None, None));
     assert_eq!((report.items[0].available, report.items[0].total, report.entry), (4, 4, 2));
+}
+
+#[test]
+fn what_operators_did_to_the_sale_is_listed_with_who_and_why_and_what_they_did_to_others_is_not() {
+    let mut shop = Shop::new(Payment::WithinMs(60_000));
+    for (number, sale) in [(1, SALE), (2, SaleId(2))] {
+        shop.place(10_000 + number, sale, 30, number);
+    }
+    let sku = |shop: &Shop, sale| shop.book.sku(sale, ProductId(30)).unwrap();
+    let [ours, others] =
+        [(1, SALE), (2, SaleId(2))].map(|(hash, sale)| OrderId { sku: sku(&shop, sale), hash });
+    let refund_due = |order, id: &str| Command::Pay(Pay { id: id.into(), order, amount: 1 });
+    shop.run(11_000, refund_due(ours, "ours"));
+    shop.run(11_000, refund_due(others, "others"));
+    for (at_ms, command) in [
+        (12_000, Command::Pause(SaleId(2))),
+        (12_000, Command::Pause(SALE)),
+        (12_000, Command::Pause(SALE)),
+        (13_000, Command::CancelFor(ours)),
+        (13_000, Command::CancelFor(others)),
+        (14_000, Command::Act(Act::WebhookDisabled, "shop".into())),
+        (2_000_000, Command::Act(Act::WebhookEnabled, "shop".into())),
+        (2_000_001, Command::Settle { payment: "others".into() }),
+        (2_000_002, Command::Settle { payment: "ours".into() }),
+    ] {
+        let by = By { who: "anna".into(), why: "asked".into() };
+        shop.book.execute_by(UnixMs(at_ms), command, by).unwrap();
+        shop.take();
+    }
+    let report = shop.report();
+    let said: Vec<_> = report.actions.iter().map(|action| (&*action.what, &*action.about)).collect();
+    let order = ours.to_string();
+    let expected = [
+        ("sale_paused", ""),
+        ("order_cancelled", &*order),
+        ("webhook_disabled", "shop"),
+        ("refund_settled", "ours"),
+    ];
+    assert_eq!(said, expected);
+    assert!(report.actions.iter().all(|action| (&*action.who, &*action.why) == ("anna", "asked")));
+    assert_eq!((report.actions[0].at_ms, report.actions_left_out), (12_000, 0));
+}
+
+#[test]
+fn more_actions_than_are_kept_are_counted() {
+    let mut shop = Shop::new(Payment::OnPlacing);
+    for number in 0..1_003 {
+        let by = By { who: "anna".into(), why: "".into() };
+        let act = Command::Act(Act::ImageAdded, number.to_string().into());
+        shop.book.execute_by(UnixMs(10_000), act, by).unwrap();
+        shop.take();
+    }
+    let report = shop.report();
+    assert_eq!((report.actions.len(), report.actions_left_out), (1_000, 3));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod buyer;
 mod checkpoint;
 mod erase;
 mod files;
+mod life;
 mod marks;
 mod migrate;
 mod operator_log;
@@ -29,6 +30,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use backup::{BackupError, backup};
 pub use checkpoint::Checkpointed;
+pub(super) use life::order_life;
 pub use marks::is_a_shops;
 pub(super) use operator_log::operator_log;
 pub use outgoing::{EventReader, open_event_reader};

@@ -50,8 +50,10 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
     }
     let row = format!("#sale-{SALE} tbody tr");
     browser.wait_for_text(&row, "1\t2\t0\t3");
-    shop.order_as("3");
+    let last = shop.order_as("3");
     browser.wait_for_text(&row, "0\t3\t0\t3");
+    browser.wait_for_text(&format!("#does-{SALE}"), "accepted/s");
+    browser.wait_for_text("#events", &format!("“{TITLE}” is sold out."));
     browser.wait_until("the moment of sell-out", |browser| browser.text(&row).contains(':'));
     browser.wait_for_text("#units-chart", "held");
     assert!(!browser.text("#says").is_empty() && !browser.text("#level").is_empty());
@@ -60,6 +62,10 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
         assert_eq!(browser.run(WIDE), 0, "{width} px");
     }
     assert_accessible(&browser, "the console of a sale that is sold out");
+    shop.cancel(&last);
+    browser.wait_for_text(&format!("#holds-{SALE}"), "of 1 holds that ended 0 were paid · 1 cancelled");
+    browser.wait_for_text("#events", &format!("“{TITLE}” is on sale again."));
+    browser.wait_for_text("#events", "root: ");
     // A session outlives the page, until one signs out.
     browser.reload();
     browser.wait_for_text("#age", "live");
@@ -103,13 +109,23 @@ fn a_sale_is_paused_resumed_and_ended_by_two_operators_at_once() {
         browser.wait_for_text("#ask-says", "Nobody can order");
     }
     assert_accessible(&one, "the console that asks");
+    std::thread::scope(|scope| {
+        for browser in [&one, &other] {
+            scope.spawn(|| browser.click("#ask-do"));
+        }
+    });
     for browser in [&one, &other] {
-        browser.click("#ask-do");
         wait_for_state(browser, "paused");
+        browser.wait_for_text("#events", "“Opening night” is paused.");
         browser.wait_until("it is done", |browser| {
             browser.run("return document.getElementById('ask').open") == false
         });
     }
+    assert_eq!(
+        shop.actions().iter().filter(|what| *what == "sale_paused").count(),
+        1,
+        "who was later did nothing"
+    );
     press(&one, "resume");
     one.click("#ask-no");
     press(&one, "resume");
@@ -173,4 +189,49 @@ fn when_the_server_is_gone_nothing_old_looks_new() {
     browser.wait_for_text("#level", "UNKNOWN");
     browser.wait_for_text("#age", "old");
     assert_accessible(&browser, "the console without a server");
+}
+
+#[test]
+fn support_finds_an_order_by_its_number_cancels_it_and_notes_a_refund() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "limit": null }));
+    let orders = ["7", "8"].map(|member| shop.order_as(member));
+    sign_in_by(&browser, &shop, &shop.add_operator("viewer"));
+    browser.wait_for_text("#who", "viewer");
+    assert_eq!(browser.run("return getComputedStyle(document.getElementById('orders')).display"), "none");
+    browser.click("#sign-out");
+    sign_in_by(&browser, &shop, &shop.add_operator("support"));
+    browser.wait_for_text("#who", "support");
+    let find = |typed: &str| {
+        browser.type_into("#order-number", typed);
+        browser.click("#find-order button");
+    };
+    find("K7QM");
+    browser.wait_for_text("#order-problem", "eight letters and digits");
+    find("0000-0000");
+    browser.wait_for_text("#order-problem", "was it misread");
+    // By its id, as by its number.
+    find(&orders[0]);
+    browser.wait_for_text("#found-order h3", "held");
+    let title = browser.text("#found-order h3");
+    find(title.split(' ').next().unwrap());
+    browser.wait_for_text("#found-order", "placed");
+    assert_accessible(&browser, "the console with an order");
+    browser.resize(360, 800);
+    assert_eq!(browser.run(WIDE), 0);
+    browser.click("#found-order button[data-order-call=cancel]");
+    browser.wait_for_text("#ask-says", "can't be undone");
+    browser.type_into("#field-why", "ordered twice – by mistake");
+    browser.click("#ask-do");
+    browser.wait_for_text("#found-order", "cancelled by support: ordered twice – by mistake");
+    assert_eq!(browser.run("return document.querySelectorAll('[data-order-call]').length"), 0);
+    shop.pay_as("8", &orders[1]);
+    find(&orders[1]);
+    browser.wait_for_text("#found-order h3", "paid");
+    browser.click("#found-order button[data-order-call=refund]");
+    browser.wait_for_text("#ask-says", "nothing is moved from here");
+    browser.type_into("#field-reference", "bank 7");
+    browser.click("#ask-do");
+    browser.wait_for_text("#found-order", "refund made bank 7");
+    browser.wait_for_text("#found-order h3", "refunded");
 }

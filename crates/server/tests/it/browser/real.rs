@@ -141,6 +141,12 @@ impl Shop {
         placed["id"].as_str().expect("an order has an id").to_owned()
     }
 
+    /// The order's buyer pays, as in a demo.
+    pub(crate) fn pay_as(&self, member: &str, order: &str) {
+        let paid = self.post(&format!("orders/{order}/pay"), &[("memberId", member)], &json!({}));
+        assert_eq!(paid["status"], "paid");
+    }
+
     pub(crate) fn now_ms(&self) -> u64 {
         self.get("time")["now_ms"].as_u64().expect("the time is a number")
     }
@@ -160,6 +166,21 @@ impl Shop {
         let value: Value = answer.body_mut().read_json().unwrap();
         assert!(answer.status().is_success(), "{path}: {value}");
         value
+    }
+
+    /// What operators have done, the latest first, by name.
+    pub(crate) fn actions(&self) -> Vec<String> {
+        let request = self.agent.get(format!("{}/api/v1/operators/log", self.base));
+        let mut answer = request.header("Authorization", format!("Bearer {OPERATOR}")).call().unwrap();
+        let log: Value = answer.body_mut().read_json().unwrap();
+        let actions = log["log"].as_array().unwrap_or_else(|| panic!("{log}")).iter();
+        actions.map(|action| action["what"].as_str().expect("it has a name").to_owned()).collect()
+    }
+
+    /// For its buyer, by the shop's support.
+    pub(crate) fn cancel(&self, order: &str) {
+        let authorization = format!("Bearer {OPERATOR}");
+        self.post(&format!("orders/{order}/cancel"), &[("Authorization", &authorization)], &json!({}));
     }
 
     /// Every order in the ledger, in its status of now.

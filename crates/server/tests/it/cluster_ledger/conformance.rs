@@ -7,6 +7,7 @@ use engine::working_set::{Executed, Operation, Outcome, Rejection};
 use engine::{
     Accepted, Book, Command, Entry, Event, LedgerKind, OrderId, Payment, Refusal, Seq, SkuId, UnixMs,
 };
+use server::intake::HoldEnded;
 use server::ledger::mysql::cluster::{Recorded, SharedLedger};
 
 use super::{START, asked, assert_sound, item, open, sale};
@@ -75,6 +76,21 @@ impl Pair {
         }
     }
 
+    /// What the figures count, whichever transactions they were.
+    fn compare_holds_ended(&mut self, ledger: &mut SharedLedger) {
+        let mut entries = Vec::new();
+        self.book.drain_journal(&mut entries);
+        let of_book = |entry| HoldEnded::of(entry, |order| self.book.order_at(order));
+        let [mut expected, mut found] =
+            [entries.iter().filter_map(of_book).collect(), ledger.take_holds_ended()];
+        for ended in [&mut expected, &mut found] {
+            ended.sort_by_cached_key(|ended| format!("{ended:?}"));
+        }
+        assert_eq!(found, expected);
+        assert!(expected.len() > 20, "{} holds have ended", expected.len());
+        assert_eq!(ledger.take_holds_ended(), [], "each is told once");
+    }
+
     fn compare(&self, ledger: &mut SharedLedger) {
         let (end, last_at) = ledger.end().unwrap();
         assert_eq!((Seq(end.0 + 1), last_at), (self.book.next_seq(), self.book.last_at()));
@@ -96,6 +112,7 @@ impl Pair {
         }
         let due = ledger.refunds_due(Seq(0), 10_000).unwrap();
         assert_eq!(due, self.book.refunds_due().collect::<Vec<_>>());
+        assert_eq!(ledger.refunds_due_count().unwrap(), due.len() as u64);
         assert_eq!(ledger.next_deadline().unwrap().is_some(), self.book.next_deadline().is_some());
     }
 }
@@ -145,6 +162,7 @@ fn it_answers_as_the_book_does_and_ends_in_the_same_state() {
         assert!(pair.book.orders_len() > 50, "seed {seed}: {} orders", pair.book.orders_len());
         assert!(!pair.rejected.is_empty(), "seed {seed}: nothing was rejected");
         pair.compare(&mut ledger);
+        pair.compare_holds_ended(&mut ledger);
         // Another server, which starts now, sees the same.
         pair.compare(&mut ledger.another());
         let audit = assert_sound(&database);

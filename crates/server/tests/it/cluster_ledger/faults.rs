@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use engine::working_set::Outcome;
 use engine::{Command, SkuId, UnixMs};
+use mysql::prelude::Queryable;
 use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger};
 use server::ledger::mysql::{Limits, Options};
 
@@ -110,6 +111,23 @@ fn a_stopped_server_holds_the_lock_for_a_few_seconds_only() {
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Placed(_))));
     });
     assert_eq!(assert_sound(&database).orders, 10);
+}
+
+/// A read without the lock would show the sales from before a change that is being stored.
+#[test]
+fn who_must_know_the_sales_waits_for_whoever_is_writing() {
+    let (mut ledger, database) = open();
+    let mut writing = database.connection();
+    writing.query_drop("START TRANSACTION").unwrap();
+    writing.query_drop("SELECT format FROM writer WHERE id = 1 FOR UPDATE").unwrap();
+    std::thread::scope(|scope| {
+        let (done, is_done) = std::sync::mpsc::sync_channel(1);
+        scope.spawn(move || done.send(ledger.wait_for_writers()).unwrap());
+        let early = is_done.recv_timeout(Duration::from_millis(300));
+        assert!(early.is_err(), "it did not wait: {early:?}");
+        writing.query_drop("ROLLBACK").unwrap();
+        is_done.recv().unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod consuming;
+mod corrections;
 mod faults;
 mod leases;
 mod operators;

@@ -11,7 +11,7 @@ use server::gate::{
 };
 
 use super::servers::Redis;
-use super::{available, build, buyer_of, fresh, is_taken, on, place, reserve};
+use super::{available, build, buyer_of, fresh, is_taken, on, place, reserve, reserve_of};
 
 const SKU: SkuId = SkuId(0x1d);
 
@@ -38,7 +38,7 @@ fn a_redis_whose_clock_differs_takes_nothing_and_knows_all_the_same_what_it_took
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 3, None));
     let mut at = |hash: u128, off_ms: i64| {
-        let request = Reserve { place: place(SKU, hash, 9, 1), record: b"record" };
+        let request = Reserve { place: place(SKU, hash, 9, 1), limit: None, record: b"record" };
         gate.reserve(&[request], Some(wall_clock().shifted(off_ms))).remove(0)
     };
     // As far from the bound as a busy machine may need.
@@ -79,16 +79,16 @@ fn an_order_is_reserved_found_settled_and_released_once() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 3, Some(2)));
-    let first = reserve(&mut gate, place(SKU, 1, 9, 2));
+    let first = reserve_of(&mut gate, place(SKU, 1, 9, 2), Some(2));
     assert!(is_taken(&first), "{first:?}");
     assert_eq!(first.unwrap().seen.available, 1);
 
-    let again = reserve(&mut gate, place(SKU, 1, 9, 2)).unwrap();
+    let again = reserve_of(&mut gate, place(SKU, 1, 9, 2), Some(2)).unwrap();
     let Reserved::Open(open) = again.what else { panic!("{again:?}") };
     assert_eq!((&*open.record, open.epoch), (&b"record"[..], 1));
     assert_eq!(open.what, Open::Order(place(SKU, 1, 9, 2)));
     for other in [place(SKU, 1, 8, 2), place(SKU, 1, 9, 1)] {
-        let answer = reserve(&mut gate, other).unwrap().what;
+        let answer = reserve_of(&mut gate, other, Some(2)).unwrap().what;
         assert_eq!(answer, Reserved::Refused(Refusal::KeyConflict));
     }
     for (other, refusal) in [
@@ -96,7 +96,7 @@ fn an_order_is_reserved_found_settled_and_released_once() {
         (place(SKU, 2, 8, 2), Refusal::NotEnoughLeft),
         (place(SKU, 2, 8, 0), Refusal::InvalidQuantity),
     ] {
-        assert_eq!(reserve(&mut gate, other).unwrap().what, Reserved::Refused(refusal));
+        assert_eq!(reserve_of(&mut gate, other, Some(2)).unwrap().what, Reserved::Refused(refusal));
     }
     assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), std::slice::from_ref(&open));
     assert_eq!(gate.open_reservations(SKU, 60_000, 10).unwrap(), []);
@@ -109,14 +109,14 @@ fn an_order_is_reserved_found_settled_and_released_once() {
     assert_eq!(gate.settle(&settle(2, 1, Verdict::Placed)), [Ok(Settled::NotHere)]);
     assert_eq!(gate.find(&ids[..1]), [Ok(Some(Found::Settled(MarkState::Sold)))]);
     assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), []);
-    assert_eq!(reserve(&mut gate, place(SKU, 1, 9, 2)).unwrap().what, Reserved::Settled);
+    assert_eq!(reserve_of(&mut gate, place(SKU, 1, 9, 2), Some(2)).unwrap().what, Reserved::Settled);
     assert_eq!(available(&mut gate, SKU), 1);
 
     assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Done);
     assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Already);
     assert_eq!(what(gate.apply(&release(3, 9, 2))), Applied::Drift);
     assert_eq!(available(&mut gate, SKU), 3);
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 2))));
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 2, 9, 2), Some(2))));
     assert_eq!(gate.audit(SKU).unwrap().fault(), None);
 }
 
@@ -126,7 +126,7 @@ fn a_rejection_keeps_or_returns_its_units() {
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 10, Some(9)));
     for hash in [1, 2] {
-        assert!(is_taken(&reserve(&mut gate, place(SKU, hash, 9, 2))));
+        assert!(is_taken(&reserve_of(&mut gate, place(SKU, hash, 9, 2), Some(9))));
     }
     assert_eq!(gate.settle(&settle(1, 1, Verdict::RejectedKept)), [Ok(Settled::Done)]);
     assert_eq!(available(&mut gate, SKU), 6);
@@ -151,14 +151,17 @@ fn rows_of_the_outbox_are_applied_once_and_in_their_epoch() {
     }
     // A debt, not sold out at zero: the units that come back pay it first.
     assert_eq!(available(&mut gate, SKU), -2);
-    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::SoldOut));
+    assert_eq!(
+        reserve_of(&mut gate, place(SKU, 2, 9, 1), Some(9)).unwrap().what,
+        Reserved::Refused(Refusal::SoldOut)
+    );
     let restock = Change::Restock { units: 5_000_000_000 };
     assert_eq!(what(gate.apply(&row(70, 5, restock))), Applied::Done);
     assert_eq!(what(gate.apply(&row(70, 5, restock))), Applied::Already);
     assert_eq!(what(gate.apply(&row(70, 5, Change::Restock { units: 1 }))), Applied::Drift);
     assert_eq!(available(&mut gate, SKU), 4_999_999_998);
     // The order of an older epoch was reserved again here, before the row came.
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 3, 4, 3))));
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 3, 4, 3), Some(9))));
     assert_eq!(what(gate.apply(&row(3, 5, take(3)))), Applied::Done);
     assert_eq!(available(&mut gate, SKU), 4_999_999_995);
     assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap(), []);
@@ -173,12 +176,12 @@ fn a_late_payment_claims_units_that_were_given_back() {
     let late = Claim::LatePayment(place(SKU, 1, 9, 2));
     let claim = [ClaimRequest { claim: late, record: b"late" }];
     assert_eq!(what(gate.claim(&claim)), Claimed::Drift);
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 2))));
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 1, 9, 2), Some(2))));
     assert_eq!(gate.settle(&settle(1, 1, Verdict::Placed)), [Ok(Settled::Done)]);
     assert_eq!(what(gate.claim(&claim)), Claimed::NotYet);
     assert_eq!(what(gate.apply(&release(1, 9, 2))), Applied::Done);
 
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 2, 9, 1), Some(2))));
     assert_eq!(what(gate.claim(&claim)), Claimed::Refused(Refusal::NotEnoughLeft));
     assert_eq!(what(gate.apply(&row(70, 1, Change::Restock { units: 1 }))), Applied::Done);
     assert_eq!(what(gate.claim(&claim)), Claimed::Refused(Refusal::OverLimit));
@@ -227,20 +230,75 @@ fn a_sale_is_paused_resumed_and_ended_by_version() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     let sale = |version, paused, ended| SaleState { version, paused, ended, ..on() };
-    assert_eq!(gate.set_sale(&[(SKU, on())]), [Err(GateError::Closed(Closed::Lost))]);
+    assert_eq!(gate.set_sale(&[(SKU, on(), None)]), [Err(GateError::Closed(Closed::Lost))]);
     build(&mut gate, SKU, &fresh(1, 10, None));
-    assert_eq!(what(gate.set_sale(&[(SKU, sale(1, true, false))])), SaleSet::Old);
-    assert_eq!(what(gate.set_sale(&[(SKU, sale(2, true, false))])), SaleSet::Done);
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(1, true, false), None)])), SaleSet::Old);
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(2, true, false), None)])), SaleSet::Done);
     assert_eq!(reserve(&mut gate, place(SKU, 1, 9, 1)).unwrap().what, Reserved::Refused(Refusal::Paused));
-    assert_eq!(what(gate.set_sale(&[(SKU, sale(3, false, false))])), SaleSet::Done);
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(3, false, false), None)])), SaleSet::Done);
     assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
-    assert_eq!(what(gate.set_sale(&[(SKU, sale(9, true, true))])), SaleSet::Done);
+    assert_eq!(what(gate.set_sale(&[(SKU, sale(9, true, true), None)])), SaleSet::Done);
     assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::Ended));
     let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
     assert_eq!((state.sale.version, state.sale.ended, state.limit, state.closed), (9, true, None, None));
     // A build from an older state of the ledger does not bring the sale back.
     build(&mut gate, SKU, &fresh(2, 10, None));
     assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::Ended));
+}
+
+/// What an operator corrected before the start, however the gate comes to hear of it.
+#[test]
+fn a_changed_limit_is_that_of_the_newest_version_and_who_has_not_heard_of_it_buys_nothing() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    let version = |version| SaleState { version, ..on() };
+    let snapshot =
+        |epoch, version, limit| Snapshot { sale: SaleState { version, ..on() }, ..fresh(epoch, 10, limit) };
+    let limit = |gate: &mut Gate| gate.states(&[SKU]).remove(0).unwrap().unwrap().limit;
+    build(&mut gate, SKU, &snapshot(1, 5, Some(3)));
+    assert_eq!(what(gate.set_sale(&[(SKU, version(5), Some(3))])), SaleSet::Old);
+    assert_eq!(what(gate.set_sale(&[(SKU, version(4), Some(9))])), SaleSet::Old);
+    assert_eq!(what(gate.set_sale(&[(SKU, version(6), Some(2))])), SaleSet::Done);
+    // A release that knew of no such changes brought the version, and left the limit as it was.
+    assert_eq!(what(gate.set_sale(&[(SKU, version(6), None)])), SaleSet::Done);
+    assert_eq!(what(gate.set_sale(&[(SKU, version(7), Some(2))])), SaleSet::Done);
+    let other = Err(GateError::Closed(Closed::OtherLimit));
+    for known in [None, Some(3), Some(1)] {
+        assert_eq!(reserve_of(&mut gate, place(SKU, 1, 9, 1), known), other);
+    }
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 1, 9, 2), Some(2))));
+    let again = reserve_of(&mut gate, place(SKU, 1, 9, 2), Some(3)).unwrap().what;
+    assert!(matches!(again, Reserved::Open(_)), "a key that is known is answered: {again:?}");
+    let more = reserve_of(&mut gate, place(SKU, 2, 9, 1), Some(2)).unwrap().what;
+    assert_eq!(more, Reserved::Refused(Refusal::OverLimit));
+
+    // Rebuilt by one that had read the sale before the change, after it and before it was told.
+    for (epoch, read, expected) in [(2, 5, Some(2)), (3, 8, Some(3)), (4, 7, Some(3))] {
+        build(&mut gate, SKU, &snapshot(epoch, read, Some(3)));
+        assert_eq!(limit(&mut gate), expected, "epoch {epoch}");
+    }
+    assert_eq!(gate.fence(&[(SKU, 4)]), [Ok(())]);
+    let told = gate.set_sale(&[(SKU, version(9), Some(4))]);
+    assert_eq!(what(told), SaleSet::Done, "a gate that is closed hears of it too");
+    let built = gate.build(SKU, &snapshot(5, 8, Some(3)), &mut || ());
+    assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
+    assert_eq!(limit(&mut gate), Some(4));
+}
+
+/// While its marks come in.
+#[test]
+fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
+    let redis = Redis::start(&[]);
+    let (mut gate, mut other) = (redis.gate(), redis.gate());
+    let marks = (1..=3).map(|hash| Mark { place: place(SKU, hash, 9, 1), state: MarkState::Sold });
+    let snapshot = Snapshot { marks: marks.collect(), ..fresh(1, 10, None) };
+    let mut told = Vec::new();
+    let built = gate.build(SKU, &snapshot, &mut || {
+        told = other.set_sale(&[(SKU, SaleState { version: 2, ..on() }, Some(7))]);
+    });
+    assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
+    assert_eq!(what(told), SaleSet::Done);
+    assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().limit, Some(7));
 }
 
 #[test]
@@ -271,8 +329,10 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(available(&mut gate, SKU), 7);
     assert_eq!(gate.find(&[id]), [Ok(None)]);
     assert_eq!(reserve(&mut gate, place(SKU, 3_499, 9, 1)).unwrap().what, Reserved::Settled);
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
-    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)).unwrap().what, Reserved::Refused(Refusal::OverLimit));
+    let limit = Some(2_501);
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 1, 9, 1), limit)));
+    let over = reserve_of(&mut gate, place(SKU, 2, 9, 1), limit).unwrap().what;
+    assert_eq!(over, Reserved::Refused(Refusal::OverLimit));
     assert_eq!(gate.audit(SKU).unwrap().fault(), None);
 }
 
@@ -282,25 +342,29 @@ fn a_buyer_whose_holds_came_back_waits_at_this_gate_and_at_the_next_one() {
     let redis = Redis::start(&[]);
     let mut gate = Gate::new(GateConfig { cool_down: CoolDown { first_ms: FIRST_MS }, ..redis.config() });
     // How long the buyer waits, in ms; 0: the order is taken.
-    let waits = |gate: &mut Gate, hash, buyer| match reserve(gate, place(SKU, hash, buyer, 1)).unwrap().what {
-        Reserved::Taken { .. } => 0,
-        Reserved::Refused(Refusal::CoolingDown { retry_after_ms }) => retry_after_ms,
-        other => panic!("{other:?}"),
-    };
+    let waits =
+        |gate: &mut Gate, hash, buyer, limit| match reserve_of(gate, place(SKU, hash, buyer, 1), limit)
+            .unwrap()
+            .what
+        {
+            Reserved::Taken { .. } => 0,
+            Reserved::Refused(Refusal::CoolingDown { retry_after_ms }) => retry_after_ms,
+            other => panic!("{other:?}"),
+        };
     for (epoch, limit) in [(1, None), (2, Some(9))] {
         build(&mut gate, SKU, &fresh(epoch, 10, limit));
         // A number and a hash that ends in it.
         for buyer in [8, 9] {
             let first = u128::from(buyer) * 100;
             for hash in first..first + 3 {
-                assert_eq!(waits(&mut gate, hash, buyer), 0);
+                assert_eq!(waits(&mut gate, hash, buyer, limit), 0);
                 let came_back = row(1, epoch, Change::Release(place(SKU, hash, buyer, 1)));
                 assert_eq!(what(gate.apply(&came_back)), Applied::Done);
                 assert_eq!(what(gate.apply(&came_back)), Applied::Already, "and is counted once");
             }
-            let wait = waits(&mut gate, first + 3, buyer);
+            let wait = waits(&mut gate, first + 3, buyer, limit);
             assert!((1..=u64::from(FIRST_MS)).contains(&wait), "{wait}");
-            assert_eq!(waits(&mut gate, first + 4, 7), 0, "it is nobody else's wait");
+            assert_eq!(waits(&mut gate, first + 4, 7, limit), 0, "it is nobody else's wait");
             assert_eq!(gate.audit(SKU).unwrap().fault(), None);
         }
     }
@@ -311,7 +375,7 @@ fn a_buyer_whose_holds_came_back_waits_at_this_gate_and_at_the_next_one() {
     {
         let returned_holds = vec![(buyer_of(9), ReturnedHolds { count, latest_at })];
         build(&mut gate, SKU, &Snapshot { returned_holds, ..fresh(epoch, 10, None) });
-        assert_eq!(waits(&mut gate, 1, 9) > 0, waiting, "{count} since {latest_at:?}");
+        assert_eq!(waits(&mut gate, 1, 9, None) > 0, waiting, "{count} since {latest_at:?}");
     }
 }
 

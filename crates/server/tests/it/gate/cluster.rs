@@ -6,7 +6,7 @@ use engine::SkuId;
 use server::gate::{Closed, Gate, GateConfig, GateError, Reserve, Why};
 
 use super::servers::{Cluster, PATIENCE, until};
-use super::{available, build, fresh, is_taken, place, reserve};
+use super::{available, build, fresh, is_taken, place, reserve, reserve_of};
 
 /// SKUs, enough that every master of three has some.
 const SKUS: u32 = 24;
@@ -21,8 +21,9 @@ fn build_all(gate: &mut Gate, epoch: u64) {
 
 /// One order of every SKU, under this hash.
 fn order_all(gate: &mut Gate, hash: u128) -> Vec<Result<(), GateError>> {
-    let requests: Vec<Reserve<'_>> =
-        (0..SKUS).map(|sku| Reserve { place: place(SkuId(sku), hash, 9, 1), record: b"r" }).collect();
+    let requests: Vec<Reserve<'_>> = (0..SKUS)
+        .map(|sku| Reserve { place: place(SkuId(sku), hash, 9, 1), limit: None, record: b"r" })
+        .collect();
     gate.reserve(&requests, None)
         .into_iter()
         .map(|answer| answer.map(|answer| assert!(is_taken(&Ok(answer.clone())), "{answer:?}")))
@@ -56,24 +57,24 @@ fn a_slot_that_is_being_moved_is_asked_for_and_its_gate_is_of_another_run() {
     let mut gate = cluster.gate();
     let sku = SkuId(7);
     build(&mut gate, sku, &fresh(1, 5, Some(9)));
-    assert!(is_taken(&reserve(&mut gate, place(sku, 1, 9, 1))));
+    assert!(is_taken(&reserve_of(&mut gate, place(sku, 1, 9, 1), Some(9))));
     let slot = cluster.slot_of(sku);
     let (from, to) = cluster.owner_and_another(slot);
     cluster.begin_move(slot, from, to);
 
     // All keys are here still: as before. Some have gone: TRYAGAIN, and in the end the caller is answered that nothing was
     // done. (A gate without a limit has no buyers' key: it is answered so from the beginning of a move to its end.)
-    assert!(is_taken(&reserve(&mut gate, place(sku, 2, 9, 1))));
+    assert!(is_taken(&reserve_of(&mut gate, place(sku, 2, 9, 1), Some(9))));
     cluster.migrate(sku, "b", from, to);
-    let got = reserve(&mut gate, place(sku, 3, 9, 1));
+    let got = reserve_of(&mut gate, place(sku, 3, 9, 1), Some(9));
     assert_eq!(got, Err(GateError::NotExecuted(Why::SlotMoving)));
     // All have gone: ASK, and there the state is one of another run.
     for key in ["s", "k", "t"] {
         cluster.migrate(sku, key, from, to);
     }
-    assert_eq!(reserve(&mut gate, place(sku, 3, 9, 1)), Err(GateError::Closed(Closed::OtherRun)));
+    assert_eq!(reserve_of(&mut gate, place(sku, 3, 9, 1), Some(9)), Err(GateError::Closed(Closed::OtherRun)));
     cluster.assign(slot, to);
-    assert_eq!(reserve(&mut gate, place(sku, 3, 9, 1)), Err(GateError::Closed(Closed::OtherRun)));
+    assert_eq!(reserve_of(&mut gate, place(sku, 3, 9, 1), Some(9)), Err(GateError::Closed(Closed::OtherRun)));
     assert_eq!(cluster.nodes[to].command::<i64>(&["HGET", "{db:00000007}:s", "avail"]), 3);
     build(&mut gate, sku, &fresh(2, 3, None));
     assert!(is_taken(&reserve(&mut gate, place(sku, 3, 9, 1))));

@@ -29,6 +29,10 @@ fn any_sku(random: &mut Random) -> SkuId {
     SKUS[usize::from(random.below(2) == 1)]
 }
 
+fn any_limit(random: &mut Random) -> Option<u32> {
+    [None, Some(2), Some(4)][usize::try_from(random.below(3)).unwrap()]
+}
+
 fn step(random: &mut Random, shop: &mut Shop) {
     match random.below(40) {
         0..=17 => {
@@ -62,6 +66,11 @@ fn run(seed: u64, gate: Gate, now: UnixMs) {
     let mut shop = Shop::open(gate, now);
     // Not started yet; then on; at the very end over.
     shop.reserve(&[any_place(&mut random), any_place(&mut random)]);
+    shop.limit_to([any_limit(&mut random), any_limit(&mut random)]);
+    if random.below(2) == 0 {
+        shop.rebuild();
+    }
+    shop.limit_to([any_limit(&mut random), any_limit(&mut random)]);
     shop.begin();
     for _ in 0..STEPS {
         step(&mut random, &mut shop);
@@ -116,7 +125,7 @@ fn redis_time(redis: &Redis) -> UnixMs {
 /// What an order is answered, or `None` if it is taken.
 fn answered(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
     match gate
-        .reserve(&[Reserve { place: place(sku, hash, 9, 1), record: b"" }], None)
+        .reserve(&[Reserve { place: place(sku, hash, 9, 1), limit: None, record: b"" }], None)
         .remove(0)
         .unwrap()
         .what
@@ -194,7 +203,8 @@ pub(super) fn race_on(redis: &Redis) {
                 let own = if at % 2 == 0 { 0 } else { 1 + client };
                 place(sku, u128::from(own * 1_000_000 + round * 20 + at), (round * 20 + at) % 200, 1)
             });
-            let requests: Vec<Reserve<'_>> = places.map(|place| Reserve { place, record: b"r" }).collect();
+            let requests: Vec<Reserve<'_>> =
+                places.map(|place| Reserve { place, limit: Some(3), record: b"r" }).collect();
             taken +=
                 gate.reserve(&requests, Some(wall_clock())).iter().filter(|answer| is_taken(answer)).count();
         }

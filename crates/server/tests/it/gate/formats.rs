@@ -4,7 +4,7 @@ use engine::SkuId;
 use server::gate::{Built, Closed, GateError};
 
 use super::servers::Redis;
-use super::{build, fresh, is_taken, place, reserve};
+use super::{build, fresh, is_taken, place, reserve, reserve_of};
 
 const SKU: SkuId = SkuId(1);
 const STATE: &str = "{db:00000001}:s";
@@ -26,12 +26,12 @@ fn a_gate_of_the_older_format_is_fenced_for_its_own_servers_and_rebuilt() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 5, Some(2)));
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 8, 1))));
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 1, 8, 1), Some(2))));
     assert_eq!((state(&redis)[40], state(&redis)[70], state(&redis).len()), (b'O', 2, 71));
     // The servers of format 1 take every letter but theirs for a fence.
     rewrite(&redis, "string.sub(gate, 1, 40) .. 'o' .. string.sub(gate, 42, 70)");
     let older = GateError::Closed(Closed::OlderFormat);
-    assert_eq!(reserve(&mut gate, place(SKU, 2, 8, 1)), Err(older.clone()));
+    assert_eq!(reserve_of(&mut gate, place(SKU, 2, 8, 1), Some(2)), Err(older.clone()));
     assert_eq!(gate.find(&[place(SKU, 1, 8, 1).id]), [Err(older.clone())]);
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::OlderFormat));
     let text = older.to_string();
@@ -46,7 +46,7 @@ fn a_gate_of_the_older_format_is_fenced_for_its_own_servers_and_rebuilt() {
     let open = gate.open_reservations(SKU, 0, 10).unwrap();
     assert_eq!((open.len(), &*open[0].record), (1, &b"record"[..]));
     build(&mut gate, SKU, &fresh(2, 4, Some(2)));
-    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 8, 1))));
+    assert!(is_taken(&reserve_of(&mut gate, place(SKU, 2, 8, 1), Some(2))));
     assert_eq!(state(&redis)[70], 2);
 }
 

@@ -54,8 +54,17 @@ pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Placem
     Placement { id: OrderId { sku, hash }, buyer: buyer_of(buyer), quantity, fingerprint: Fingerprint(7) }
 }
 
+/// Of a SKU without a limit.
 pub(crate) fn reserve(gate: &mut Gate, place: Placement) -> Result<Answer<Reserved>, GateError> {
-    gate.reserve(&[Reserve { place, record: b"record" }], Some(wall_clock())).remove(0)
+    reserve_of(gate, place, None)
+}
+
+pub(crate) fn reserve_of(
+    gate: &mut Gate,
+    place: Placement,
+    limit: Option<u32>,
+) -> Result<Answer<Reserved>, GateError> {
+    gate.reserve(&[Reserve { place, limit, record: b"record" }], Some(wall_clock())).remove(0)
 }
 
 pub(crate) fn is_taken(answer: &Result<Answer<Reserved>, GateError>) -> bool {

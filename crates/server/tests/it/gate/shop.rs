@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
 use engine::{
-    Accepted, Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
-    OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleChange, SaleId, SaleSpec, SkuId,
-    Status, UnixMs,
+    Accepted, Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemChange,
+    ItemSpec, OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleChange, SaleId,
+    SaleSpec, SkuId, Status, UnixMs,
 };
 use server::clock::wall_clock;
 use server::gate::{Applied, Built, ClaimRequest, Claimed, Found, Gate, Reserve, Reserved, Settled};
@@ -128,8 +128,10 @@ impl Shop {
 
     /// Several requests in one call. Placed orders stay open at the gate until they are settled.
     pub(crate) fn reserve(&mut self, places: &[Placement]) {
-        let requests: Vec<Reserve<'_>> =
-            places.iter().map(|place| Reserve { place: *place, record: b"r" }).collect();
+        let requests: Vec<Reserve<'_>> = places
+            .iter()
+            .map(|place| Reserve { place: *place, limit: self.limit(place.id.sku), record: b"r" })
+            .collect();
         let answers = self.gate.reserve(&requests, Some(wall_clock()));
         for (place, answer) in places.iter().zip(answers) {
             let got = match answer.unwrap().what {
@@ -162,7 +164,11 @@ impl Shop {
         if self.book.lookup(&place).is_some() || self.rejected.contains(&place.id) {
             return;
         }
-        let answer = self.gate.reserve(&[Reserve { place, record: b"" }], None).remove(0).unwrap();
+        let answer = self
+            .gate
+            .reserve(&[Reserve { place, limit: self.limit(place.id.sku), record: b"" }], None)
+            .remove(0)
+            .unwrap();
         if let Reserved::Taken { .. } = answer.what {
             let settle = Settle { id: place.id, epoch: self.epoch, verdict: Verdict::RejectedReturned };
             assert_eq!(self.gate.settle(&[settle, settle]), [Ok(Settled::Done), Ok(Settled::Already)]);
@@ -289,8 +295,26 @@ impl Shop {
         // Refused if the sale is over: then the gate gets the same state again, which changes nothing.
         drop(self.command(command));
         let state = self.sale_state();
-        let answers = self.gate.set_sale(&SKUS.map(|sku| (sku, state)));
+        let answers = self.gate.set_sale(&SKUS.map(|sku| (sku, state, self.limit(sku))));
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    }
+
+    fn limit(&self, sku: SkuId) -> Option<u32> {
+        self.book.registry().terms(sku).unwrap().limit
+    }
+
+    /// Another limit of each product, before the start.
+    pub(crate) fn limit_to(&mut self, limits: [Option<u32>; 2]) {
+        let items = limits.into_iter().zip([1, 2]).map(|(limit, product)| ItemChange {
+            product: ProductId(product),
+            title: None,
+            description: None,
+            price: None,
+            list_price: None,
+            limit: Some(limit),
+        });
+        let change = SaleChange { items: items.collect(), ..SaleChange::default() };
+        self.sale(Command::ChangeSale { sale: SALE, change });
     }
 
     /// The start of the sale, moved before now.
@@ -339,7 +363,7 @@ impl Shop {
             epoch: self.epoch,
             available: self.book.stock(sku).unwrap().available(),
             sale: self.sale_state(),
-            limit: limit(sku),
+            limit: self.limit(sku),
             buyers: buyers.filter(|(_, units)| *units > 0).collect(),
             returned_holds: Vec::new(),
             marks: marks.collect(),
@@ -382,7 +406,7 @@ impl Shop {
             let stock = self.book.stock(sku).unwrap();
             assert_eq!(audit.open_units, open);
             assert_eq!(audit.open_units + audit.taken_units, stock.held() + stock.sold());
-            if limit(sku).is_some() {
+            if self.limit(sku).is_some() {
                 let units: u64 = (0..BUYERS).map(|buyer| self.units(sku, buyer_of(buyer))).sum();
                 assert_eq!(audit.buyers_counted, units);
             }
@@ -400,10 +424,6 @@ impl Shop {
         let at = usize::try_from(number).unwrap() % self.placed.len().max(1);
         self.placed.get(at).copied()
     }
-}
-
-fn limit(sku: SkuId) -> Option<u32> {
-    (sku == SKUS[0]).then_some(4)
 }
 
 fn key(sku: SkuId, number: u64) -> OrderId {

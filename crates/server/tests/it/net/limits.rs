@@ -175,6 +175,30 @@ fn a_round_ends_before_all_have_been_answered_if_they_ask_for_much() {
     assert!(most <= 6, "{most} answers in one round");
 }
 
+/// As many who wait for one list, with more requests behind that one, when it is there.
+#[test]
+fn a_round_ends_before_all_who_waited_have_what_they_ask_for_next() {
+    const BYTES: usize = 10_000;
+    const CLIENTS: usize = 20;
+    let limits = Limits { output_bytes_max: 1, turn_bytes_max: 1, round_bytes_max: 5 * BYTES, ..relaxed() };
+    let server = Server::start(limits);
+    let mut greedy: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for client in &mut greedy {
+        client.get("/hold");
+        pipeline(client, 20, BYTES);
+    }
+    server.wait_until_held(CLIENTS);
+    server.release("the list");
+    for client in &mut greedy {
+        assert_eq!(client.response().body, "the list");
+        for _ in 0..20 {
+            assert_eq!(client.response().body.len(), BYTES);
+        }
+    }
+    let most = server.held.round_answers_max.load(Relaxed);
+    assert!(most <= 6, "{most} answers in one round");
+}
+
 #[test]
 fn what_is_kept_for_clients_that_do_not_read_is_bounded() {
     const CLIENTS: usize = 20;

@@ -50,7 +50,7 @@ struct Held {
     streams: Mutex<Vec<Ticket>>,
     /// The next part of all of them; none: their end.
     parts: Mutex<Vec<Option<Vec<u8>>>>,
-    /// Answers of one round, at most.
+    /// Answers to `/big` of one round, at most.
     round_answers_max: AtomicUsize,
 }
 
@@ -59,7 +59,7 @@ struct Held {
 struct Echo {
     held: Arc<Held>,
     later: SyncSender<(Ticket, String)>,
-    /// Answers of this round.
+    /// Answers to `/big` of this round.
     answers: usize,
 }
 
@@ -75,7 +75,6 @@ impl Service for Echo {
         ticket: Ticket,
         response: &mut ResponseWriter<'_>,
     ) -> Answer {
-        self.answers += 1;
         let body = String::from_utf8_lossy(request.body);
         let echo = format!("{} {} {} {body}", request.method, request.path, request.query);
         match request.path {
@@ -87,6 +86,7 @@ impl Service for Echo {
                 return Answer::Parts;
             }
             "/big" => {
+                self.answers += 1;
                 let bytes = request.query.parse().unwrap();
                 response.head(200).body("text/plain", &vec![b'x'; bytes]);
                 return Answer::Ready;

@@ -197,6 +197,7 @@ impl<'a> Reconciling<'a> {
         if !self.core.expiry_stops() {
             let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
             self.core.metrics.holds_expired.inc_by(expired.len() as u64);
+            self.core.count_holds_ended(ledger);
         }
         pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
         self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;
@@ -249,7 +250,7 @@ impl<'a> Reconciling<'a> {
             differing.close.into_iter().for_each(|sku| self.looks.stay_close(sku));
             proven += differing.proven;
         }
-        self.core.counts.drift_units.set(i64::try_from(proven).unwrap_or(i64::MAX));
+        self.core.counts.drift_units.inc_by(proven);
         self.shun_if_silent(!answered)
     }
 
@@ -270,8 +271,9 @@ impl<'a> Reconciling<'a> {
                 // Not ours to rebuild; every server reports it where its health is asked for.
                 Ok(Some(GateState { closed: Some(Closed::NewerFormat(_)), .. })) => {}
                 Ok(Some(state)) if state.closed.is_none() && Some(state.seen.epoch) == epoch => {
-                    if state.sale.version < slot.state.version {
-                        stale.push((slot.sku, slot.state));
+                    let (known, newest) = (state.sale.version, slot.state.version);
+                    if known < newest || (known == newest && state.limit != slot.limit) {
+                        stale.push((slot.sku, slot.state, slot.limit));
                     }
                 }
                 Ok(_) => {

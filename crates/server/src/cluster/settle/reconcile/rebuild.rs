@@ -220,8 +220,10 @@ impl Rebuild {
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
         let portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
-        let slots = slots_of(core, &portion);
         let raised = engines.ledger.raise_epochs(&portion)?;
+        // After that, so that no gate begins an epoch by what its sale was before.
+        core.follow_sales(&mut engines.ledger)?;
+        let slots = slots_of(core, &portion);
         let mut orders = 0;
         let apart = |one: &Raised, next: &Raised| {
             orders += one.orders;
@@ -239,7 +241,7 @@ impl Rebuild {
         // A sale may have been changed since its slots were looked up: a pause that was answered must hold.
         core.follow_sales(&mut engines.ledger)?;
         let fresh: Vec<_> =
-            slots_of(core, &portion).into_values().map(|slot| (slot.sku, slot.state)).collect();
+            slots_of(core, &portion).into_values().map(|slot| (slot.sku, slot.state, slot.limit)).collect();
         drop(engines.gate.set_sale(&fresh));
         for sku in portion {
             skus.remove(&sku);

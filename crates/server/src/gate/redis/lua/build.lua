@@ -10,11 +10,11 @@ if step == 'begin' then
     if epoch > asked or sells or (epoch == asked and flag() ~= 'B') then return answer(OLD) end
   end
   local version = gate and redis.call('HGET', KEYS[1], 'version') or 0
-  local window = gate and string.sub(gate, 51, 66) or struct.pack('>I8I8', 0, 0)
+  local terms = gate and string.sub(gate, 51, 70) or struct.pack('>I8I8I4', 0, 0, 0)
   local phase = gate and string.sub(gate, 42, 42) or 'p'
   redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
   epoch, seq, avail = asked, 0, 0
-  gate = run .. 'B' .. phase .. struct.pack('>I8', epoch) .. window .. struct.pack('>I4', 0) .. string.char(FORMAT)
+  gate = run .. 'B' .. phase .. struct.pack('>I8', epoch) .. terms .. string.char(FORMAT)
   redis.call('HSET', KEYS[1], 'gate', gate, 'seq', seq, 'avail', avail, 'version', version)
   return answer(DONE)
 end
@@ -33,12 +33,12 @@ end
 
 -- finish: avail, limit, version, starts, ends, phase. A sale's state that came in during the build is newer.
 local version, phase = tonumber(ARGV[6]), ARGV[9]
-local first, last = tonumber(ARGV[7]), tonumber(ARGV[8])
+local first, last, units = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[5])
 local newer = tonumber(redis.call('HGET', KEYS[1], 'version'))
 if newer > version then
-  version, phase, first, last = newer, string.sub(gate, 42, 42), starts, ends
+  version, phase, first, last, units = newer, string.sub(gate, 42, 42), starts, ends, limit
 end
 seq, avail = 1, tonumber(ARGV[4])
-gate = run .. 'O' .. phase .. struct.pack('>I8I8I8I4', epoch, first, last, tonumber(ARGV[5])) .. string.char(FORMAT)
+gate = run .. 'O' .. phase .. struct.pack('>I8I8I8I4', epoch, first, last, units) .. string.char(FORMAT)
 redis.call('HSET', KEYS[1], 'gate', gate, 'seq', seq, 'avail', avail, 'version', version)
 return answer(DONE)

@@ -1,6 +1,7 @@
 -- Takes units for one order, or tells why not. The hot path: it reads the state as one packed field (layout in
 -- prelude.lua), calls as few commands as it can, and therefore shares no functions with the other scripts.
--- KEYS: state, marks, open, buyers. ARGV: run, order hash, record, body of the mark, the time (0: not to be compared).
+-- KEYS: state, marks, open, buyers. ARGV: run, order hash, record, body of the mark, the time (0: not to be compared),
+-- the limit that the asker knows (0: none).
 local state = redis.call('HMGET', KEYS[1], 'gate', 'seq', 'avail')
 local gate = state[1]
 if not gate then return {1} end
@@ -30,6 +31,8 @@ local phase = string.sub(gate, 42, 42)
 if phase == 'e' or now >= ends then return {9, epoch, seq, avail} end
 if phase == 'p' then return {8, epoch, seq, avail} end
 if now < starts then return {7, epoch, seq, avail} end
+-- One of the two has not heard of the latest change of the sale.
+if tonumber(ARGV[6]) ~= limit then return {21, epoch, seq, avail} end
 
 local buyer = string.sub(body, 12)
 local has, returned

@@ -12,6 +12,7 @@ use super::leases::Lease;
 use super::session::{Failure, Session};
 use super::transaction::Transaction;
 use super::writes::write;
+use crate::intake::HoldEnded;
 use crate::ledger::mysql::advice::explained;
 use crate::ledger::mysql::connect::Meaning;
 use crate::ledger::mysql::migrate::FORMAT;
@@ -22,6 +23,9 @@ use crate::ledger::mysql::{OpenError, Options, open};
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
+/// Of those whom nobody has counted yet.
+const HOLDS_ENDED_MAX: usize = 10_000;
+
 /// The shared ledger, by one connection. Each thread has its own.
 pub struct SharedLedger {
     options: Options,
@@ -29,6 +33,8 @@ pub struct SharedLedger {
     sales: Sales,
     /// Checked in every transaction that appends.
     pub(super) lease: Option<Lease>,
+    /// By transactions of this connection that were committed; see [`SharedLedger::take_holds_ended`].
+    holds_ended: Vec<HoldEnded>,
 }
 
 impl fmt::Debug for SharedLedger {
@@ -55,18 +61,31 @@ impl SharedLedger {
             session: Some(Session::connect(options)?),
             sales: Sales::new(),
             lease: None,
+            holds_ended: Vec::new(),
         };
         Ok(ledger)
     }
 
     /// The same ledger by another connection, made when it is first used.
     pub fn another(&self) -> SharedLedger {
-        SharedLedger { options: self.options.clone(), session: None, sales: Sales::new(), lease: None }
+        SharedLedger {
+            options: self.options.clone(),
+            session: None,
+            sales: Sales::new(),
+            lease: None,
+            holds_ended: Vec::new(),
+        }
     }
 
     /// The sales as far as this connection has read of them, with the stock for one.
     pub fn sales(&self) -> &Sales {
         &self.sales
+    }
+
+    /// The holds that have ended by what was committed on this connection since the last call. Those beyond
+    /// [`HOLDS_ENDED_MAX`] are left out: nobody asked for a while.
+    pub fn take_holds_ended(&mut self) -> Vec<HoldEnded> {
+        std::mem::take(&mut self.holds_ended)
     }
 
     /// Kind and address of its server, for people.
@@ -111,21 +130,30 @@ impl SharedLedger {
         mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, LedgerError> {
         let lease = self.lease.clone();
-        self.attempt(|session, parts| {
+        let (value, ended) = self.attempt(|session, parts| {
             let Parts { sales, committing } = parts;
             let mut transaction = Transaction::new(session, &mut *sales, now, lease.as_ref());
             let worked = work(&mut transaction);
             let ahead = transaction.set.sales_are_ahead();
             let result = worked.and_then(|value| {
+                let set = &transaction.set;
+                let ended = set
+                    .entries()
+                    .iter()
+                    .filter_map(|entry| HoldEnded::of(entry, |order| set.order_at(order)));
+                let ended: Vec<_> = ended.collect();
                 let stored = write(transaction, committing)?;
-                Ok((value, stored))
+                Ok((value, stored.then_some(ended)))
             });
             // What was not stored did not happen: the sales are read anew.
-            if ahead && !matches!(result, Ok((_, true))) {
+            if ahead && !matches!(result, Ok((_, Some(_)))) {
                 *sales = Sales::new();
             }
-            result.map(|(value, _)| value)
-        })
+            result
+        })?;
+        let room = HOLDS_ENDED_MAX - self.holds_ended.len();
+        self.holds_ended.extend(ended.into_iter().flatten().take(room));
+        Ok(value)
     }
 
     /// Tries something that can be tried again until it succeeds, is refused, or the time is over.

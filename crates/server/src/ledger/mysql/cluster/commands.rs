@@ -3,12 +3,19 @@
 use engine::rules::Declined;
 use engine::working_set::{Executed, Needs, Operation};
 use engine::{Accepted, Command, UnixMs};
+use mysql::prelude::Queryable;
 
+use super::leases::DB_NOW;
 use super::lookup::kept_addresses;
 use super::operators::operators;
 use super::session::Failure;
 use super::transaction::Transaction;
 use super::{LedgerError, OPERATIONS_MAX, SharedLedger};
+use crate::ledger::mysql::sql::unsigned;
+
+/// How far the database's clock may be past the time by which a correction before a start is judged, once it has the lock. A
+/// server that was stopped meanwhile, or waited, judges by a time that is over.
+const CORRECTED_WITHIN_MS: u64 = 10_000;
 
 impl SharedLedger {
     /// Carries operations out one after the other, in one transaction. Returns what each came to.
@@ -20,10 +27,17 @@ impl SharedLedger {
     /// If there are more than [`OPERATIONS_MAX`].
     pub fn execute(&mut self, now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError> {
         assert!(operations.len() <= OPERATIONS_MAX, "a batch is bounded by whoever makes it");
-        self.transact(now, |transaction| {
+        let executed = self.transact(now, |transaction| {
             read(transaction, operations)?;
-            Ok(operations.iter().map(|operation| transaction.set.execute(operation)).collect())
-        })
+            if operations.iter().any(Operation::is_correction) && is_over(transaction, now)? {
+                return Ok(None);
+            }
+            Ok(Some(operations.iter().map(|operation| transaction.set.execute(operation)).collect()))
+        })?;
+        // An attempt before this one may have been stored.
+        let late =
+            "a correction came to the ledger's lock late, or the database's clock is ahead of this server's";
+        executed.ok_or_else(|| LedgerError::Unknown(late.into()))
     }
 
     /// Carries operations out in one transaction, all of them or none. They may be as many as a sale has items.
@@ -44,6 +58,11 @@ impl SharedLedger {
             Ok(transaction.set.execute_all(operations))
         })
     }
+}
+
+fn is_over(transaction: &mut Transaction<'_>, now: UnixMs) -> Result<bool, Failure> {
+    let at: Option<i64> = transaction.session.connection.query_first(format!("SELECT {DB_NOW}"))?;
+    Ok(unsigned(at.unwrap_or_default()) > now.plus(CORRECTED_WITHIN_MS).0)
 }
 
 /// Reads in two steps: the second is for what only the first can show, such as whose units a late payment takes.

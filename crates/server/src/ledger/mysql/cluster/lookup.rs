@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
-use engine::working_set::{Rejection, SkuState};
-use engine::{Entry, Fingerprint, KeptAddress, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock};
+use engine::working_set::{Needs, Rejection, SkuState};
+use engine::{
+    Entry, Fingerprint, KeptAddress, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock, UnixMs,
+};
 use mysql::from_row_opt;
 
 use super::attempt::Parts;
@@ -17,6 +19,9 @@ use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
 use crate::ledger::mysql::sql::{Script, hex, id_bytes, id_of, unsigned};
 use crate::ledger::rows::kept_address;
+
+/// So many refunds that are due are as bad as more: counting them once a second must stay cheap.
+const REFUNDS_COUNTED_MAX: u32 = 100_000;
 
 /// What stands under an order's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +155,18 @@ impl SharedLedger {
         self.select(query, payment_row)
     }
 
+    /// How many there are, counted up to [`REFUNDS_COUNTED_MAX`].
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn refunds_due_count(&mut self) -> Result<u64, LedgerError> {
+        let query = format!(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM refunds_due LIMIT {REFUNDS_COUNTED_MAX}) AS counted"
+        );
+        let counts = self.select(query, |row| Ok(from_row_opt::<(u64,)>(row)?.0))?;
+        Ok(counts.into_iter().sum())
+    }
+
     /// All SKUs in the order of their numbers.
     ///
     /// # Errors
@@ -215,15 +232,23 @@ impl SharedLedger {
         self.select(events_after(after), sale_entry)
     }
 
+    /// Waits until whoever writes now has finished, so that a read after it shows what that came to.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn wait_for_writers(&mut self) -> Result<(), LedgerError> {
+        self.transact(UnixMs(0), |transaction| transaction.read(Needs::default()))
+    }
+
     /// The latest entry and its time: as far as the ledger goes.
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn end(&mut self) -> Result<(Seq, engine::UnixMs), LedgerError> {
+    pub fn end(&mut self) -> Result<(Seq, UnixMs), LedgerError> {
         let query = "SELECT next_seq, latest_at FROM writer WHERE id = 1".to_owned();
         let rows = self.select(query, |row| {
             let (next_seq, last_at): (i64, i64) = from_row_opt(row)?;
-            Ok((Seq(unsigned(next_seq) - 1), engine::UnixMs(unsigned(last_at))))
+            Ok((Seq(unsigned(next_seq) - 1), UnixMs(unsigned(last_at))))
         })?;
         let missing = || LedgerError::Damaged("the row of the writer is missing".to_owned());
         rows.into_iter().next().ok_or_else(missing)

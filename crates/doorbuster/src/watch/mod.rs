@@ -2,13 +2,14 @@
 //!
 //! Must not: judge anything; the server does, and this shows it.
 
+mod figures;
+
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 use server::config::Environment;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::output::{self, numbers, plain, table, words};
 use crate::sale;
 use crate::time::{format_duration, format_utc, parse_duration};
+use figures::{Event, Figures, Item, Sale, Server, Took, Units};
 
 /// The server takes the figures once a second; who looks once in an hour does not watch.
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -29,6 +31,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const OLD: Duration = Duration::from_secs(5);
 /// A screen's worth of items.
 const ROWS_MAX: usize = 20;
+const EVENTS_MAX: usize = 5;
 /// To the top left corner; what is left of a line, or of the screen, goes.
 const HOME: &str = "\x1b[H";
 const REST_OF_LINE: &str = "\x1b[K\n";
@@ -40,7 +43,8 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 On a terminal it is drawn again in place; elsewhere each look is a line, with --json the server's answer. Ctrl-C stops it. A
 server that goes away is waited for.
 
-Exit codes: 0 it was ready at the last look; 1 it ran and was not; 64 the token is not the operator's; 69 no server answers.
+Exit codes: 0 at the last look the server took orders, in a cluster every server; 1 it ran and took none, or in a cluster one server
+at least took none or was silent, which is named; 64 the token is not the operator's; 69 the server does not answer.
 
 Examples:
   doorbuster watch
@@ -64,87 +68,6 @@ fn every(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is not from 1s to 1h"));
     }
     Ok(every)
-}
-
-/// As the API gives them.
-#[derive(Debug, Deserialize)]
-struct Figures {
-    number: u64,
-    at_ms: u64,
-    verdict: Verdict,
-    rates: BTreeMap<String, f64>,
-    refused_by_code: BTreeMap<String, f64>,
-    order_route: Option<Took>,
-    health: Health,
-    /// One that is older does not name them.
-    #[serde(default)]
-    servers: Vec<Server>,
-    sales: Vec<Sale>,
-}
-
-/// One of a cluster's.
-#[derive(Debug, Deserialize)]
-struct Server {
-    server: String,
-    silent_ms: u64,
-    counted: bool,
-    ready: bool,
-    accepted_per_s: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Verdict {
-    level: String,
-    code: String,
-    says: String,
-    #[serde(rename = "do")]
-    action: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Took {
-    p50_ms: f64,
-    p99_ms: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Health {
-    ready: bool,
-    reasons: Vec<String>,
-    in_flight: u64,
-    commit: Option<Took>,
-    disk_free_bytes: Option<u64>,
-    memory_bytes: Option<u64>,
-    connections: u64,
-    processors_busy: Option<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Sale {
-    id: u64,
-    title: String,
-    state: String,
-    starts_at_ms: u64,
-    ends_at_ms: u64,
-    units: Units,
-    items_total: usize,
-    items: Vec<Item>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Units {
-    total: u64,
-    available: u64,
-    held: u64,
-    sold: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Item {
-    product: u64,
-    title: String,
-    #[serde(flatten)]
-    units: Units,
 }
 
 /// What the loop hears of.
@@ -284,10 +207,10 @@ impl Watching {
         match (self.gone, self.seen) {
             (Some((failure, _)), _) => Err(failure),
             (None, None) => Err(Failure::unavailable(format!("no answer from {} yet", self.base))),
-            (None, Some((figures, _))) if !figures.health.ready => {
-                Err(Failure::check("the server is not ready"))
-            }
-            (None, Some(_)) => Ok(()),
+            (None, Some((figures, _))) => match figures.out() {
+                Some(out) => Err(Failure::check(out)),
+                None => Ok(()),
+            },
         }
     }
 }
@@ -321,7 +244,9 @@ fn screen(
     age: Duration,
     gone: Option<(String, Duration)>,
 ) {
-    let Figures { at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, .. } = figures;
+    let Figures {
+        at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, events, ..
+    } = figures;
     let mut say = |line: &str| {
         out.push_str(line);
         out.push('\n');
@@ -335,13 +260,11 @@ fn screen(
     }
     say(&plain(&verdict.says));
     say(&format!("-> {}", plain(&verdict.action)));
+    // While other servers take orders, a reason begins with the name of the one that takes none.
+    let state = if health.ready { "out" } else { "not ready" };
     for reason in &health.reasons {
-        say(&format!("not ready: {}", plain(reason)));
+        say(&format!("{state}: {}", plain(reason)));
     }
-    let per_s = |rates: &BTreeMap<String, f64>| {
-        let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
-        each.join("  ")
-    };
     if servers.len() > 1 {
         let counted = servers.iter().filter(|server| server.counted).count();
         let each: Vec<_> = servers.iter().map(Server::words).collect();
@@ -358,28 +281,48 @@ fn screen(
     say(&format!("orders      {}", took(order_route)));
     say(&format!("commits     {}", took(&health.commit)));
     say(&format!(
-        "server      in flight {}  connections {}  processors {}  memory {}  disk free {}\n",
+        "server      in flight {}  connections {}  processors {}  memory {}  disk free {}",
         health.in_flight,
         health.connections,
         health.processors_busy.map_or_else(|| "-".to_owned(), |busy| format!("{:.0}%", busy * 100.0)),
         mib(health.memory_bytes),
         mib(health.disk_free_bytes),
     ));
-    out.push_str(&sales_table(sales));
+    if let Some(admission) = health.admission() {
+        say(&format!("admission   {admission}"));
+    }
+    let behind = health.behind();
+    if !behind.is_empty() {
+        say(&format!("behind      {}", behind.join("  ")));
+    }
+    out.push_str(&happening(sales, events));
     if with_items {
         sales.iter().for_each(|sale| out.push_str(&items_table(sale)));
     }
 }
 
-impl Server {
-    fn words(&self) -> String {
-        let name = plain(&self.server);
-        match self {
-            Server { counted: false, silent_ms, .. } => format!("{name} silent for {} s", silent_ms / 1_000),
-            Server { ready: false, .. } => format!("{name} takes no orders"),
-            Server { accepted_per_s, .. } => format!("{name} {accepted_per_s}/s"),
+fn per_s(rates: &BTreeMap<String, f64>) -> String {
+    let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
+    each.join("  ")
+}
+
+/// The sales, what they do, and what happened last.
+fn happening(sales: &[Sale], events: &[Event]) -> String {
+    let mut out = format!("\n{}", sales_table(sales));
+    for sale in sales {
+        let happens = sale.rates.iter().flatten().filter(|(_, rate)| **rate > 0.0);
+        let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();
+        if !rates.is_empty() {
+            out += &format!("sale {}  per second  {}\n", sale.id, per_s(&rates));
         }
     }
+    if !events.is_empty() {
+        out.push('\n');
+    }
+    for event in events.iter().take(EVENTS_MAX) {
+        out += &format!("{}  {}\n", format_utc(event.at_ms), plain(&event.says));
+    }
+    out
 }
 
 fn sales_table(sales: &[Sale]) -> String {
@@ -414,12 +357,6 @@ fn items_table(sale: &Sale) -> String {
     format!("\n{}{more}", table(columns, &shown))
 }
 
-impl Units {
-    fn words(&self) -> [String; 4] {
-        [self.total, self.available, self.held, self.sold].map(|units| units.to_string())
-    }
-}
-
 fn mib(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
 }
@@ -433,10 +370,13 @@ mod tests {
         "rates":{"received":3.0,"accepted":2.5},"refused_by_code":{"sold_out":0.5},"totals":{},
         "order_route":{"count":3,"p50_ms":1.25,"p99_ms":8.0},
         "health":{"ready":false,"reasons":["it stops"],"in_flight":1,"commit":null,"disk_free_bytes":4194304,
-            "memory_bytes":null,"connections":2,"processors_busy":0.456},
+            "memory_bytes":null,"connections":2,"processors_busy":0.456,"refunds_due":4,"orders_per_s_max":15000,
+            "measured_peak":{"orders_per_s":18000,"on":"2026-11-20"},
+            "webhooks":{"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
-            "units":{"total":9,"available":4,"held":2,"sold":3},"items_total":30,
-            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}]}"#;
+            "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}],
+        "events":[{"at_ms":1796119201000,"kind":"sale_paused","says":"Drop is paused.\u001b","sale":3,"product":null}]}"#;
 
     fn shown(with_items: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
         let figures = serde_json::from_str(FIGURES).unwrap();
@@ -456,6 +396,10 @@ mod tests {
             "orders      p50 1.25 ms  p99 8 ms",
             "commits     none",
             "server      in flight 1  connections 2  processors 46%  memory -  disk free 4 MiB",
+            "2026-12-01T10:00:01Z  Drop is paused.\u{fffd}",
+            "admission   15000/s of a measured 18000/s  2026-11-20",
+            "behind      refunds due 4  webhooks waiting 3  dead letters 2",
+            "sale 3  per second  accepted 2.5  refused 0.5",
             "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
@@ -491,6 +435,16 @@ mod tests {
         screen(&mut text, ("http://a:1", &figures, false), Duration::ZERO, None);
         let says = "servers     2 of 3: a 1.5/s, b takes no orders, c\u{fffd} silent for 4 s\n";
         assert!(text.contains(says), "{text}");
+        assert_eq!(figures.out().unwrap(), "no server takes orders: it stops");
+        figures.health.ready = true;
+        figures.health.reasons = vec!["b: it stops".to_owned()];
+        let mut text = String::new();
+        screen(&mut text, ("http://a:1", &figures, false), Duration::ZERO, None);
+        assert!(text.contains("\nout: b: it stops\n") && !text.contains("not ready"), "{text}");
+        let out = "2 of 3 servers are out: b takes no orders, c\u{fffd} silent for 4 s";
+        assert_eq!(figures.out().unwrap(), out);
+        figures.servers.truncate(1);
+        assert_eq!(figures.out(), None);
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! What the server says of itself, as the API gives it, and each part of it in words.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::output::plain;
+
+/// As the API gives them.
+#[derive(Debug, Deserialize)]
+pub(super) struct Figures {
+    pub(super) number: u64,
+    pub(super) at_ms: u64,
+    pub(super) verdict: Verdict,
+    pub(super) rates: BTreeMap<String, f64>,
+    pub(super) refused_by_code: BTreeMap<String, f64>,
+    pub(super) order_route: Option<Took>,
+    pub(super) health: Health,
+    /// One that is older does not name them.
+    #[serde(default)]
+    pub(super) servers: Vec<Server>,
+    pub(super) sales: Vec<Sale>,
+    /// The newest first; one that is older does not know them.
+    #[serde(default)]
+    pub(super) events: Vec<Event>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Event {
+    pub(super) at_ms: u64,
+    pub(super) says: String,
+}
+
+/// One of a cluster's.
+#[derive(Debug, Deserialize)]
+pub(super) struct Server {
+    pub(super) server: String,
+    pub(super) silent_ms: u64,
+    pub(super) counted: bool,
+    pub(super) ready: bool,
+    pub(super) accepted_per_s: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Verdict {
+    pub(super) level: String,
+    pub(super) code: String,
+    pub(super) says: String,
+    #[serde(rename = "do")]
+    pub(super) action: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Took {
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Health {
+    pub(super) ready: bool,
+    pub(super) reasons: Vec<String>,
+    pub(super) in_flight: u64,
+    pub(super) commit: Option<Took>,
+    pub(super) disk_free_bytes: Option<u64>,
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) connections: u64,
+    pub(super) processors_busy: Option<f64>,
+    pub(super) refunds_due: Option<u64>,
+    /// One that is older does not know of these.
+    pub(super) orders_per_s_max: Option<u64>,
+    pub(super) measured_peak: Option<MeasuredPeak>,
+    pub(super) webhooks: Option<Webhooks>,
+    pub(super) dead_letters: Option<u64>,
+    pub(super) backlog: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MeasuredPeak {
+    pub(super) orders_per_s: u64,
+    pub(super) on: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Webhooks {
+    pub(super) waiting: u64,
+    pub(super) given_up: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Sale {
+    pub(super) id: u64,
+    pub(super) title: String,
+    pub(super) state: String,
+    pub(super) starts_at_ms: u64,
+    pub(super) ends_at_ms: u64,
+    pub(super) units: Units,
+    /// One that is older does not say.
+    pub(super) rates: Option<BTreeMap<String, f64>>,
+    pub(super) items_total: usize,
+    pub(super) items: Vec<Item>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Units {
+    pub(super) total: u64,
+    pub(super) available: u64,
+    pub(super) held: u64,
+    pub(super) sold: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Item {
+    pub(super) product: u64,
+    pub(super) title: String,
+    #[serde(flatten)]
+    pub(super) units: Units,
+}
+
+impl Figures {
+    /// Which servers take no orders, if any.
+    pub(super) fn out(&self) -> Option<String> {
+        let all = self.servers.len();
+        if !self.health.ready {
+            let who = if all > 1 { "no server takes orders" } else { "the server takes no orders" };
+            return Some(format!("{who}: {}", plain(&self.health.reasons.join("; "))));
+        }
+        let is_out = |server: &&Server| !server.counted || !server.ready;
+        let out: Vec<_> = self.servers.iter().filter(is_out).map(Server::words).collect();
+        (!out.is_empty()).then(|| format!("{} of {all} servers are out: {}", out.len(), out.join(", ")))
+    }
+}
+
+impl Health {
+    /// The rate that is let through beside what was measured, where that is known.
+    pub(super) fn admission(&self) -> Option<String> {
+        let peak = self.measured_peak.as_ref()?;
+        let max = match self.orders_per_s_max {
+            None | Some(0) => "all".to_owned(),
+            Some(max) => format!("{max}/s"),
+        };
+        Some(format!("{max} of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)))
+    }
+
+    /// What waits for somebody or something; only what there is.
+    pub(super) fn behind(&self) -> Vec<String> {
+        let webhooks = self.webhooks.as_ref();
+        let counts = [
+            ("refunds due", self.refunds_due),
+            ("webhooks waiting", webhooks.map(|webhooks| webhooks.waiting)),
+            ("webhooks given up", webhooks.map(|webhooks| webhooks.given_up)),
+            ("dead letters", self.dead_letters),
+            ("messages waiting", self.backlog),
+        ];
+        let there =
+            counts.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
+        there.map(|(name, count)| format!("{name} {count}")).collect()
+    }
+}
+
+impl Server {
+    pub(super) fn words(&self) -> String {
+        let name = plain(&self.server);
+        match self {
+            Server { counted: false, silent_ms, .. } => format!("{name} silent for {} s", silent_ms / 1_000),
+            Server { ready: false, .. } => format!("{name} takes no orders"),
+            Server { accepted_per_s, .. } => format!("{name} {accepted_per_s}/s"),
+        }
+    }
+}
+
+impl Units {
+    pub(super) fn words(&self) -> [String; 4] {
+        [self.total, self.available, self.held, self.sold].map(|units| units.to_string())
+    }
+}

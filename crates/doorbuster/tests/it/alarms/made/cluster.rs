@@ -1,0 +1,190 @@
+//! Causes at servers of a cluster, on engines that these alone use.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use server::queue::{Consumer, Options, Producer, Terms};
+
+use super::Alarm;
+use super::shop::thaw;
+use crate::cluster::{self, SOON, accepted, code, configure_at, place_once, serve};
+use crate::cluster_gate::{get, until, until_ready};
+use crate::cluster_queues::retire;
+use crate::engines::{Engines, freeze};
+use crate::fake_clock::{DAY_AHEAD, FakeClock, RIGHT};
+use crate::sent::send;
+use crate::serving::Serving;
+use crate::topic;
+
+const PLENTY: u64 = 29;
+/// One for each buyer.
+const SCARCE: u64 = 30;
+/// More than the rule lets wait.
+const MESSAGES: usize = 110_000;
+const MESSAGES_AT_ONCE: usize = 1_000;
+const QUEUES: u32 = 8;
+
+/// One set for all of them, one after the other.
+fn engines() -> &'static Engines {
+    static ENGINES: OnceLock<Engines> = OnceLock::new();
+    ENGINES.get_or_init(|| Engines::private(&["redis", "mariadb", "rocketmq"], &[]))
+}
+
+/// With names of its own on them.
+fn configure(directory: &Path, name: &str) -> &'static Engines {
+    let engines = engines();
+    let [redis, name_server, mariadb] =
+        ["redis", "rocketmq-namesrv", "mariadb"].map(|name| engines.address(name));
+    configure_at([&redis, &name_server, &mariadb], directory, name, "");
+    engines
+}
+
+fn one_server(alarm: &mut Alarm, name: &str) -> (&'static Engines, Serving) {
+    let engines = configure(alarm.directory(), name);
+    let server = serve(alarm.directory());
+    accepted(&server, 1, "first", PLENTY);
+    alarm.is_quiet(&[&server]);
+    (engines, server)
+}
+
+fn queue(engines: &Engines) -> Options {
+    Options {
+        name_servers: vec![engines.address("rocketmq-namesrv")],
+        group: "alarms".to_owned(),
+        send_timeout: Duration::from_secs(10),
+        terms: Terms::default(),
+    }
+}
+
+fn redis(engines: &Engines, command: &[&str]) {
+    let address = engines.address("redis");
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let done = Command::new("redis-cli").args(["-e", "-h", host, "-p", port]).args(command).output().unwrap();
+    assert!(done.status.success(), "{command:?}: {done:?}");
+}
+
+pub(super) fn broker_frozen(alarm: &mut Alarm) {
+    let (engines, _server) = one_server(alarm, "alarm_broker");
+    engines.freeze("rocketmq-broker");
+    alarm.is_seen(|| {});
+    engines.thaw("rocketmq-broker");
+    alarm.is_gone();
+}
+
+pub(super) fn server_frozen(alarm: &mut Alarm) {
+    configure(alarm.directory(), "alarm_silent");
+    let (a, b) = (serve(alarm.directory()), serve(alarm.directory()));
+    accepted(&a, 1, "first", PLENTY);
+    alarm.is_quiet(&[&a, &b]);
+    freeze(b.pid());
+    alarm.is_seen(|| {});
+    thaw(b.pid());
+    alarm.is_gone();
+}
+
+/// One that runs already goes on by what it measures.
+pub(super) fn clock_out(alarm: &mut Alarm) {
+    let (_, _right) = one_server(alarm, "alarm_clock");
+    let clock = FakeClock::new(alarm.directory(), DAY_AHEAD);
+    let mut command = cluster::command(alarm.directory(), "127.0.0.1:0");
+    command.envs(clock.environment());
+    let _wrong = Serving::start_unseen(command);
+    alarm.is_seen(|| {});
+    clock.set(RIGHT);
+    alarm.is_gone();
+}
+
+pub(super) fn ledger_frozen(alarm: &mut Alarm) {
+    let (engines, _server) = one_server(alarm, "alarm_ledger");
+    engines.freeze("mariadb");
+    alarm.is_seen(|| {});
+    engines.thaw("mariadb");
+    alarm.is_gone();
+}
+
+pub(super) fn drift(alarm: &mut Alarm) {
+    let (engines, server) = one_server(alarm, "alarm_drift");
+    let script =
+        "local gates = redis.call('KEYS', ARGV[1]) return redis.call('HINCRBY', gates[1], 'avail', -1)";
+    redis(engines, &["EVAL", script, "0", "{alarm_drift:*}:s"]);
+    alarm.is_seen(|| {});
+    accepted(&server, 2, "k", PLENTY);
+    alarm.is_gone_in_an_hour();
+}
+
+/// Copies of one order, which change nothing when they are read.
+pub(super) fn backlog(alarm: &mut Alarm) {
+    let (engines, server) = one_server(alarm, "alarm_backlog");
+    let mut consumer = Consumer::new(queue(engines), "alarm_backlog");
+    let all: Vec<_> = consumer.queues().unwrap().into_iter().map(|queue| (queue, 0)).collect();
+    let started = Instant::now();
+    let order = loop {
+        let pulled = consumer.pull(&all, 1, Duration::from_secs(1)).unwrap();
+        if let Some((_, order)) = pulled.into_iter().flat_map(|pulled| pulled.messages).next() {
+            break order;
+        }
+        assert!(started.elapsed() < SOON, "the order is not at the broker");
+    };
+    engines.freeze("mariadb");
+    let mut producer = Producer::new(queue(engines));
+    for _ in 0..MESSAGES / MESSAGES_AT_ONCE {
+        send(&mut producer, "alarm_backlog", &vec![&*order; MESSAGES_AT_ONCE]);
+    }
+    alarm.is_seen(|| {});
+    engines.thaw("mariadb");
+    alarm.is_gone();
+    accepted(&server, 2, "k", PLENTY);
+}
+
+pub(super) fn dead_letters(alarm: &mut Alarm) {
+    let (engines, _server) = one_server(alarm, "alarm_letters");
+    send(&mut Producer::new(queue(engines)), "alarm_letters", &[b"not an order"]);
+    alarm.is_seen(|| {});
+    alarm.is_gone_in_an_hour();
+}
+
+/// Orders that no gate and no ledger knows any more, whose buyers order once more; and then their messages are read after all.
+pub(super) fn orders_lost(alarm: &mut Alarm) {
+    let (engines, server) = one_server(alarm, "alarm_lost");
+    let broker = engines.address("rocketmq-broker");
+    engines.freeze("mariadb");
+    let buyers = 100..100 + 4 * u64::from(QUEUES);
+    for buyer in buyers.clone() {
+        accepted(&server, buyer, "one", SCARCE);
+    }
+    // It has read some of them already, and none is in the ledger.
+    let listen = server.address.to_string();
+    server.kill();
+    topic::resize(&broker, "alarm_lost", QUEUES / 2);
+    redis(engines, &["FLUSHALL"]);
+    engines.thaw("mariadb");
+    let server = Serving::start_unseen(cluster::command(alarm.directory(), &listen));
+    until("it waits for the queues that were removed", || {
+        let (status, body) = get(&server, "/readyz");
+        (status == 503 && body.contains("doorbuster queues retire"), body)
+    });
+    let removed: Vec<String> = (QUEUES / 2..QUEUES).map(|queue| format!("broker-a/{queue}")).collect();
+    let arguments: Vec<&str> =
+        ["--with-unread"].into_iter().chain(removed.iter().map(String::as_str)).collect();
+    retire(alarm.directory(), &arguments);
+    until_ready(&server);
+    let mut again = 0;
+    for buyer in buyers {
+        until("it is known what comes of it", || {
+            let answer = place_once(&server, buyer, "another", SCARCE, 1);
+            let is_known = answer.status != 503;
+            again += usize::from(matches!(answer.status, 201 | 202));
+            assert!(
+                !is_known || matches!(answer.status, 201 | 202) || code(&answer) == "over_limit",
+                "{answer:?}"
+            );
+            (is_known, answer.body)
+        });
+    }
+    assert!(again > 0, "none was forgotten");
+    topic::resize(&broker, "alarm_lost", QUEUES);
+    alarm.is_seen(|| {});
+    alarm.is_gone_in_an_hour();
+}

@@ -1,0 +1,149 @@
+//! What is noted between two looks that a test makes.
+
+use super::*;
+use crate::figures::sales::{ItemFigures, Units};
+
+const AT_MS: u64 = 1_796_119_200_000;
+
+fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> SaleFigures<'static> {
+    let units = |total, available| Units { total, available, held: 0, sold: total - available };
+    let item = |(product, (total, available)): (u64, (u64, u64))| ItemFigures {
+        product,
+        title: "Shoe",
+        units: units(total, available),
+        rates: None,
+        sold_out_at_ms: None,
+    };
+    SaleFigures {
+        id,
+        title,
+        phase,
+        starts_at_ms: AT_MS,
+        ends_at_ms: AT_MS + 3_600_000,
+        units: Units::default(),
+        rates: None,
+        refused_by_code: BTreeMap::new(),
+        order_route: None,
+        holds: None,
+        items_total: items.len(),
+        items: (30..).zip(items.iter().copied()).map(item).collect(),
+    }
+}
+
+fn server(name: &str, counted: bool) -> ServerFigures {
+    ServerFigures {
+        server: name.to_owned(),
+        silent_ms: 0,
+        counted,
+        ready: true,
+        accepted_per_s: 0.0,
+        in_flight: 0,
+        processors_busy: None,
+        memory_bytes: None,
+    }
+}
+
+fn verdict(code: &'static str) -> Verdict {
+    let says = format!("It is {code}.");
+    Verdict { level: Level::Green, code, says, action: "", runbook: String::new() }
+}
+
+struct Night {
+    events: Events,
+    /// Since the first look.
+    s: u64,
+    servers: Vec<ServerFigures>,
+    ready: bool,
+    code: &'static str,
+}
+
+impl Night {
+    fn new() -> Night {
+        Night {
+            events: Events::default(),
+            s: 0,
+            servers: vec![server("a", true)],
+            ready: true,
+            code: "quiet",
+        }
+    }
+
+    /// What is new of a look so many seconds after the one before.
+    fn look(&mut self, after_s: u64, sales: &[SaleFigures<'static>]) -> Vec<(Kind, String)> {
+        self.s += after_s;
+        let at_ms = AT_MS + self.s * 1_000;
+        let reasons = ["The disk is full.".to_owned()];
+        let (servers, ready, verdict) = (&self.servers[..], self.ready, &verdict(self.code));
+        self.events.look(&Look { at_ms, sales, servers, ready, reasons: &reasons, verdict });
+        let new = self.events.last().iter().filter(|event| event.at_ms == at_ms);
+        new.map(|event| (event.kind, event.says.clone())).collect()
+    }
+}
+
+fn kinds(new: Vec<(Kind, String)>) -> Vec<Kind> {
+    new.into_iter().map(|(kind, _)| kind).collect()
+}
+
+#[test]
+fn a_sale_is_followed_from_its_plan_to_its_end() {
+    let mut night = Night::new();
+    let of = |phase, title, items: &[(u64, u64)]| [sale(3, phase, title, items)];
+    assert_eq!(night.look(0, &[]), [], "a start knows nothing of before");
+    let says = |kind, text: &str| vec![(kind, text.to_owned())];
+    let planned = of(Phase::NotStarted, "Drop", &[(9, 9), (1, 0)]);
+    assert_eq!(night.look(1, &planned), says(Kind::SaleAdded, "“Drop” is planned."));
+    assert_eq!(night.look(1, &planned), []);
+    let live = |items: &[(u64, u64)]| of(Phase::Live, "Drop", items);
+    assert_eq!(night.look(1, &live(&[(9, 9), (1, 0)])), says(Kind::SaleOpened, "“Drop” has started."));
+    assert_eq!(night.look(1, &live(&[(9, 0), (1, 0)])), says(Kind::SoldOut, "“Shoe” is sold out."));
+    assert_eq!(night.look(1, &live(&[(9, 1), (1, 0)])), says(Kind::OnSaleAgain, "“Shoe” is on sale again."));
+    let restocked = says(Kind::StockChanged, "“Shoe” has 12 units in all, before 9.");
+    assert_eq!(night.look(1, &live(&[(12, 4), (1, 0)])), restocked);
+    let paused = of(Phase::Paused, "Drop", &[(12, 4), (1, 0)]);
+    assert_eq!(night.look(1, &paused), says(Kind::SalePaused, "“Drop” is paused."));
+    assert_eq!(night.look(1, &live(&[(12, 4), (1, 0)])), says(Kind::SaleResumed, "“Drop” sells again."));
+    let mut edited = of(Phase::Live, "Drop 2", &[(12, 4), (1, 0)]);
+    edited[0].ends_at_ms += 1;
+    assert_eq!(night.look(1, &edited), says(Kind::SaleEdited, "Title or times of “Drop 2” were changed."));
+    let mut ended = of(Phase::Ended, "Drop 2", &[(12, 4), (1, 0)]);
+    ended[0].ends_at_ms -= 60_000;
+    assert_eq!(night.look(1, &ended), says(Kind::SaleEnded, "“Drop 2” has ended."));
+    let first = &night.events.last()[0];
+    assert_eq!((first.sale, first.product, night.events.last().len()), (Some(3), None, 9));
+}
+
+#[test]
+fn what_is_lost_and_comes_back_is_noted() {
+    let mut night = Night::new();
+    night.look(0, &[]);
+    night.servers.push(server("b", true));
+    assert_eq!(night.look(1, &[]), [(Kind::ServerBack, "b is there.".to_owned())]);
+    night.servers[1].counted = false;
+    assert_eq!(night.look(1, &[]), [(Kind::ServerSilent, "b is silent.".to_owned())]);
+    (night.ready, night.code) = (false, "disk_takes_no_writes");
+    let no_orders = (Kind::NoOrdersTaken, "No order is taken. The disk is full.".to_owned());
+    let verdict = (Kind::VerdictChanged, "It is disk_takes_no_writes.".to_owned());
+    assert_eq!(night.look(1, &[]), [verdict, no_orders]);
+    (night.ready, night.code) = (true, "quiet");
+    assert_eq!(kinds(night.look(1, &[])), [Kind::VerdictChanged, Kind::OrdersTaken]);
+}
+
+#[test]
+fn what_goes_to_and_fro_pushes_nothing_out_and_the_list_is_bounded() {
+    let mut night = Night::new();
+    let items = |available| [sale(3, Phase::Live, "Drop", &[(9, available)])];
+    night.look(0, &[sale(3, Phase::Paused, "Drop", &[(9, 1)])]);
+    night.look(1, &items(1));
+    for second in 0..50 {
+        night.code = if second % 2 == 0 { "busy" } else { "quiet" };
+        night.look(1, &items(second % 2));
+    }
+    let kinds: Vec<_> = night.events.last().iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [Kind::VerdictChanged, Kind::OnSaleAgain, Kind::SoldOut, Kind::SaleResumed]);
+    for minute in 0..80 {
+        night.code = if minute % 2 == 0 { "busy" } else { "quiet" };
+        night.look(60, &items(1));
+    }
+    assert_eq!(night.events.last().len(), EVENTS_MAX);
+    assert!(night.events.last().iter().is_sorted_by(|one, next| one.at_ms > next.at_ms));
+}

@@ -1,0 +1,243 @@
+//! What became of the orders of each item and each sale, and how holds ended, counted since this process started: for the figures alone.
+//!
+//! An event loop adds one to a counter of the item, and of the sale one to how long it took and one to why it was refused.
+//! Must not: be read where an order is decided.
+
+use std::mem::discriminant;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use engine::{Closing, Entry, Event, OrderView, Refusal, Seq, SkuId};
+
+use crate::metrics::{Counts, Latencies};
+
+/// What an order can be refused with.
+pub const REFUSALS: [Refusal; 12] = [
+    Refusal::UnknownSale,
+    Refusal::UnknownSku,
+    Refusal::NotStarted,
+    Refusal::Paused,
+    Refusal::Ended,
+    Refusal::SoldOut,
+    Refusal::NotEnoughLeft,
+    Refusal::OverLimit,
+    Refusal::TooManyHolds,
+    Refusal::CoolingDown { retry_after_ms: 0 },
+    Refusal::InvalidQuantity,
+    Refusal::KeyConflict,
+];
+
+/// In the order of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Accepted,
+    Replayed,
+    Refused,
+    /// Asked to come again.
+    Busy,
+    Unknown,
+}
+
+pub const OUTCOMES: usize = Outcome::Unknown as usize + 1;
+
+/// Of an item. On lines of memory of its own: what is beside it is read for every order.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Outcomes([AtomicU64; OUTCOMES]);
+
+impl Outcomes {
+    pub fn count(&self, outcome: Outcome) {
+        self.0[outcome as usize].fetch_add(1, Relaxed);
+    }
+
+    /// By [`Outcome`].
+    pub fn counted(&self) -> [u64; OUTCOMES] {
+        self.0.each_ref().map(|count| count.load(Relaxed))
+    }
+}
+
+/// Of a sale, what its items' do not say. One that nobody orders from costs a pointer.
+#[derive(Debug, Default)]
+pub struct SaleOutcomes(OnceLock<Box<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    holds: Holds,
+    refused: [AtomicU64; REFUSALS.len()],
+    took: Latencies,
+}
+
+impl SaleOutcomes {
+    pub fn refused(&self, refusal: Refusal) {
+        let is_it = |known: &Refusal| discriminant(known) == discriminant(&refusal);
+        // What else there is refuses no order.
+        if let Some(place) = REFUSALS.iter().position(is_it) {
+            self.0.get_or_init(Box::default).refused[place].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// From the complete request to the answer.
+    pub fn took(&self, took: Duration) {
+        self.0.get_or_init(Box::default).took.observe(took);
+    }
+
+    pub fn hold_ended(&self, ended: &HoldEnded) {
+        self.0.get_or_init(Box::default).holds.count(ended);
+    }
+
+    pub fn holds(&self) -> HoldCounts {
+        self.0.get().map_or_else(Default::default, |counted| counted.holds.counted())
+    }
+
+    /// By the places of [`REFUSALS`], and how long the answers took.
+    pub fn counted(&self) -> ([u64; REFUSALS.len()], Counts) {
+        self.0.get().map_or_else(Default::default, |counted| {
+            (counted.refused.each_ref().map(|count| count.load(Relaxed)), counted.took.counts())
+        })
+    }
+}
+
+/// How a hold ended, by an entry of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldEnded {
+    pub sku: SkuId,
+    how: Closing,
+    /// Since it was placed, by the ledger's times.
+    after: Duration,
+}
+
+impl HoldEnded {
+    /// `None`: the entry ends none. `order` finds the order that an entry placed.
+    pub fn of(entry: &Entry, order: impl FnOnce(Seq) -> Option<OrderView>) -> Option<HoldEnded> {
+        let Event::OrderClosed { order: placed, how } = entry.event else { return None };
+        let ends = how.ends_hold() || how == Closing::PaidLate;
+        let order = order(placed).filter(|_| ends)?;
+        let after = Duration::from_millis(entry.at.0.saturating_sub(order.placed_at.0));
+        Some(HoldEnded { sku: order.id.sku, how, after })
+    }
+}
+
+/// A hold lasts up to 30 days and an answer some seconds: what is counted of a hold is its time divided by this, so that 50 ms
+/// to 14 h are distinguished.
+const HOLD_SCALE: u32 = 1 << 12;
+
+#[derive(Debug, Default)]
+struct Holds {
+    paid_late: AtomicU64,
+    cancelled: AtomicU64,
+    expired: AtomicU64,
+    /// In time or late.
+    paid_after: Latencies,
+}
+
+/// Of a sale, since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HoldCounts {
+    /// Of those that had expired before.
+    pub paid_late: u64,
+    pub cancelled: u64,
+    pub expired: u64,
+    /// How long after they were placed holds were paid, divided by [`HOLD_SCALE`].
+    pub paid_after: Counts,
+}
+
+impl Holds {
+    fn count(&self, ended: &HoldEnded) {
+        let counter = match ended.how {
+            Closing::Paid => None,
+            Closing::PaidLate => Some(&self.paid_late),
+            Closing::Cancelled => Some(&self.cancelled),
+            Closing::Expired => Some(&self.expired),
+            Closing::Refunded => unreachable!("an order that is refunded was paid before"),
+        };
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Relaxed);
+        }
+        if matches!(ended.how, Closing::Paid | Closing::PaidLate) {
+            self.paid_after.observe(ended.after / HOLD_SCALE);
+        }
+    }
+
+    fn counted(&self) -> HoldCounts {
+        HoldCounts {
+            paid_late: self.paid_late.load(Relaxed),
+            cancelled: self.cancelled.load(Relaxed),
+            expired: self.expired.load(Relaxed),
+            paid_after: self.paid_after.counts(),
+        }
+    }
+}
+
+impl HoldCounts {
+    /// Within which time so many thousandths of those that were paid were.
+    pub fn paid_within(&self, thousandths: u64) -> Option<Duration> {
+        self.paid_after.quantile(thousandths).map(|scaled| scaled * HOLD_SCALE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{OrderId, Pay, SaleId};
+
+    use super::*;
+
+    #[test]
+    fn holds_are_counted_by_their_end_and_how_soon_they_were_paid() {
+        let sale = SaleOutcomes::default();
+        assert_eq!(sale.holds(), HoldCounts::default());
+        let ended = |how, after_s| HoldEnded { sku: SkuId(0), how, after: Duration::from_secs(after_s) };
+        for second in 1..=10 {
+            sale.hold_ended(&ended(Closing::Paid, second * 60));
+        }
+        sale.hold_ended(&ended(Closing::PaidLate, 40 * 24 * 3600));
+        sale.hold_ended(&ended(Closing::Cancelled, 1));
+        sale.hold_ended(&ended(Closing::Expired, 900));
+        let holds = sale.holds();
+        assert_eq!(
+            (holds.paid_late, holds.cancelled, holds.expired, holds.paid_after.total()),
+            (1, 1, 1, 11)
+        );
+        for (thousandths, exact_s) in [(1, 60), (500, 360), (900, 600)] {
+            let found = holds.paid_within(thousandths).unwrap().as_secs_f64();
+            let exact = f64::from(exact_s);
+            assert!(found >= exact && found <= exact * 1.126, "{thousandths}: {found}");
+        }
+        assert!(
+            holds.paid_within(1_000).unwrap() > Duration::from_secs(14 * 3600),
+            "the longest that is counted"
+        );
+    }
+
+    #[test]
+    fn a_hold_ends_by_what_closes_it_and_by_nothing_else() {
+        let id = OrderId { sku: SkuId(7), hash: 1 };
+        let order = OrderView {
+            id,
+            seq: Seq(5),
+            buyer: engine::BuyerId(1),
+            quantity: 1,
+            unit_price: 1,
+            status: engine::Status::Paid,
+            placed_at: engine::UnixMs(1_000),
+            pay_by: None,
+            closed_at: None,
+            refund_due: false,
+            refunded: engine::Refunded::default(),
+        };
+        let of = |event, known: bool| {
+            let entry = Entry { seq: Seq(9), at: engine::UnixMs(3_500), event };
+            HoldEnded::of(&entry, |seq| (known && seq == Seq(5)).then_some(order))
+        };
+        let closed = |how| Event::OrderClosed { order: Seq(5), how };
+        for how in [Closing::Paid, Closing::PaidLate, Closing::Cancelled, Closing::Expired] {
+            let after = Duration::from_millis(2_500);
+            assert_eq!(of(closed(how), true), Some(HoldEnded { sku: SkuId(7), how, after }), "{how:?}");
+        }
+        assert_eq!(of(closed(Closing::Refunded), true), None);
+        assert_eq!(of(closed(Closing::Paid), false), None);
+        assert_eq!(of(Event::SalePaused(SaleId(1)), true), None);
+        let pay = Pay { id: "p".into(), order: id, amount: 1 };
+        assert_eq!(of(Event::PaymentRecorded { pay, disposition: engine::Disposition::Applied }, true), None);
+    }
+}

@@ -1,0 +1,130 @@
+// Support: one order by its number, what became of it, and what can be done about it.
+import { open } from "./console-actions.js";
+import { byId, count, dayAndTime, element, reason, set } from "./console-words.js";
+
+const ID = /^[0-9a-f]{40}$/;
+const ORDER = "/api/v1/orders";
+
+const money = (minor, currency) => {
+  const format = new Intl.NumberFormat("en", { style: "currency", currency });
+  return format.format(minor / 10 ** format.resolvedOptions().maximumFractionDigits);
+};
+const left = ({ amount, refunded = 0 }) => amount - refunded;
+const why = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
+
+// Each says what it will do. None can be undone, and each may be done twice without harm.
+const ACTIONS = {
+  cancel: {
+    name: "Cancel",
+    final: true,
+    offered: ({ order }) => order.status === "held",
+    says: ({ order }) => `The order is cancelled for its buyer, and what it held is on sale again at once: ${count(order.quantity)}. This can't be undone.`,
+    fields: () => [why],
+    request: ({ order }, values) => ({ method: "POST", path: `${ORDER}/${order.id}/cancel`, why: values.why.now }),
+    done: "Cancelled.",
+  },
+  refund: {
+    name: "Note a refund",
+    final: true,
+    offered: ({ order }) => order.status === "paid" && left(order) > 0,
+    says: ({ order }) => `Notes that money of this order was given back: nothing is moved from here. Of ${money(order.amount, order.currency)}, ${money(left(order), order.currency)} were not refunded. The note can't be taken back.`,
+    fields: ({ order }) => [
+      { name: "reference", label: "Reference of the refund at your bank or provider", value: "", max: 255 },
+      { name: "amount", label: `Amount, in the smallest unit of ${order.currency}`, type: "number", min: "1", value: String(left(order)) },
+      { name: "units", label: "Units that go back on sale", type: "number", min: "0", value: "0" },
+      why,
+    ],
+    request: ({ order }, values) => ({
+      method: "POST",
+      path: `${ORDER}/${order.id}/refund`,
+      body: { refund_id: values.reference.now, amount: Number(values.amount.now), units: Number(values.units.now), made: true },
+      why: values.why.now,
+    }),
+    done: "Noted.",
+  },
+};
+const settle = {
+  name: "Settle",
+  final: true,
+  says: ({ order, payment }) => `Notes that ${money(payment.amount, order.currency)} of “${payment.payment_id}” were given back: nothing is moved from here. The note can't be taken back.`,
+  fields: () => [why],
+  request: ({ payment }, values) => ({
+    method: "POST",
+    path: `/api/v1/payments/${encodeURIComponent(payment.payment_id)}/settle`,
+    why: values.why.now,
+  }),
+  done: "Settled.",
+};
+
+const get = async (path) => {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw new Error(await reason(answer));
+  return answer.json();
+};
+
+// By its number; an id leads to one, once the order is in the ledger.
+const read = async (typed) => {
+  if (!ID.test(typed)) return get(`/api/v1/support/orders/${encodeURIComponent(typed)}`);
+  const order = await get(`${ORDER}/${typed}`);
+  return order.number ? get(`/api/v1/support/orders/${order.number}`) : { order, life: [], more: false };
+};
+
+// Those are few, and their list is asked for where there is one of this order.
+const refundsDue = async ({ id, refund_due: due }) => {
+  if (!due) return [];
+  const { payments } = await get("/api/v1/payments/refunds-due");
+  return payments.filter((payment) => payment.order === id);
+};
+
+let latest = 0;
+
+const find = async (typed) => {
+  latest += 1;
+  const asked = latest;
+  set(byId("order-problem"), "");
+  try {
+    const found = await read(typed);
+    const due = await refundsDue(found.order);
+    if (asked === latest) show(found, due);
+  } catch (error) {
+    if (asked !== latest) return;
+    byId("found-order").replaceChildren();
+    set(byId("order-problem"), error instanceof TypeError ? "The server can't be reached. Try again." : error.message);
+  }
+};
+
+const button = (call, action, subject) => {
+  const node = element("button", { class: action.final ? "grave" : "quiet", "data-order-call": call }, action.name);
+  node.addEventListener("click", () => open({ ...action, after: () => find(subject.order.number ?? subject.order.id) }, subject));
+  return node;
+};
+
+const show = ({ order, life, more }, due) => {
+  const title = order.number ?? "No number yet";
+  const facts = [
+    ["Ordered", `${count(order.quantity)} of product ${order.product}, sale ${order.sale}: ${money(order.amount, order.currency)}`],
+    ["Buyer", order.buyer],
+    ...(order.status === "held" && order.pay_by_ms !== null ? [["To be paid by", dayAndTime(order.pay_by_ms)]] : []),
+    ["Id", order.id],
+  ];
+  const step = ({ at_ms: at, what, payment_id: payment, amount, by, why: because }) => {
+    const of = [what.replaceAll("_", " "), payment, amount !== undefined && money(amount, order.currency), by && `by ${by}`];
+    return element("li", {}, `${dayAndTime(at)}: ${of.filter(Boolean).join(" ")}${because ? `: ${because}` : ""}`);
+  };
+  const actions = Object.entries(ACTIONS).filter(([, action]) => action.offered({ order }));
+  const dues = due.map((payment) =>
+    element("p", { class: "row" }, `${money(payment.amount, order.currency)} of ${payment.payment_id} are to be given back.`, button("settle", settle, { title, order, payment })),
+  );
+  byId("found-order").replaceChildren(
+    element("h3", {}, `${title} `, element("span", { class: "state" }, order.status)),
+    element("dl", { class: "health" }, ...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
+    element("ol", {}, ...life.map(step), ...(more ? [element("li", {}, "More refunds follow.")] : [])),
+    ...dues,
+    element("p", { class: "row" }, ...actions.map(([call, action]) => button(call, action, { title, order }))),
+  );
+};
+
+byId("find-order").addEventListener("submit", (event) => {
+  event.preventDefault();
+  find(byId("order-number").value.trim());
+});
