@@ -139,20 +139,6 @@ class Order(TypedDict):
 SaleState: TypeAlias = Literal['not_started', 'live', 'paused', 'ended']
 
 
-class Item(TypedDict):
-    product: int
-    title: str
-    description: str
-    price: int
-    list_price: int
-    total: int
-    available: int
-    held: NotRequired[int]
-    sold: NotRequired[int]
-    limit: int | None
-    image: ItemImage | None
-
-
 class ItemChangeRequest(TypedDict, closed=True):
     product: int
     title: NotRequired[str]
@@ -279,15 +265,35 @@ class OrderChange(TypedDict):
     address: Address | None
 
 
-class ItemRequest(TypedDict, closed=True):
-    product: int
-    title: str
-    description: NotRequired[str]
-    price: int
-    list_price: NotRequired[int]
-    total: int
-    limit: NotRequired[int | None]
-    image: NotRequired[ItemImageRequest | None]
+class LineRequest(TypedDict, closed=True):
+    units: NotRequired[int]
+    turn_s: NotRequired[int]
+    grace_s: NotRequired[int]
+
+
+class Line(TypedDict):
+    units: int
+    turn_s: int
+    grace_s: int
+
+
+class Board(TypedDict):
+    state: SaleState
+    served: int
+    sure_to: int
+    joined: int
+    free: int
+    turns: int
+    held: int
+    sold: int
+    now_ms: Milliseconds
+
+
+class PlaceInLine(TypedDict):
+    place: int
+    standing: Literal['waiting', 'reached', 'away', 'called', 'over']
+    turn_until_ms: Milliseconds | None
+    now_ms: Milliseconds
 
 
 class AuditedItem(TypedDict):
@@ -509,29 +515,19 @@ class Stock(TypedDict):
     now_ms: Milliseconds
 
 
-class Sale(TypedDict):
-    id: int
+class Item(TypedDict):
+    product: int
     title: str
-    currency: str
-    state: SaleState
-    starts_at_ms: Milliseconds
-    ends_at_ms: Milliseconds
-    payment_s: int | None
-    open_holds_per_buyer_max: int
-    items: list[Item]
-    items_total: int
-    items_next_cursor: int | None
-
-
-class SaleRequest(TypedDict, closed=True):
-    id: NotRequired[int]
-    title: str
-    currency: str
-    starts_at_ms: Milliseconds
-    ends_at_ms: Milliseconds
-    payment_s: NotRequired[int | None]
-    open_holds_per_buyer_max: NotRequired[int]
-    items: list[ItemRequest]
+    description: str
+    price: int
+    list_price: int
+    total: int
+    available: int
+    held: NotRequired[int]
+    sold: NotRequired[int]
+    limit: int | None
+    image: ItemImage | None
+    line: NotRequired[Line]
 
 
 class SaleChangeRequest(TypedDict, closed=True):
@@ -573,6 +569,18 @@ class PublishedOrder(TypedDict):
     data: PublishedOrderData
 
 
+class ItemRequest(TypedDict, closed=True):
+    product: int
+    title: str
+    description: NotRequired[str]
+    price: int
+    list_price: NotRequired[int]
+    total: int
+    limit: NotRequired[int | None]
+    image: NotRequired[ItemImageRequest | None]
+    line: NotRequired[LineRequest | None]
+
+
 class ServerHealth(TypedDict):
     ready: bool
     reasons: list[str]
@@ -610,10 +618,29 @@ class SaleFigures(TypedDict):
     items: list[ItemFigures]
 
 
-class SaleList(TypedDict):
-    sales: list[Sale]
-    next_cursor: int | None
-    next_id: NotRequired[int]
+class Sale(TypedDict):
+    id: int
+    title: str
+    currency: str
+    state: SaleState
+    starts_at_ms: Milliseconds
+    ends_at_ms: Milliseconds
+    payment_s: int | None
+    open_holds_per_buyer_max: int
+    items: list[Item]
+    items_total: int
+    items_next_cursor: int | None
+
+
+class SaleRequest(TypedDict, closed=True):
+    id: NotRequired[int]
+    title: str
+    currency: str
+    starts_at_ms: Milliseconds
+    ends_at_ms: Milliseconds
+    payment_s: NotRequired[int | None]
+    open_holds_per_buyer_max: NotRequired[int]
+    items: list[ItemRequest]
 
 
 class Figures(TypedDict):
@@ -629,3 +656,9 @@ class Figures(TypedDict):
     health: ServerHealth
     sales: list[SaleFigures]
     events: list[EventFigures]
+
+
+class SaleList(TypedDict):
+    sales: list[Sale]
+    next_cursor: int | None
+    next_id: NotRequired[int]

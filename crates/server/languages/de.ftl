@@ -202,6 +202,7 @@ refused-paused = Der Verkauf macht Pause. Es wurde nichts bestellt; versuchen Si
 refused-over-limit = Mehr davon bekommt eine Person nicht.
 refused-cooling-down = Zu viele Ihrer Bestellungen wurden storniert oder nicht bezahlt. Warten Sie einen Moment mit der nächsten.
 refused-too-many-holds = Sie haben zu viele unbezahlte Bestellungen. Bezahlen oder stornieren Sie zuerst eine.
+refused-turn-required = Sie sind nicht an der Reihe. Dieses Produkt geht an die Warteschlange: Wer sich angestellt hat, wird aufgerufen.
 refused-unknown-sku = Dieser Artikel ist nicht mehr im Verkauf.
 excuse-cut-short = Die Antwort des Shops kam nicht ganz an
 excuse-not-recognised = Der Shop hat Sie nicht erkannt

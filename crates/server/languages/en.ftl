@@ -224,6 +224,7 @@ refused-paused = The sale is paused. Nothing was ordered; try again when it goes
 refused-over-limit = You have reached the limit per person for this product.
 refused-cooling-down = Too many of your orders were cancelled or not paid. Wait a moment before the next one.
 refused-too-many-holds = You have too many unpaid orders. Pay or cancel one first.
+refused-turn-required = It is not your turn. This product is sold to its line: who has joined is called.
 refused-unknown-sku = This product is not in the sale any more.
 excuse-cut-short = The shop's answer was cut short
 excuse-not-recognised = The shop did not recognise you

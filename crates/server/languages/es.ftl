@@ -203,6 +203,7 @@ refused-paused = La venta está en pausa. No se ha pedido nada; inténtelo cuand
 refused-over-limit = Ha llegado al límite por persona de este producto.
 refused-cooling-down = Demasiados pedidos suyos se cancelaron o no se pagaron. Espere un momento antes del siguiente.
 refused-too-many-holds = Tiene demasiados pedidos sin pagar. Pague o cancele uno primero.
+refused-turn-required = No es su turno. Este producto se vende por cola: se llama a quien se ha puesto en ella.
 refused-unknown-sku = Este producto ya no está en la venta.
 excuse-cut-short = La respuesta de la tienda llegó cortada
 excuse-not-recognised = La tienda no le ha reconocido

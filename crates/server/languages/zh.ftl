@@ -177,6 +177,7 @@ refused-paused = 抢购已暂停，没有下单；恢复后请再试。
 refused-over-limit = 您已达到此商品的每人限购数量。
 refused-cooling-down = 您有太多订单被取消或未付款，请稍后再下单。
 refused-too-many-holds = 您有太多未付款的订单，请先付款或取消一个。
+refused-turn-required = 还没有轮到您。该商品按排队顺序出售，排队者会被依次叫到。
 refused-unknown-sku = 此商品已不在本次抢购中。
 excuse-cut-short = 商店的答复不完整
 excuse-not-recognised = 商店未能识别您的身份

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::exchange::{Connection, Response};
-use crate::run;
-use crate::serving::Serving;
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome, run};
 
 const ROUNDS: u64 = 8;
 const CLIENTS: u64 = 4;
@@ -28,7 +28,9 @@ fn make_sale(directory: &Path, address: SocketAddr) {
     );
     std::fs::write(directory.join("drop.toml"), file).unwrap();
     let server = format!("http://{address}");
-    let made = run(directory, &["sale", "create", "drop.toml", "--server", &server, "--data-dir", "data"]);
+    let mut create = doorbuster(directory);
+    create.args(["sale", "create", "drop.toml", "--server", &server]);
+    let made = outcome(create.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
     assert_eq!(made.0, 0, "{made:?}");
 }
 

@@ -1,8 +1,10 @@
 //! One rule each.
 
+use engine::handover::Grant;
+use engine::working_set::{Executed, Operation, WorkingSet};
 use engine::{
-    Accepted, Book, Borders, Command, Entry, Event, ItemChange, LedgerKind, ProductId, Refusal, SaleChange,
-    Standing, TurnEnd, UnixMs,
+    Accepted, Book, Borders, Command, Entry, Event, ItemChange, LedgerKind, OrderId, ProductId, Refusal,
+    SaleChange, Sales, Seq, Standing, TurnEnd, UnixMs,
 };
 
 use crate::shop::{GRACE_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale};
@@ -186,7 +188,11 @@ fn terms_of_a_line_are_bounded() {
         let mut changed = item(1, 1);
         change(&mut changed);
         let answer = Book::new().execute(UnixMs(0), Command::CreateSale(sale(changed)));
-        assert!(matches!(answer, Err(Refusal::InvalidSale(_))), "{name}: {answer:?}");
+        let named = |field: &str| field.starts_with("line.");
+        assert!(
+            matches!(answer, Err(Refusal::InvalidItem { field, .. }) if named(field)),
+            "{name}: {answer:?}"
+        );
     }
     let mut shop = Shop::new(item(1, 2));
     let product = ProductId(31);
@@ -201,7 +207,7 @@ fn terms_of_a_line_are_bounded() {
     let change = SaleChange { items: vec![limit], ..SaleChange::default() };
     let answer = shop.run(Command::ChangeSale { sale: SALE, change });
     assert!(
-        matches!(answer, Err(Refusal::InvalidSale(_))),
+        matches!(answer, Err(Refusal::InvalidItem { field: "line.units", .. })),
         "a turn would be for more than the limit: {answer:?}"
     );
 }
@@ -232,4 +238,24 @@ fn a_line_that_broke_a_rule_is_found_in_its_ledger() {
         let found = shop.book.replay(LedgerKind::Book, &entry).expect_err(name);
         assert!(found.why.contains(why), "{name}: {found}");
     }
+}
+
+#[test]
+fn where_several_servers_sell_there_is_no_line() {
+    let mut sales = Sales::new();
+    let mut set = WorkingSet::new(&mut sales, UnixMs(1), |sku, _| OrderId { sku, hash: 1 });
+    set.begin(Seq(1), UnixMs(0));
+    let mut asked = |command| {
+        let operation = Operation::of(command, Grant::NotAsked).expect("it places nothing");
+        set.execute(&operation)
+    };
+    let refused = asked(Command::CreateSale(sale(item(1, 1))));
+    assert!(
+        matches!(refused, Executed::Refused(Refusal::InvalidSale(why)) if why.contains("leave line out"))
+    );
+    let mut plain = item(1, 1);
+    plain.line = None;
+    assert!(matches!(asked(Command::CreateSale(sale(plain))), Executed::Accepted(_)));
+    let joined = asked(Command::Join { sku: SKU, buyer: buyer(1) });
+    assert_eq!(joined, Executed::Refused(Refusal::NoLine));
 }

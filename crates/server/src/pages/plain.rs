@@ -133,7 +133,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 9] = [
+pub(super) const REFUSALS: [(&str, &str); 10] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -142,5 +142,6 @@ pub(super) const REFUSALS: [(&str, &str); 9] = [
     ("over_limit", "refused-over-limit"),
     ("cooling_down", "refused-cooling-down"),
     ("too_many_holds", "refused-too-many-holds"),
+    ("turn_required", "refused-turn-required"),
     ("unknown_sku", "refused-unknown-sku"),
 ];

@@ -15,6 +15,7 @@ const REFUSALS = {
   over_limit: "refused-over-limit",
   cooling_down: "refused-cooling-down",
   too_many_holds: "refused-too-many-holds",
+  turn_required: "refused-turn-required",
   unknown_sku: "refused-unknown-sku",
 };
 
