@@ -57,7 +57,7 @@ fn one_history(seed: u64, seen: &mut [u64; 8]) {
                 assert_eq!(answer.is_ok(), model.see(shop.now, who));
             }
             55..75 => {
-                let asked = place(key, who, 1 + u32::try_from(random.below(2)).unwrap());
+                let asked = place(key, who, 1 + u32::try_from(random.below(2)).expect("0 or 1"));
                 let answer = shop.book.place(UnixMs(shop.now), &asked);
                 model.place(shop.now, &asked, answer.map(|(_, replayed)| replayed));
             }

@@ -24,7 +24,7 @@ impl Random {
     }
 
     pub(crate) fn index(&mut self, len: usize) -> usize {
-        usize::try_from(self.below(len as u64)).unwrap()
+        usize::try_from(self.below(len as u64)).expect("below a usize")
     }
 }
 
@@ -49,7 +49,11 @@ pub(crate) fn item(total: u64, units: u64) -> ItemSpec {
         total,
         limit: Some(2),
         image: None,
-        line: Some(LineTerms { units: u32::try_from(units).unwrap(), turn_ms: TURN_MS, grace_ms: GRACE_MS }),
+        line: Some(LineTerms {
+            units: u32::try_from(units).expect("a few"),
+            turn_ms: TURN_MS,
+            grace_ms: GRACE_MS,
+        }),
     }
 }
 

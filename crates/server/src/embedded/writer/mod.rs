@@ -1,33 +1,31 @@
 //! The writer's loop: batch by batch, from the mailbox to the synced ledger to the answers.
 
 mod addresses;
+mod lines;
 mod timekeeping;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{
-    Accepted, Book, BuyerId, Command, Entry, Event, LineView, OrderId, Placement, Refusal, Seq, UnixMs,
-};
+use engine::{Accepted, Book, BuyerId, Command, Entry, Event, OrderId, Placement, Refusal, Seq, UnixMs};
 
 use super::balance::set_balance;
 use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::clock::{Checks, Notes};
 use crate::intake::admission::Permitted;
-use crate::intake::catalog::{Catalog, Sku};
+use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, HoldEnded, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
 use crate::recurring::Recurring;
 use crate::webhooks::{Duty, Noticing};
+use lines::publish_line;
 use timekeeping::Timekeeper;
 
 /// The longest that the writer waits for commands before it looks after holds and the ledger again.
 const PATIENCE_MAX: Duration = Duration::from_millis(200);
 /// Holds that expire with one batch: bounds the batch, the rest follow with the next.
 const EXPIRIES_PER_BATCH: usize = 10_000;
-/// Steps of all lines together with one batch, for the same reason.
-const CALLS_PER_BATCH: usize = 1_000;
 /// Between two times that it is stored how far the shop was told: each costs a sync.
 const TOLD_INTERVAL: Duration = Duration::from_millis(500);
 /// Between two tries to load the book while the disk refuses even reads.
@@ -236,7 +234,7 @@ impl Writer {
         let mut expired = 0;
         if self.expires() {
             expired = self.book.expire_due(now, EXPIRIES_PER_BATCH);
-            self.book.call_due(now, CALLS_PER_BATCH);
+            self.call_lines(now);
         }
         self.notice(now);
         let corrections = self.book.corrections_len();
@@ -382,12 +380,6 @@ impl Writer {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// From now on it serves, maybe after a time in which it did not.
-    fn open_lines(&mut self) {
-        let now = self.shared.clock.now().max(self.book.last_at());
-        self.book.open_lines(now);
     }
 
     /// What can be answered without a change. What is not in the book may still be in the log, complete but
@@ -593,10 +585,6 @@ struct Kept {
     place: Placement,
     buyer_text: Option<Box<str>>,
     address: Option<Box<[u8]>>,
-}
-
-fn publish_line(sku: &Sku, line: LineView) {
-    sku.board.as_ref().expect("the catalog is made from the book").publish(line);
 }
 
 fn answer(result: Result<Accepted, Refusal>) -> Reply {
