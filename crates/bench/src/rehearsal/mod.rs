@@ -120,7 +120,7 @@ impl Rehearsal<'_> {
     }
 
     /// # Errors
-    /// What keeps it from being carried out, or [`AUDIT_FAILED`](crate::audit::AUDIT_FAILED) in its text.
+    /// What keeps it from being carried out, or [`AUDIT_FAILED`] in its text.
     pub fn run(&self) -> anyhow::Result<Rehearsed> {
         self.progress.doing("starting a server");
         let setup = Setup { demo: false, settings: self.settings, stop: self.stop };

@@ -60,7 +60,8 @@ fn orders_and_commands_go_over_tls() {
     let (status, placed) = exchange(&serving, &order);
     assert_eq!((status.as_str(), &placed["status"]), ("HTTP/1.1 201 Created", &"held".into()));
     let id = placed["id"].as_str().unwrap();
-    let (status, read) = exchange(&serving, &format!("GET /api/v1/orders/{id} HTTP/1.1\r\n{head}\r\n"));
+    let (status, mut read) = exchange(&serving, &format!("GET /api/v1/orders/{id} HTTP/1.1\r\n{head}\r\n"));
+    assert!(read.as_object_mut().unwrap().remove("number").is_some(), "once it is in the ledger: {read}");
     assert_eq!((status.as_str(), read), ("HTTP/1.1 200 OK", placed));
     let mut list = doorbuster(directory.path());
     list.args(["sale", "list", "--server", &format!("https://localhost:{}", serving.address.port())]);

@@ -138,7 +138,7 @@ pub struct HoldCounts {
     pub paid_late: u64,
     pub cancelled: u64,
     pub expired: u64,
-    /// How long after they were placed holds were paid, divided by [`HOLD_SCALE`].
+    /// How long after they were placed holds were paid, divided by `HOLD_SCALE`.
     pub paid_after: Counts,
 }
 

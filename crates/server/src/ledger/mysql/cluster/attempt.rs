@@ -83,7 +83,7 @@ impl SharedLedger {
     }
 
     /// The holds that have ended by what was committed on this connection since the last call. Those beyond
-    /// [`HOLDS_ENDED_MAX`] are left out: nobody asked for a while.
+    /// `HOLDS_ENDED_MAX` are left out: nobody asked for a while.
     pub fn take_holds_ended(&mut self) -> Vec<HoldEnded> {
         std::mem::take(&mut self.holds_ended)
     }

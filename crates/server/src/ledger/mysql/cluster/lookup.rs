@@ -155,7 +155,7 @@ impl SharedLedger {
         self.select(query, payment_row)
     }
 
-    /// How many there are, counted up to [`REFUNDS_COUNTED_MAX`].
+    /// How many there are, counted up to `REFUNDS_COUNTED_MAX`.
     ///
     /// # Errors
     /// See [`LedgerError`].
