@@ -63,7 +63,7 @@ impl Needs {
                 | Command::Join { .. }
                 | Command::ShowPresence { .. }
                 | Command::GiveTurnBack { .. }
-                | Command::Act(..)
+                | Command::KeepAction(..)
                 | Command::Place(_) => {}
             }
         }

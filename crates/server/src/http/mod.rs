@@ -8,7 +8,7 @@
 //! Must not: block, change the book, know a profile, or keep a request's buffers.
 
 mod access;
-mod acts;
+mod actions;
 mod auth;
 mod call;
 mod delivery;
