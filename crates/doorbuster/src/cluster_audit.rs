@@ -15,8 +15,7 @@ use crate::queues::retired_at;
 const ROWS_MAX: usize = 50;
 
 pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Failure> {
-    let secrets = Secrets::load_for_ledger(config, environment)?;
-    let found = audit(config, &secrets).map_err(Failure::unavailable)?;
+    let found = read(config, environment)?;
     output::print(&report(&found.ledger))?;
     output::print(&gate_report(&found))?;
     output::print(&settings_report(&found))?;
@@ -24,8 +23,19 @@ pub(crate) fn run(config: &Config, environment: &Environment) -> Result<(), Fail
     output::print(
         &found.clocks.iter().map(|clock| format!("clocks: {}\n", plain(clock))).collect::<String>(),
     )?;
+    check(&found)?;
+    check_compared(&found)
+}
+
+/// Reads all three.
+pub(crate) fn read(config: &Config, environment: &Environment) -> Result<ThreeWay, Failure> {
+    let secrets = Secrets::load_for_ledger(config, environment)?;
+    audit(config, &secrets).map_err(Failure::unavailable)
+}
+
+pub(crate) fn check(found: &ThreeWay) -> Result<(), Failure> {
     if found.broken.is_empty() {
-        return check_compared(&found);
+        return Ok(());
     }
     let lines: String = found.broken.iter().map(|line| format!("\n  {line}")).collect();
     Err(Failure::check(format!("gate, queue and ledger break {} invariant(s):{lines}", found.broken.len())))

@@ -3,12 +3,12 @@
 //! Must not: write the ledger, or keep a read transaction open longer than the ledger's own functions do.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use server::Secrets;
-use server::config::{Environment, Sources};
+use server::config::{Config, Environment, Sources};
 use server::ledger::sqlite::{self, BackupError};
 use server::ledger::{OpenError, OrderLine, Source, mysql};
 
@@ -99,11 +99,22 @@ impl LedgerArguments {
         if let Some(data_dir) = &self.data_dir {
             return Ok(Source::Directory(data_dir.clone()));
         }
-        let path = self.config.as_ref().expect("one of the two is required");
-        let config = Sources::default().file(path).environment(environment).load()?;
-        let secrets = Secrets::load_for_ledger(&config, environment)?;
-        Ok(config.ledger_source(&secrets))
+        configured(self.config.as_ref().expect("one of the two is required"), environment)
     }
+
+    /// The configuration, if it is a cluster's.
+    pub(crate) fn cluster(&self, environment: &Environment) -> Result<Option<Config>, Failure> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let config = Sources::default().file(path).environment(environment).load()?;
+        Ok(config.cluster.enabled.then_some(config))
+    }
+}
+
+/// The ledger that the server has by this file.
+pub(crate) fn configured(file: &Path, environment: &Environment) -> Result<Source, Failure> {
+    let config = Sources::default().file(file).environment(environment).load()?;
+    let secrets = Secrets::load_for_ledger(&config, environment)?;
+    Ok(config.ledger_source(&secrets))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -113,11 +124,8 @@ enum Format {
 }
 
 pub(crate) fn audit(arguments: &AuditArguments, environment: &Environment) -> Result<(), Failure> {
-    if let Some(path) = &arguments.ledger.config {
-        let config = Sources::default().file(path).environment(environment).load()?;
-        if config.cluster.enabled {
-            return cluster_audit::run(&config, environment);
-        }
+    if let Some(config) = arguments.ledger.cluster(environment)? {
+        return cluster_audit::run(&config, environment);
     }
     let audit = arguments.ledger.source(environment)?.audit().map_err(cannot_audit)?;
     output::print(&report(&audit))?;

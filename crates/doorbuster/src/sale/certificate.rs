@@ -1,6 +1,6 @@
 //! The certificate of a sale: its report, as of an entry, signed, so that others can check later that nothing of it was changed.
 //!
-//! An Ed25519 key of the data directory signs (decision 030). Whoever has the file can check the signature; whoever has the ledger
+//! An Ed25519 key signs, of the data directory or of a file that is named (decision 030). Whoever has the file can check the signature; whoever has the ledger
 //! too can have everything found out again. Must not: add anything up.
 
 use std::fs::{self, File};
@@ -14,11 +14,13 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use server::ledger::{Audit, SaleReport, Source, sqlite};
+use server::config::Environment;
+use server::ledger::{Audit, SaleReport, Source};
 
+use super::gates::GateAndQueue;
 use super::report::write_new;
 use crate::failure::Failure;
-use crate::ledger::cannot_audit;
+use crate::ledger::{cannot_audit, configured};
 use crate::output;
 
 /// In the data directory, PKCS#8, for its owner alone.
@@ -29,26 +31,44 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const DIFFERENCES_MAX: usize = 20;
 const FORMAT: u64 = 1;
 /// Of the certificate itself.
-const NOT_OF_THE_LEDGER: [&str; 2] = ["made_at_ms", "program"];
+const NOT_OF_THE_LEDGER: [&str; 3] = ["made_at_ms", "program", GATES];
+/// The field with what gate and queue of a cluster had.
+const GATES: &str = "gate_and_queue";
 
 /// Check the certificate of a sale.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without --data-dir it checks the signature: that nothing was changed since the holder of the key that is printed made it. With
-it, everything is found out again from the ledger as it was at that entry, and the key must be the directory's own. A ledger
-that has grown since still verifies.
+Without --data-dir or --config it checks the signature: that nothing was changed since the holder of the key that is printed
+made it. With one of them, everything is found out again from the ledger as it was at that entry, and the key must be the
+directory's own, or that of --key. A ledger that has grown since still verifies. What gate and queue of a cluster had can't be
+read again: it must fit the ledger's part.
 
 Exit codes: 0 it holds; 1 it does not, and what differs is named.
 
 Examples:
   doorbuster sale verify winter-drop.json
-  doorbuster sale verify winter-drop.json --data-dir var/doorbuster")]
+  doorbuster sale verify winter-drop.json --data-dir var/doorbuster
+  doorbuster sale verify winter-drop.json --config doorbuster.toml --key report-key    a ledger on a MySQL server")]
 pub(super) struct VerifyArguments {
     /// The certificate, as `doorbuster sale report --certificate` wrote it
     file: PathBuf,
-    /// The ledger to find everything out from again
-    #[arg(long, value_name = "DIR")]
+    /// The ledger to find everything out from again, by its directory
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
     data_dir: Option<PathBuf>,
+    /// The same, by the configuration file of the server that has it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The key that must have signed it [default: report-key in the data directory]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+impl VerifyArguments {
+    fn source(&self, environment: &Environment) -> Result<Option<Source>, Failure> {
+        let directory = self.data_dir.clone().map(Source::Directory);
+        let config = self.config.as_ref().map(|file| configured(file, environment)).transpose()?;
+        Ok(directory.or(config))
+    }
 }
 
 /// The file. The signature is of the certificate's bytes as they stand in it.
@@ -61,81 +81,117 @@ struct Signed {
     signature: String,
 }
 
-/// What of the ledger is certified.
-fn found(source: &Source, audit: &Audit, report: &SaleReport) -> Result<Value, Failure> {
-    Ok(json!({
-        "format": FORMAT,
-        "ledger": identity(source)?,
-        "report": report,
-        "audit": { "clean": audit.broken.is_empty(), "complete": audit.complete, "broken": audit.broken },
-    }))
+/// What is certified, all of it as of one entry.
+pub(super) struct Certified<'a> {
+    pub(super) source: &'a Source,
+    pub(super) audit: &'a Audit,
+    pub(super) report: &'a SaleReport,
+    /// Of a cluster.
+    pub(super) gates: Option<&'a GateAndQueue>,
 }
 
-/// Tells ledgers apart and gives nothing of their secrets away.
-fn identity(source: &Source) -> Result<String, Failure> {
-    let identity = sqlite::identity(data_dir(source)?).map_err(|error| cannot_audit(error.into()))?;
-    Ok(hex(&identity))
-}
-
-fn data_dir(source: &Source) -> Result<&Path, Failure> {
-    match source {
-        Source::Directory(data_dir) => Ok(data_dir),
-        Source::MySql(_) => Err(Failure::usage(
-            "a certificate is made of a ledger in a data directory, where its key is kept",
-        )),
+impl Certified<'_> {
+    fn to_json(&self) -> Result<Value, Failure> {
+        let Certified { source, audit, report, gates } = self;
+        let mut certificate = json!({
+            "format": FORMAT,
+            "ledger": hex(&source.identity().map_err(cannot_audit)?),
+            "report": report,
+            "audit": { "clean": audit.broken.is_empty(), "complete": audit.complete, "broken": audit.broken },
+        });
+        if let Some(gates) = gates {
+            certificate[GATES] = json!(gates);
+        }
+        Ok(certificate)
     }
 }
 
-/// Writes the certificate, and returns a line that names the key.
+/// Writes the certificate, and returns lines that name the key, and say what gate and queue were seen with.
 pub(super) fn write(
     file: &Path,
-    source: &Source,
-    (audit, report): (&Audit, &SaleReport),
+    key: &KeyFile,
+    certified: &Certified<'_>,
     now_ms: u64,
 ) -> Result<String, Failure> {
-    let key = key_of(data_dir(source)?)?;
-    let mut certificate = found(source, audit, report)?;
+    let key = key.read_or_make()?;
+    let mut certificate = certified.to_json()?;
     certificate["made_at_ms"] = now_ms.into();
     certificate["program"] = env!("CARGO_PKG_VERSION").into();
     let certificate = RawValue::from_string(certificate.to_string()).expect("it was just written as JSON");
     let signature = hex(key.sign(certificate.get().as_bytes()).as_ref());
     let public_key = hex(key.public_key().as_ref());
-    let line = format!("{}: signed by the key {public_key}\n", file.display());
+    let seen = certified.gates.map_or_else(String::new, |gates| gates.says() + "\n");
+    let lines = format!("{seen}{}: signed by the key {public_key}\n", file.display());
     let text = in_full(&Signed { certificate, public_key, signature });
     write_new(file, text.as_bytes())?;
-    Ok(line)
+    Ok(lines)
 }
 
 fn in_full(signed: &Signed) -> String {
     serde_json::to_string(signed).expect("all of it is plain") + "\n"
 }
 
-/// The data directory's key, which is made when it is needed first.
-fn key_of(data_dir: &Path) -> Result<Ed25519KeyPair, Failure> {
-    if let Some(key) = read_key(data_dir)? {
-        return Ok(key);
+/// Where the key is, or will be.
+pub(super) struct KeyFile(PathBuf);
+
+impl KeyFile {
+    /// The one that is named, or that of the data directory; `None`: the ledger is in none.
+    pub(super) fn of(named: Option<&Path>, source: Option<&Source>) -> Option<KeyFile> {
+        match (named, source) {
+            (Some(file), _) => Some(KeyFile(file.to_owned())),
+            (None, Some(Source::Directory(data_dir))) => Some(KeyFile(data_dir.join(KEY_FILE))),
+            (None, _) => None,
+        }
     }
-    let path = data_dir.join(KEY_FILE);
-    let failed = |error: io::Error| Failure::usage(format!("{} can't be made: {error}", path.display()));
-    let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("the system gives entropy");
-    let mut made = File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-    made.write_all(pkcs8.as_ref()).and_then(|()| made.sync_all()).map_err(failed)?;
-    Ok(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("it was just made"))
+
+    /// It is made when it is needed first.
+    fn read_or_make(&self) -> Result<Ed25519KeyPair, Failure> {
+        if let Some(key) = self.read()? {
+            return Ok(key);
+        }
+        let path = &self.0;
+        let failed = |error: io::Error| Failure::usage(format!("{} can't be made: {error}", path.display()));
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("the system gives entropy");
+        let mut made = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        made.write_all(pkcs8.as_ref()).and_then(|()| made.sync_all()).map_err(failed)?;
+        Ok(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("it was just made"))
+    }
+
+    /// `None`: it was never needed.
+    fn read(&self) -> Result<Option<Ed25519KeyPair>, Failure> {
+        let path = &self.0;
+        let wrong = |what: &dyn std::fmt::Display| Failure::usage(format!("{}: {what}", path.display()));
+        let bytes = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(metadata) if metadata.len() > KEY_BYTES_MAX => {
+                return Err(wrong(&"it is too large for a key"));
+            }
+            _ => fs::read(path).map_err(|error| wrong(&error))?,
+        };
+        Ed25519KeyPair::from_pkcs8(&bytes).map(Some).map_err(|error| wrong(&error))
+    }
+
+    /// Why this is not its public key, if so.
+    fn is_not(&self, public_key: &str) -> Result<Option<String>, Failure> {
+        let path = self.0.display();
+        Ok(match self.read()? {
+            None => Some(format!("there is no key {path}")),
+            Some(key) if hex(key.public_key().as_ref()) != public_key => {
+                Some(format!("the key is not that of {path}"))
+            }
+            Some(_) => None,
+        })
+    }
 }
 
-/// `None`: it was never needed.
-fn read_key(data_dir: &Path) -> Result<Option<Ed25519KeyPair>, Failure> {
-    let path = data_dir.join(KEY_FILE);
-    let wrong = |what: &dyn std::fmt::Display| Failure::usage(format!("{}: {what}", path.display()));
-    let bytes = match fs::metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Ok(metadata) if metadata.len() > KEY_BYTES_MAX => return Err(wrong(&"it is too large for a key")),
-        _ => fs::read(&path).map_err(|error| wrong(&error))?,
-    };
-    Ed25519KeyPair::from_pkcs8(&bytes).map(Some).map_err(|error| wrong(&error))
+/// A ledger on a MySQL server has no directory for a key.
+pub(super) fn key_needed() -> Failure {
+    Failure::usage(
+        "this ledger is on a MySQL server, where no key is kept: name a file for it by --key FILE, which is made if there is none",
+    )
 }
 
-pub(super) fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
+pub(super) fn verify(arguments: &VerifyArguments, environment: &Environment) -> Result<(), Failure> {
     let file = &arguments.file;
     let (certificate, public_key) = signed_by(file)?;
     let about = format!(
@@ -144,17 +200,29 @@ pub(super) fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         certificate["report"]["sale"],
         certificate["report"]["entry"]
     );
-    let Some(data_dir) = &arguments.data_dir else {
-        return output::print(&format!(
-            "{about}\nthe signature holds; --data-dir compares it with the ledger\n"
-        ));
-    };
-    let differences = differences(&certificate, &public_key, data_dir)?;
-    if differences.is_empty() {
-        return output::print(&format!("{about}\nthe signature holds, and the ledger says the same\n"));
+    let mut text = format!("{about}\n");
+    let gates = gates_of(&certificate)?;
+    if let Some(gates) = &gates {
+        text += &format!("{}\n", gates.says());
     }
+    let source = arguments.source(environment)?;
+    let key = KeyFile::of(arguments.key.as_deref(), source.as_ref());
+    let mut differences =
+        key.as_ref().map_or(Ok(None), |key| key.is_not(&public_key))?.into_iter().collect::<Vec<_>>();
+    if let Some(source) = &source {
+        differences.extend(differences_from(source, &certificate, gates.as_ref())?);
+    }
+    if differences.is_empty() {
+        let ledger = match source {
+            Some(_) => ", and the ledger says the same",
+            None => "; --data-dir or --config compares it with the ledger",
+        };
+        let unknown = if key.is_none() { "; --key compares whose key it is" } else { "" };
+        return output::print(&format!("{text}the signature holds{ledger}{unknown}\n"));
+    }
+    let which = if source.is_some() { "the ledger" } else { "it" };
     let shown: String = differences.iter().take(DIFFERENCES_MAX).map(|line| format!("\n  {line}")).collect();
-    Err(Failure::check(format!("{about}, and the ledger differs in {} place(s):{shown}", differences.len())))
+    Err(Failure::check(format!("{about}, and {which} differs in {} place(s):{shown}", differences.len())))
 }
 
 /// What a file certifies, and whose signature it has.
@@ -181,27 +249,29 @@ fn signed_by(file: &Path) -> Result<(Value, String), Failure> {
     Ok((certificate, signed.public_key))
 }
 
+fn gates_of(certificate: &Value) -> Result<Option<GateAndQueue>, Failure> {
+    let gates = certificate.get(GATES).cloned().map(serde_json::from_value);
+    gates.transpose().map_err(|error| Failure::usage(format!("{GATES} is of another format: {error}")))
+}
+
 /// What the ledger says differently, as of the same entry.
-fn differences(certificate: &Value, public_key: &str, data_dir: &Path) -> Result<Vec<String>, Failure> {
-    let mut differences = Vec::new();
-    let key = read_key(data_dir)?.map(|key| hex(key.public_key().as_ref()));
-    if key.as_deref() != Some(public_key) {
-        differences.push("the key is not the data directory's".to_owned());
-    }
-    let source = Source::Directory(data_dir.to_owned());
-    let ledger = identity(&source)?;
-    if certificate["ledger"] != ledger.as_str() {
-        differences.push("it is another ledger".to_owned());
-        return Ok(differences);
+fn differences_from(
+    source: &Source,
+    certificate: &Value,
+    gates: Option<&GateAndQueue>,
+) -> Result<Vec<String>, Failure> {
+    if certificate["ledger"] != hex(&source.identity().map_err(cannot_audit)?).as_str() {
+        return Ok(vec!["it is another ledger".to_owned()]);
     }
     let named = |name: &str| certificate["report"][name].as_u64().unwrap_or(0);
     let (sale, entry) = (engine::SaleId(named("sale")), named("entry"));
     let (audit, report) = source.report(sale, Some(entry)).map_err(cannot_audit)?;
     let Some(report) = report else {
-        differences.push(format!("there was no sale {} at entry {entry}", sale.0));
-        return Ok(differences);
+        return Ok(vec![format!("there was no sale {} at entry {entry}", sale.0)]);
     };
-    compare("", certificate, &found(&source, &audit, &report)?, &mut differences);
+    let mut differences = gates.map_or_else(Vec::new, |gates| gates.contradicted_by(&report));
+    let found = Certified { source, audit: &audit, report: &report, gates: None };
+    compare("", certificate, &found.to_json()?, &mut differences);
     Ok(differences)
 }
 

@@ -9,6 +9,7 @@ mod delete;
 mod difference;
 mod duplicate;
 mod edit;
+mod gates;
 mod plan;
 mod report;
 mod report_html;
@@ -213,7 +214,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Resume(named) => steer(named, "resume", environment),
         SaleCommand::End(named) => steer(named, "end", environment),
         SaleCommand::Report(report) => report::run(report, environment),
-        SaleCommand::Verify(verify) => certificate::verify(verify),
+        SaleCommand::Verify(verify) => certificate::verify(verify, environment),
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),
         SaleCommand::Correct(change) => change_stock(change, "correct", environment),
     }

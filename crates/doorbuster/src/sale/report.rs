@@ -13,7 +13,10 @@ use server::config::Environment;
 use server::figures::Kept;
 use server::ledger::{Audit, SaleReport, Source};
 
-use super::{certificate, report_html, report_text};
+use super::certificate::{self, Certified, KeyFile};
+use super::gates::GateAndQueue;
+use super::{report_html, report_text};
+use crate::cluster_audit;
 use crate::failure::Failure;
 use crate::ledger::{LedgerArguments, cannot_audit};
 use crate::output;
@@ -32,7 +35,8 @@ Examples:
   doorbuster sale report 3 --data-dir var/doorbuster
   doorbuster sale report 3 --config doorbuster.toml     the ledger that the server has by this file, also a cluster's
   doorbuster sale report 3 --data-dir var/doorbuster --json | jq .report.orders.paid
-  doorbuster sale report 3 --data-dir var/doorbuster --html winter-drop.html --certificate winter-drop.json")]
+  doorbuster sale report 3 --data-dir var/doorbuster --html winter-drop.html --certificate winter-drop.json
+  doorbuster sale report 3 --config doorbuster.toml --certificate winter-drop.json --key report-key")]
 pub(super) struct ReportArguments {
     /// The sale's number
     sale: u64,
@@ -44,9 +48,13 @@ pub(super) struct ReportArguments {
     /// Also write it to this file, as a page in one piece, to be sent on or printed. The file must not exist
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also write it to this file, signed; `doorbuster sale verify` checks it. The file must not exist
+    /// Also write it to this file, signed; `doorbuster sale verify` checks it. The file must not exist. Of a cluster, gate and
+    /// queue are audited with it
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
+    /// The key that signs: made if there is none [default: report-key in the data directory]
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
 }
 
 /// All that is reported; with `--json` in this shape, to which fields are only added.
@@ -77,16 +85,32 @@ const NOT_KEPT: &[&str] = &["refusals by reason", "verdicts that were not green"
 
 pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Result<(), Failure> {
     let source = arguments.ledger.source(environment)?;
-    let (audit, report) = source.report(engine::SaleId(arguments.sale), None).map_err(cannot_audit)?;
-    let broken = check(&audit);
+    let key = KeyFile::of(arguments.key.as_deref(), Some(&source));
+    let three = match arguments.certificate {
+        Some(_) if key.is_none() => return Err(certificate::key_needed()),
+        Some(_) => arguments.ledger.cluster(environment)?,
+        None => None,
+    };
+    let three = three.map(|config| cluster_audit::read(&config, environment)).transpose()?;
+    let now_ms = wall_clock().0;
+    // As of the entry at which the ledger was held against the gates.
+    let to = three.as_ref().filter(|found| found.ledger.complete).map(|found| found.ledger.entries);
+    let (audit, report) = source.report(engine::SaleId(arguments.sale), to).map_err(cannot_audit)?;
+    let broken = three.as_ref().map_or(Ok(()), cluster_audit::check).and_then(|()| check(&audit));
     let Some(report) = report else {
         let missing = format!("there is no sale {} in this ledger", arguments.sale);
         return broken.and(Err(Failure::check(missing)));
     };
-    let now_ms = wall_clock().0;
-    let written = arguments.certificate.as_ref();
+    let gates = three.as_ref().map(|found| GateAndQueue::of(found, &report, now_ms));
+    let certified = Certified { source: &source, audit: &audit, report: &report, gates: gates.as_ref() };
+    let written = arguments.certificate.as_ref().zip(key);
     let written =
-        written.map(|file| certificate::write(file, &source, (&audit, &report), now_ms)).transpose()?;
+        written.map(|(file, key)| certificate::write(file, &key, &certified, now_ms)).transpose()?;
+    let audit = match three {
+        // The ledger's own are among these.
+        Some(found) if !found.broken.is_empty() => Audit { broken: found.broken, ..audit },
+        _ => audit,
+    };
     let reported = reported(&source, audit, report, now_ms);
     if let Some(file) = &arguments.html {
         report_html::write(file, &reported)?;

@@ -10,7 +10,7 @@ use crate::run;
 use crate::serving::Serving;
 
 /// Makes a database and writes a configuration that names it.
-fn configure(directory: &Path, database: &str) {
+pub(crate) fn configure(directory: &Path, database: &str) {
     let address = Engines::shared(&["mariadb"]).address("mariadb");
     let (host, port) = address.rsplit_once(':').unwrap();
     let sql = format!("CREATE DATABASE {database}");
@@ -27,7 +27,7 @@ fn configure(directory: &Path, database: &str) {
     std::fs::write(directory.join("doorbuster.toml"), config).unwrap();
 }
 
-fn demo(directory: &Path) -> Command {
+pub(crate) fn demo(directory: &Path) -> Command {
     let mut command = crate::doorbuster(directory);
     command.args(["serve", "--demo", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
     command.args(["--data-dir", "data"]);

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use engine::SkuId;
+use engine::{ProductId, Sale, SaleId, SkuId};
 
 use super::clocks::{Look, Whose, describe};
 use super::queues::{self, Faults, LookError, QueueSight};
@@ -71,6 +71,8 @@ impl ThreeWay {
 #[derive(Clone, Debug)]
 pub struct SkuSight {
     pub sku: SkuId,
+    /// Where it is sold.
+    pub item: Option<(SaleId, ProductId)>,
     pub total: u64,
     pub held: u64,
     pub sold: u64,
@@ -84,6 +86,8 @@ pub struct SkuSight {
     pub closed: Option<&'static str>,
     /// Whether its sale is over.
     pub over: bool,
+    /// Nothing of it was on its way, so that gate and ledger were held against each other.
+    pub compared: bool,
 }
 
 /// Why there is no audit.
@@ -129,9 +133,11 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     let (rows, now) = (ledger.stocks()?, wall_clock());
     let is_over = |sku| ledger.sales().of_sku(sku).is_some_and(|sale| sale.ended || sale.spec.ends_at <= now);
     let over: HashSet<_> = rows.iter().map(|row| row.sku).filter(|sku| is_over(*sku)).collect();
+    let items: HashMap<_, _> = ledger.sales().iter().flat_map(items_of).collect();
     for rows in rows.chunks(READ_AT_ONCE) {
         for (row, (sight, seq)) in rows.iter().zip(look(&mut ledger, &mut gate, rows)?) {
-            let sight = SkuSight { over: over.contains(&row.sku), ..sight };
+            let item = items.get(&row.sku).copied();
+            let sight = SkuSight { item, over: over.contains(&row.sku), ..sight };
             // Where there was never an order, there is nothing to add up.
             let fault = match sight.closed {
                 None if row.orders > 0 || sight.open > 0 => gate.audit(row.sku)?.fault(),
@@ -142,36 +148,30 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     }
     // What moved while it was read can't be added up: the two are read one after the other.
     let after: HashMap<_, _> = ledger.stocks()?.into_iter().map(|row| (row.sku, row)).collect();
-    let (mut moving, mut closed, mut over) = (0, 0, 0);
     let mut states = Vec::with_capacity(skus.len());
     for skus in skus.chunks(READ_AT_ONCE) {
         states.extend(gate.states(&skus.iter().map(|(sight, ..)| sight.sku).collect::<Vec<_>>()));
     }
-    for ((sight, seq, row, fault), now) in skus.iter().zip(states) {
+    for ((sight, seq, row, fault), now) in skus.iter_mut().zip(states) {
         if sight.closed.is_some() {
-            if sight.over {
-                over += 1
-            } else {
-                closed += 1
-            }
             continue;
         }
         let now = now?;
         let still = after.get(&sight.sku) == Some(row) && now.map(|state| state.seen.seq) == *seq;
-        if !(still && quiet && sight.open == 0) {
-            moving += 1;
-            continue;
+        sight.compared = still && quiet && sight.open == 0;
+        if sight.compared {
+            compare(sight, &mut broken);
+            broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
         }
-        compare(sight, &mut broken);
-        broken.extend(fault.map(|fault| format!("SKU {}: gate: {fault}", sight.sku.0)));
     }
-    let skus = skus.into_iter().map(|(sight, ..)| sight).collect();
+    let skus: Vec<_> = skus.into_iter().map(|(sight, ..)| sight).collect();
+    let count = |which: fn(&SkuSight) -> bool| skus.iter().filter(|sight| which(sight)).count();
     Ok(ThreeWay {
         ledger: audited,
+        moving: count(|sight| sight.closed.is_none() && !sight.compared),
+        closed: count(|sight| sight.closed.is_some() && !sight.over),
+        over: count(|sight| sight.closed.is_some() && sight.over),
         skus,
-        moving,
-        closed,
-        over,
         backlog,
         outbox,
         settings,
@@ -225,6 +225,8 @@ fn look(
             open_units: 0,
             closed: Some("gate_lost"),
             over: false,
+            compared: false,
+            item: None,
         };
         let Some(state) = state? else {
             sights.push((sight, None));
@@ -250,6 +252,11 @@ fn look_at_open(ledger: &mut SharedLedger, gate: &mut Gate, sight: &mut SkuSight
         }
     }
     Ok(())
+}
+
+fn items_of(sale: &Sale) -> impl Iterator<Item = (SkuId, (SaleId, ProductId))> {
+    let id = sale.spec.id;
+    sale.skus().zip(&sale.spec.items).map(move |(sku, item)| (sku, (id, item.product)))
 }
 
 fn compare(sight: &SkuSight, broken: &mut Vec<String>) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use engine::{Book, Entry, KeptAddress, Notice, SaleId, Seq, UnixMs};
+use ring::hmac;
 
 use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
@@ -281,6 +282,20 @@ impl Source {
             Source::Directory(data_dir) => Ok(sqlite::is_a_shops(data_dir)?),
             Source::MySql(options) => Ok(mysql::is_a_shops(options)?),
         }
+    }
+
+    /// Tells ledgers apart, and gives nothing of the secret away that it is made of. A copy of a ledger has the same.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn identity(&self) -> Result<[u8; 32], OpenError> {
+        let secret = match self {
+            Source::Directory(data_dir) => sqlite::kept_id_secret(data_dir)?,
+            Source::MySql(options) => mysql::kept_id_secret(options)?,
+        };
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.unwrap_or_default());
+        let tag = hmac::sign(&key, b"the identity of a ledger of doorbuster");
+        Ok(tag.as_ref().try_into().expect("a tag of SHA-256 has 32 bytes"))
     }
 
     /// Checks every invariant over the whole ledger, as of the moment of the call.

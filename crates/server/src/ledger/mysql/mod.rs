@@ -18,8 +18,8 @@ mod sql;
 
 use mysql::Conn;
 
-pub(in crate::ledger) use book::audit_each;
 pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
+pub(in crate::ledger) use book::{audit_each, kept_id_secret};
 pub use connect::{Limits, Options, Tls};
 pub(in crate::ledger) use images::{add_image, image, images, missing_image, remove_image};
 pub(in crate::ledger) use life::order_life;

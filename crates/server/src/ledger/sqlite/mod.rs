@@ -34,7 +34,8 @@ pub(super) use life::order_life;
 pub use marks::is_a_shops;
 pub(super) use operator_log::operator_log;
 pub use outgoing::{EventReader, open_event_reader};
-pub use read::{changes, export, identity};
+pub(super) use read::kept_id_secret;
+pub use read::{changes, export};
 pub(super) use replay::audit_each;
 pub use replay::{LoadError, audit};
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use engine::{SaleId, UnixMs};
-use ring::hmac;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::buyer::BuyerColumn;
@@ -47,18 +46,14 @@ pub fn export(data_dir: &Path, since: u64, each: &mut dyn FnMut(OrderLine)) -> R
     Ok(last)
 }
 
-/// Tells ledgers apart, and gives nothing of the secret away that it is made of.
+/// The secret that order ids are made with; `None`: no server has opened it yet, so there are no orders.
 ///
 /// # Errors
 /// If the ledger cannot be read.
-pub fn identity(data_dir: &Path) -> Result<[u8; 32], OpenError> {
+pub(in crate::ledger) fn kept_id_secret(data_dir: &Path) -> Result<Option<Vec<u8>>, OpenError> {
     let connection = open_reader(data_dir)?;
     let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
-    // One that no server has opened has none, and no orders.
-    let secret: Option<Vec<u8>> = connection.query_row(secret, [], |row| row.get(0)).optional()?;
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.unwrap_or_default());
-    let tag = hmac::sign(&key, b"the identity of a ledger of doorbuster");
-    Ok(tag.as_ref().try_into().expect("a tag of SHA-256 has 32 bytes"))
+    Ok(connection.query_row(secret, [], |row| row.get(0)).optional()?)
 }
 
 /// Orders placed in the window, and orders placed before `since` whose latest transition or refund is in it, or that were

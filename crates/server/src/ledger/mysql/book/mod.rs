@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
+pub(in crate::ledger) use read::kept_id_secret;
 pub use read::{changes, export};
 pub(super) use read::{order_row, read_skus};
 pub(in crate::ledger) use replay::audit_each;

@@ -50,6 +50,15 @@ const WINDOW_QUERY: &str = "
         (SELECT MAX(s.step) FROM transitions AS s WHERE s.order_seq = o.seq AND s.seq <= :as_of)
     ORDER BY o.seq";
 
+/// The secret that order ids are made with; `None`: no server has opened it yet, so there are no orders.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(in crate::ledger) fn kept_id_secret(options: &Options) -> Result<Option<Vec<u8>>, OpenError> {
+    let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
+    Ok(open_reader(options)?.query_first(secret)?)
+}
+
 /// Orders placed or changed after `since`, each once, with the status it has now. Looks at a bounded number
 /// of entries, so a page may be empty although `more` follow. An order that changes again comes again.
 ///
