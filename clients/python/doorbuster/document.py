@@ -269,31 +269,54 @@ class LineRequest(TypedDict, closed=True):
     units: NotRequired[int]
     turn_s: NotRequired[int]
     grace_s: NotRequired[int]
+    close_s: NotRequired[int]
+    beacon: NotRequired[bool]
 
 
 class Line(TypedDict):
     units: int
     turn_s: int
     grace_s: int
+    close_s: int
+    beacon: bool
 
 
 class Board(TypedDict):
     state: SaleState
+    drawn: int | None
     served: int
     sure_to: int
-    joined: int
+    tail: int
     free: int
     turns: int
     held: int
     sold: int
+    gave_up: int
+    pace: int
+    version: int
     now_ms: Milliseconds
 
 
 class PlaceInLine(TypedDict):
-    place: int
+    number: int
+    place: int | None
     standing: Literal['waiting', 'reached', 'away', 'called', 'over']
     turn_until_ms: Milliseconds | None
+    ticket: str
     now_ms: Milliseconds
+
+
+class Beacon(TypedDict):
+    public_key: str
+    genesis_s: int
+    period_s: int
+    round: int | None
+    due_at_ms: Milliseconds | None
+    signature: str | None
+
+
+class Ticket(TypedDict, closed=True):
+    ticket: str
 
 
 class AuditedItem(TypedDict):
@@ -579,6 +602,19 @@ class ItemRequest(TypedDict, closed=True):
     limit: NotRequired[int | None]
     image: NotRequired[ItemImageRequest | None]
     line: NotRequired[LineRequest | None]
+
+
+class Draw(TypedDict):
+    state: Literal['open', 'closed', 'drawn', 'abandoned']
+    closes_at_ms: Milliseconds
+    commitment: str
+    closed_at_ms: Milliseconds | None
+    entries: int | None
+    root: str | None
+    beacon: Beacon | None
+    secret: str | None
+    randomness: str | None
+    seed: str | None
 
 
 class ServerHealth(TypedDict):

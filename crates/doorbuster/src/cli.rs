@@ -12,6 +12,7 @@ use crate::clock::ClockArguments;
 use crate::config::ConfigArguments;
 use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
+use crate::draw::DrawArguments;
 use crate::failure;
 use crate::images::ImagesArguments;
 use crate::init::InitArguments;
@@ -66,6 +67,7 @@ pub(crate) enum CommandGroup {
     Backup(BackupArguments),
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),
+    Draw(DrawArguments),
     Queues(QueuesArguments),
     Token(TokenArguments),
     Demo(DemoArguments),

@@ -12,6 +12,7 @@ mod cluster_audit;
 mod config;
 mod dead_letters;
 mod demo;
+mod draw;
 mod failure;
 mod gate_client;
 mod images;
@@ -62,6 +63,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Serve(arguments) => serve::run(&arguments, &environment),
         CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
         CommandGroup::Rehearse(arguments) => rehearse::run(&arguments, &environment),
+        CommandGroup::Draw(arguments) => draw::run(&arguments, &environment),
         CommandGroup::Clock(arguments) => clock::run(&arguments, &environment),
         CommandGroup::Token(arguments) => token::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),

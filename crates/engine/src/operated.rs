@@ -58,6 +58,7 @@ impl Operated {
             Command::Place(_)
             | Command::Join { .. }
             | Command::ShowPresence { .. }
+            | Command::Draw { .. }
             | Command::GiveTurnBack { .. }
             | Command::Cancel { .. }
             | Command::Address { .. }

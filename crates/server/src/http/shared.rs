@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::SaleId;
+use engine::{BeaconTerms, SaleId};
 
 use crate::clock::Clock;
 use crate::figures::Figures;
@@ -67,6 +67,8 @@ pub struct HttpOptions {
     pub local_demo: bool,
     /// The sale that `/order/submit` places in; `None`: that route is off.
     pub shop_sale: Option<SaleId>,
+    /// Whose values the draws of new lines wait for; `None`: none is known.
+    pub beacon: Option<BeaconTerms>,
 }
 
 /// How the shop's tokens become sessions.
