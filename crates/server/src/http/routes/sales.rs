@@ -336,11 +336,9 @@ impl NewLine {
         let beacon = match self.beacon {
             Some(false) => None,
             None => known,
-            Some(true) => Some(known.ok_or_else(|| {
-                Problem::invalid(
-                    "\"beacon\" is true, but this server knows none: set beacon.url in its configuration.",
-                )
-            })?),
+            Some(true) => Some(known.ok_or(Refusal::InvalidSale(
+                "line.beacon is true, but this server knows none: set beacon.url in its configuration",
+            ))?),
         };
         let ms = |seconds: Number| seconds.0.saturating_mul(MS_PER_S);
         Ok(LineTerms {

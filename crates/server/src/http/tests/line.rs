@@ -194,7 +194,7 @@ fn a_beacon_that_the_server_does_not_know_is_refused() {
     });
     let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
     assert!(
-        made.problem() == problem(400, "invalid_request") && made.text().contains("beacon.url"),
+        made.problem() == problem(422, "invalid_sale") && made.text().contains("beacon.url"),
         "{}",
         made.text()
     );

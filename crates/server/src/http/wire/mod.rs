@@ -394,4 +394,14 @@ mod tests {
             assert_eq!(decimal(text), None, "{text}");
         }
     }
+
+    /// Read less exactly, some would not be whole any more.
+    #[test]
+    fn a_whole_number_may_be_written_as_a_float() {
+        for number in [0, 29, 1_938_241_432_431_089, 1 << 53] {
+            let read: Number = serde_json::from_str(&format!("{number}.0")).unwrap();
+            assert_eq!(read, Number(number));
+        }
+        assert!(serde_json::from_str::<Number>("1938241432431089.5").is_err());
+    }
 }
