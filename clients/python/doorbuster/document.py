@@ -174,6 +174,20 @@ class Payment(TypedDict):
     recorded_at_ms: Milliseconds
 
 
+class Tried(TypedDict):
+    who: str
+    attempts: int
+    missed_max: int
+    accepted: int
+    replayed: int
+    refused_closed: int
+    refused_stock: int
+    refused_limit: int
+    refused_invalid: int
+    busy: int
+    unknown: int
+
+
 class OrderStep(TypedDict):
     entry: int
     at_ms: Milliseconds
@@ -561,6 +575,13 @@ class SaleChangeRequest(TypedDict, closed=True):
     items: NotRequired[list[ItemChangeRequest]]
 
 
+class AttemptLists(TypedDict):
+    buyers: list[Tried]
+    buyers_missed_max: int
+    addresses: list[Tried]
+    addresses_missed_max: int
+
+
 class OrderLife(TypedDict):
     order: Order
     life: list[OrderStep]
@@ -677,6 +698,14 @@ class SaleRequest(TypedDict, closed=True):
     payment_s: NotRequired[int | None]
     open_holds_per_buyer_max: NotRequired[int]
     items: list[ItemRequest]
+
+
+class ItemAttempts(TypedDict):
+    at_ms: Milliseconds
+    this_server_only: bool
+    uncounted: int
+    night: AttemptLists
+    minute: AttemptLists
 
 
 class Figures(TypedDict):

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::attempts::AttemptsArguments;
 use crate::bench::BenchArguments;
 use crate::buyers::BuyersArguments;
 use crate::clock::ClockArguments;
@@ -57,6 +58,7 @@ pub(crate) enum CommandGroup {
     Rehearse(RehearseArguments),
     Status(StatusArguments),
     Watch(WatchArguments),
+    Attempts(AttemptsArguments),
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Refunds(RefundsArguments),

@@ -2,6 +2,7 @@
 //!
 //! Must not: hold a rule of selling; those are the engine's, and the server's. One file per command group.
 
+mod attempts;
 mod audit_report;
 mod bench;
 mod buyers;
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
         CommandGroup::Status(arguments) => status::run(&arguments, &environment),
+        CommandGroup::Attempts(arguments) => attempts::run(&arguments, &environment),
         CommandGroup::Watch(arguments) => watch::run(&arguments, &environment),
         CommandGroup::Init(arguments) => init::run(&arguments, &environment),
     }

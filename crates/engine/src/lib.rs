@@ -29,7 +29,7 @@ mod stock;
 pub mod working_set;
 
 pub use book::{Book, LedgerKind, LineView};
-pub use command::{Accepted, Act, Command};
+pub use command::{Accepted, Action, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};
 pub use id::{

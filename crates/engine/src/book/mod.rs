@@ -180,7 +180,7 @@ impl Book {
     pub fn execute_by(&mut self, now: UnixMs, command: Command, by: By) -> Result<Accepted, Refusal> {
         let (before, operated) = (self.end.next, Operated::new(by, &command, &self.sales));
         let accepted = self.execute(now, command)?;
-        if self.end.next > before || accepted == Accepted::Acted {
+        if self.end.next > before || accepted == Accepted::ActionKept {
             record(self, now, Event::Operated(Box::new(operated)));
         }
         Ok(accepted)

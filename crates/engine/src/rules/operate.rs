@@ -54,10 +54,10 @@ pub(crate) fn execute<R: Rows>(
             return Ok(Accepted::Noticed);
         }
         // The entry of who did it is all.
-        Command::Act(_, about) => {
+        Command::KeepAction(_, about) => {
             let fits = about.len() <= limits::PAYMENT_ID_BYTES_MAX;
             let too_long = Refusal::InvalidChange("what an action is about has 255 bytes at most");
-            return if fits { Ok(Accepted::Acted) } else { Err(too_long.into()) };
+            return if fits { Ok(Accepted::ActionKept) } else { Err(too_long.into()) };
         }
         Command::Place(_)
         | Command::Address { .. }

@@ -64,7 +64,7 @@ impl Needs {
                 | Command::ShowPresence { .. }
                 | Command::Draw { .. }
                 | Command::GiveTurnBack { .. }
-                | Command::Act(..)
+                | Command::KeepAction(..)
                 | Command::Place(_) => {}
             }
         }

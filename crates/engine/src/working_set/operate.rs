@@ -118,7 +118,7 @@ impl WorkingSet<'_> {
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => {
                 if let Some(operated) = operated
-                    && (self.effects.entries.len() > before || accepted == Accepted::Acted)
+                    && (self.effects.entries.len() > before || accepted == Accepted::ActionKept)
                 {
                     record(self, self.at, Event::Operated(Box::new(operated)));
                 }

@@ -93,7 +93,9 @@ impl Coverage {
             Ok(Accepted::Sale(_)) => self.count("sale"),
             Ok(Accepted::Stock(_)) => self.count("stock"),
             Ok(Accepted::BuyerErased) => self.count("erased"),
-            Ok(Accepted::Operators | Accepted::Acted) => unreachable!("not of a sale: tests/rules has them"),
+            Ok(Accepted::Operators | Accepted::ActionKept) => {
+                unreachable!("not of a sale: tests/rules has them")
+            }
             Ok(Accepted::Place { .. } | Accepted::Drawn(_)) => {
                 unreachable!("no item of these histories has a line")
             }

@@ -16,6 +16,7 @@ use crate::http::reads::Reads;
 use crate::http::sessions::Sessions;
 use crate::image_origins::ImageOrigins;
 use crate::intake::admission::Admission;
+use crate::intake::attempts::AllAttempts;
 use crate::intake::catalog::Shelf;
 use crate::intake::{AddressRate, Health, KnownOperators};
 use crate::ledger::Source;
@@ -127,6 +128,7 @@ pub struct Shared {
     pub(super) reads: Reads,
     pub(super) images: ImageThreads,
     health: Arc<Health>,
+    pub(super) attempts: Arc<AllAttempts>,
     pub(super) webhooks: Vec<Arc<Control>>,
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
@@ -189,6 +191,7 @@ impl Shared {
             images,
             options,
             health: parts.health,
+            attempts: Arc::default(),
             stop: parts.stop,
         })
     }

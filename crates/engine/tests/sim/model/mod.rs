@@ -103,7 +103,7 @@ impl Model {
             Command::CancelFor(_)
             | Command::AddOperator(_)
             | Command::RevokeOperator(_)
-            | Command::Act(..) => {
+            | Command::KeepAction(..) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Command::Notice(notice) => {
