@@ -2,7 +2,7 @@
 
 use crate::{
     Adjust, BuyerId, Notice, Operator, OrderId, OrderView, Pay, PaymentView, PlaceView, Placement, Refund,
-    SaleChange, SaleId, SaleSpec, SkuId,
+    SaleChange, SaleId, SaleSpec, SkuId, Spoken,
 };
 
 /// Everything that can be asked.
@@ -35,6 +35,11 @@ pub enum Command {
     ShowPresence {
         sku: SkuId,
         buyer: BuyerId,
+    },
+    /// What the beacon said in the round that a line's draw waits for; whoever brings it has checked it.
+    Draw {
+        sku: SkuId,
+        spoken: Box<Spoken>,
     },
     /// A buyer who was called does not want the units.
     GiveTurnBack {
@@ -120,6 +125,8 @@ pub enum Accepted {
         place: PlaceView,
         replayed: bool,
     },
+    /// The places of a line are drawn.
+    Drawn(SkuId),
     BuyerErased,
     /// An operator was added or revoked.
     Operators,

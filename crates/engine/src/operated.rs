@@ -75,6 +75,7 @@ impl Operated {
             Command::Place(_)
             | Command::Join { .. }
             | Command::ShowPresence { .. }
+            | Command::Draw { .. }
             | Command::GiveTurnBack { .. }
             | Command::Cancel { .. }
             | Command::Address { .. }

@@ -62,6 +62,7 @@ impl Needs {
                 | Command::Notice(_)
                 | Command::Join { .. }
                 | Command::ShowPresence { .. }
+                | Command::Draw { .. }
                 | Command::GiveTurnBack { .. }
                 | Command::KeepAction(..)
                 | Command::Place(_) => {}

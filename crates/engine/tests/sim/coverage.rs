@@ -96,7 +96,9 @@ impl Coverage {
             Ok(Accepted::Operators | Accepted::ActionKept) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
-            Ok(Accepted::Place { .. }) => unreachable!("no item of these histories has a line"),
+            Ok(Accepted::Place { .. } | Accepted::Drawn(_)) => {
+                unreachable!("no item of these histories has a line")
+            }
             Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
             Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),
@@ -140,6 +142,8 @@ impl Coverage {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Event::LineJoined { .. }
+            | Event::LineClosed { .. }
+            | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("no item of these histories has a line"),

@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 19] = [
+const TABLES: [&[Route]; 20] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
@@ -28,6 +28,7 @@ const TABLES: [&[Route]; 19] = [
     routes::operating::ROUTES,
     routes::operators::ROUTES,
     routes::figures::ROUTES,
+    routes::attempts::ROUTES,
     routes::console::ROUTES,
     routes::demo::ROUTES,
     published::ROUTES,

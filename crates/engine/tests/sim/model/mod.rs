@@ -94,7 +94,10 @@ impl Model {
                 self.event();
                 Ok(Accepted::BuyerErased)
             }
-            Command::Join { .. } | Command::ShowPresence { .. } | Command::GiveTurnBack { .. } => {
+            Command::Join { .. }
+            | Command::ShowPresence { .. }
+            | Command::GiveTurnBack { .. }
+            | Command::Draw { .. } => {
                 unreachable!("no item of these histories has a line")
             }
             Command::CancelFor(_)
