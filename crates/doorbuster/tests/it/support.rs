@@ -26,7 +26,8 @@ fn number_of(directory: &Path, server: &Serving, id: &str) -> String {
 }
 
 fn life(shown: &str) -> Vec<&str> {
-    shown.lines().filter_map(|line| line.split_once("Z  ")).map(|(_, what)| what).collect()
+    // The first line is the order's number, which may end as a time does.
+    shown.lines().skip(1).filter_map(|line| line.split_once("Z  ")).map(|(_, what)| what).collect()
 }
 
 #[test]
