@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 19] = [
+const TABLES: [&[Route]; 20] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
@@ -34,6 +34,7 @@ const TABLES: [&[Route]; 19] = [
     published::submit::ROUTES,
     pages::ROUTES,
     pages::forms::ROUTES,
+    pages::line::ROUTES,
 ];
 
 /// All rows, for a server with one listener.

@@ -17,6 +17,7 @@ mod operators;
 mod orders;
 mod pages;
 mod payments;
+mod places;
 mod published;
 mod sales;
 mod sessions;

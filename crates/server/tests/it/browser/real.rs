@@ -91,7 +91,7 @@ impl Shop {
             "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + 3_600_000,
             "items": [{
                 "product": PRODUCT, "title": TITLE, "description": "A dial as dark as midnight.",
-                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1, "image": null,
+                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1, "image": null, "line": null,
             }],
         });
         for (name, value) in changes.as_object().expect("changes are an object") {
@@ -139,6 +139,12 @@ impl Shop {
         let order = json!({ "sale": SALE, "product": PRODUCT });
         let placed = self.post("orders", &[("memberId", member)], &order);
         placed["id"].as_str().expect("an order has an id").to_owned()
+    }
+
+    /// Somebody without a browser joins the line (""), shows presence or leaves; their place.
+    pub(crate) fn line_as(&self, member: &str, what: &str) -> Value {
+        let path = format!("sales/{SALE}/items/{PRODUCT}/line{what}");
+        self.post(&path, &[("memberId", member)], &json!({}))
     }
 
     /// The order's buyer pays, as in a demo.
