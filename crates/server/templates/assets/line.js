@@ -266,6 +266,13 @@ async function join(event) {
   wakePresence();
 }
 
+// Whoever waits for long may have been signed out: nobody sees that they are there.
+function askToSignIn() {
+  if (byId("status").textContent) return;
+  say(byId("status"), t("sign-in-first"));
+  byId("status").append(...signInLink());
+}
+
 async function leave() {
   try {
     await askAs("/leave");
@@ -331,7 +338,7 @@ async function showPresence() {
     await askAs("/presence");
   } catch (error) {
     if (error.code === "not_in_line") return forgetPlace();
-    if (error.status === 401) closeSession();
+    if (error.status === 401 && !closeSession()) askToSignIn();
     throw error;
   }
 }

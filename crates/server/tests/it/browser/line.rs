@@ -8,6 +8,7 @@ use super::axe::assert_accessible;
 use super::languages::choose;
 use super::looking::AUDIT;
 use super::real::{PRODUCT, SALE, Shop, TITLE};
+use super::real_visitors::token;
 use super::steps::{
     come_back, fill_address, open_sale, press_buy, sale_url, type_address, wait_for_order, wait_for_view,
 };
@@ -146,6 +147,22 @@ fn a_board_that_cannot_be_read_promises_nothing() {
     assert_eq!(browser.attribute("#line", "data-view").as_deref(), Some("unknown"));
     browser.run("window.fetch = window.ask; window.dispatchEvent(new Event('online'))");
     wait_for_view(&browser, "#line", "sure");
+}
+
+#[test]
+fn who_is_signed_out_while_waiting_is_asked_to_sign_in() {
+    let (shop, browser) = (Shop::with_tokens(), Browser::start());
+    shop.sell(&json!({ "line": {}, "total": 1 }));
+    let page = sale_url(&shop.base, SALE, PRODUCT);
+    browser.open(&format!("{page}#token={}", token(7, shop.now_ms() / 1000 + 600)));
+    wait_for_view(&browser, "#offer", "live");
+    browser.click("#join-button");
+    wait_for_view(&browser, "#line", "called");
+    assert_eq!(browser.text("#status"), "");
+    browser.open(&format!("{}/orders#token={}", shop.base, token(7, 1_000_000)));
+    browser.open(&page);
+    browser.wait_for_text("#status", "Sign in at the shop first.");
+    assert_eq!(browser.text("#place"), "Your place: 1");
 }
 
 #[test]
