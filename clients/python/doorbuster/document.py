@@ -174,6 +174,20 @@ class Payment(TypedDict):
     recorded_at_ms: Milliseconds
 
 
+class Tried(TypedDict):
+    who: str
+    attempts: int
+    missed_max: int
+    accepted: int
+    replayed: int
+    refused_closed: int
+    refused_stock: int
+    refused_limit: int
+    refused_invalid: int
+    busy: int
+    unknown: int
+
+
 class OrderStep(TypedDict):
     entry: int
     at_ms: Milliseconds
@@ -274,31 +288,54 @@ class LineRequest(TypedDict, closed=True):
     units: NotRequired[int]
     turn_s: NotRequired[int]
     grace_s: NotRequired[int]
+    close_s: NotRequired[int]
+    beacon: NotRequired[bool]
 
 
 class Line(TypedDict):
     units: int
     turn_s: int
     grace_s: int
+    close_s: int
+    beacon: bool
 
 
 class Board(TypedDict):
     state: SaleState
+    drawn: int | None
     served: int
     sure_to: int
-    joined: int
+    tail: int
     free: int
     turns: int
     held: int
     sold: int
+    gave_up: int
+    pace: int
+    version: int
     now_ms: Milliseconds
 
 
 class PlaceInLine(TypedDict):
-    place: int
+    number: int
+    place: int | None
     standing: Literal['waiting', 'reached', 'away', 'called', 'over']
     turn_until_ms: Milliseconds | None
+    ticket: str
     now_ms: Milliseconds
+
+
+class Beacon(TypedDict):
+    public_key: str
+    genesis_s: int
+    period_s: int
+    round: int | None
+    due_at_ms: Milliseconds | None
+    signature: str | None
+
+
+class Ticket(TypedDict, closed=True):
+    ticket: str
 
 
 class AuditedItem(TypedDict):
@@ -543,6 +580,13 @@ class SaleChangeRequest(TypedDict, closed=True):
     items: NotRequired[list[ItemChangeRequest]]
 
 
+class AttemptLists(TypedDict):
+    buyers: list[Tried]
+    buyers_missed_max: int
+    addresses: list[Tried]
+    addresses_missed_max: int
+
+
 class OrderLife(TypedDict):
     order: Order
     life: list[OrderStep]
@@ -584,6 +628,19 @@ class ItemRequest(TypedDict, closed=True):
     limit: NotRequired[int | None]
     image: NotRequired[ItemImageRequest | None]
     line: NotRequired[LineRequest | None]
+
+
+class Draw(TypedDict):
+    state: Literal['open', 'closed', 'drawn', 'abandoned']
+    closes_at_ms: Milliseconds
+    commitment: str
+    closed_at_ms: Milliseconds | None
+    entries: int | None
+    root: str | None
+    beacon: Beacon | None
+    secret: str | None
+    randomness: str | None
+    seed: str | None
 
 
 class ServerHealth(TypedDict):
@@ -646,6 +703,14 @@ class SaleRequest(TypedDict, closed=True):
     payment_s: NotRequired[int | None]
     open_holds_per_buyer_max: NotRequired[int]
     items: list[ItemRequest]
+
+
+class ItemAttempts(TypedDict):
+    at_ms: Milliseconds
+    this_server_only: bool
+    uncounted: int
+    night: AttemptLists
+    minute: AttemptLists
 
 
 class Figures(TypedDict):

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::attempts::AttemptsArguments;
 use crate::bench::BenchArguments;
 use crate::buyers::BuyersArguments;
 use crate::clock::ClockArguments;
 use crate::config::ConfigArguments;
 use crate::dead_letters::DeadLettersArguments;
 use crate::demo::DemoArguments;
+use crate::draw::DrawArguments;
 use crate::failure;
 use crate::images::ImagesArguments;
 use crate::init::InitArguments;
@@ -56,6 +58,7 @@ pub(crate) enum CommandGroup {
     Rehearse(RehearseArguments),
     Status(StatusArguments),
     Watch(WatchArguments),
+    Attempts(AttemptsArguments),
     Audit(AuditArguments),
     Orders(OrdersArguments),
     Refunds(RefundsArguments),
@@ -66,6 +69,7 @@ pub(crate) enum CommandGroup {
     Backup(BackupArguments),
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),
+    Draw(DrawArguments),
     Queues(QueuesArguments),
     Token(TokenArguments),
     Demo(DemoArguments),

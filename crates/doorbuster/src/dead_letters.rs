@@ -7,9 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use engine::{Action, By, ROOT, limits};
 use server::Secrets;
+use server::clock::wall_clock;
 use server::cluster::{self, PassOverError};
 use server::config::{Config, Environment, Sources};
+use server::ledger::mysql::cluster::{Acting, SharedLedger};
 use server::queue::dead_letters::{DeadLetter, Read, Record, place, read_all};
 use server::queue::{Options, Producer, PullError, Queue, SendError, Topics};
 
@@ -31,10 +34,13 @@ A queue whose next message the broker has lost, or can't give whole, is not read
 log says \"a queue can't be read\". `pass-over` moves it behind what can't be read, and nothing else. Orders among that
 come to the ledger by their reservations, where the gates have kept them; do it before a gate is rebuilt.
 
+Both leave an entry in `doorbuster operators log`: who, when, why, and which letters or messages. Who has the ledger's
+password is not asked for a token: the name is believed.
+
 Examples:
   doorbuster dead-letters list --config doorbuster.toml
   doorbuster dead-letters replay --config doorbuster.toml broker-a/3/1742
-  doorbuster dead-letters replay --config doorbuster.toml --all
+  doorbuster dead-letters replay --config doorbuster.toml --all --who anna --why \"release 2 reads them\"
   doorbuster dead-letters pass-over --config doorbuster.toml broker-a/3")]
 pub(crate) struct DeadLettersArguments {
     #[command(subcommand)]
@@ -52,6 +58,8 @@ enum DeadLettersCommand {
     Replay {
         #[command(flatten)]
         broker: BrokerArguments,
+        #[command(flatten)]
+        acting: ActingArguments,
         /// Every one that was not replayed yet
         #[arg(long, conflicts_with = "letters")]
         all: bool,
@@ -63,6 +71,8 @@ enum DeadLettersCommand {
     PassOver {
         #[command(flatten)]
         broker: BrokerArguments,
+        #[command(flatten)]
+        acting: ActingArguments,
         /// BROKER/QUEUE as the log says it
         #[arg(value_name = "QUEUE")]
         queue: Queue,
@@ -76,9 +86,33 @@ struct BrokerArguments {
     config: Option<PathBuf>,
 }
 
+#[derive(Args, Debug)]
+struct ActingArguments {
+    /// Your name, as `doorbuster operators log` is to have it
+    #[arg(long, value_name = "NAME", default_value = ROOT)]
+    who: String,
+    /// Why: kept beside it, at most 200 characters
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    why: String,
+}
+
+impl ActingArguments {
+    fn acting(&self) -> Result<Acting, Failure> {
+        let by = By::named(&self.who, &self.why).map_err(Failure::usage)?;
+        Ok(Acting { by, now: wall_clock() })
+    }
+}
+
 struct Brokers {
     options: Options,
     topics: Topics,
+}
+
+/// Sends letters again, and notes in the ledger which, and who did it.
+struct Replay {
+    brokers: Brokers,
+    ledger: SharedLedger,
+    acting: Acting,
 }
 
 /// A letter without its body.
@@ -92,18 +126,25 @@ struct Line {
 pub(crate) fn run(arguments: &DeadLettersArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         DeadLettersCommand::List { broker } => list(&brokers(broker, environment)?),
-        DeadLettersCommand::Replay { broker, all: true, .. } => replay_all(&brokers(broker, environment)?),
-        DeadLettersCommand::Replay { broker, letters, .. } => replay(&brokers(broker, environment)?, letters),
-        DeadLettersCommand::PassOver { broker, queue } => {
+        DeadLettersCommand::Replay { broker, acting, all, letters } => {
+            let replay = Replay::open(broker, acting, environment)?;
+            if *all { replay.all() } else { replay.these(letters) }
+        }
+        DeadLettersCommand::PassOver { broker, acting, queue } => {
             let config = sources(broker).environment(environment).load()?;
-            pass_over(&config, environment, queue)
+            pass_over(&config, environment, queue, &acting.acting()?)
         }
     }
 }
 
-fn pass_over(config: &Config, environment: &Environment, queue: &Queue) -> Result<(), Failure> {
+fn pass_over(
+    config: &Config,
+    environment: &Environment,
+    queue: &Queue,
+    acting: &Acting,
+) -> Result<(), Failure> {
     let secrets = Secrets::load_for_ledger(config, environment)?;
-    let passed = cluster::pass_over(config, &secrets, queue).map_err(|error| match error {
+    let passed = cluster::pass_over(config, &secrets, queue, acting).map_err(|error| match error {
         PassOverError::Sound { .. } | PassOverError::Unknown(_) | PassOverError::Moved(_) => {
             Failure::check(error)
         }
@@ -160,25 +201,75 @@ fn list(brokers: &Brokers) -> Result<(), Failure> {
     complain(&unreadable)
 }
 
-fn replay_all(brokers: &Brokers) -> Result<(), Failure> {
-    let (lines, unreadable) = lines(brokers)?;
-    let open = lines.into_iter().filter(|(_, line)| !line.replayed).map(|(name, _)| name).collect();
-    let count = send_again(brokers, open)?;
-    output::print(&format!("{count} replayed\n"))?;
-    complain(&unreadable)
+impl Replay {
+    /// The ledger first: without it nothing is sent, for nobody would know who did it.
+    fn open(
+        broker: &BrokerArguments,
+        acting: &ActingArguments,
+        environment: &Environment,
+    ) -> Result<Replay, Failure> {
+        let acting = acting.acting()?;
+        let brokers = brokers(broker, environment)?;
+        let config = sources(broker).environment(environment).load()?;
+        let secrets = Secrets::load_for_ledger(&config, environment)?;
+        let ledger = SharedLedger::open(&config.ledger.mysql_options(&secrets)).map_err(|error| {
+            Failure::unavailable(format!(
+                "nothing was replayed, for the ledger can't keep who did it: {error}"
+            ))
+        })?;
+        Ok(Replay { brokers, ledger, acting })
+    }
+
+    fn all(mut self) -> Result<(), Failure> {
+        let (lines, unreadable) = lines(&self.brokers)?;
+        let open = lines.into_iter().filter(|(_, line)| !line.replayed).map(|(name, _)| name).collect();
+        let count = self.send(open)?;
+        output::print(&format!("{count} replayed\n"))?;
+        complain(&unreadable)
+    }
+
+    fn these(mut self, letters: &[String]) -> Result<(), Failure> {
+        let wanted: BTreeSet<String> = letters.iter().cloned().collect();
+        let (lines, _) = lines(&self.brokers)?;
+        let missing: Vec<&str> =
+            wanted.iter().filter(|name| !lines.contains_key(*name)).map(String::as_str).collect();
+        if !missing.is_empty() {
+            let list = "`doorbuster dead-letters list` shows what there is; nothing was replayed";
+            return Err(Failure::check(format!("no dead letter is called {}: {list}", missing.join(", "))));
+        }
+        let count = self.send(wanted)?;
+        output::print(&format!("{count} replayed\n"))
+    }
+
+    /// What was sent before it stopped is kept, too.
+    fn send(&mut self, wanted: BTreeSet<String>) -> Result<usize, Failure> {
+        let mut sent = Vec::new();
+        let stopped = send_again(&self.brokers, wanted, &mut sent);
+        let kept = self.ledger.keep_actions(&self.acting, Action::DeadLettersReplayed, lists(&sent));
+        stopped?;
+        kept.map_err(|error| {
+            let count = sent.len();
+            Failure::unavailable(format!(
+                "{count} replayed, but the operators' log does not have it: {error}"
+            ))
+        })?;
+        Ok(sent.len())
+    }
 }
 
-fn replay(brokers: &Brokers, letters: &[String]) -> Result<(), Failure> {
-    let wanted: BTreeSet<String> = letters.iter().cloned().collect();
-    let (lines, _) = lines(brokers)?;
-    let missing: Vec<&str> =
-        wanted.iter().filter(|name| !lines.contains_key(*name)).map(String::as_str).collect();
-    if !missing.is_empty() {
-        let list = "`doorbuster dead-letters list` shows what there is; nothing was replayed";
-        return Err(Failure::check(format!("no dead letter is called {}: {list}", missing.join(", "))));
+/// Names, as many together as an entry takes.
+fn lists(names: &[String]) -> Vec<String> {
+    let mut lists: Vec<String> = Vec::new();
+    for name in names {
+        match lists.last_mut() {
+            Some(list) if list.len() + 1 + name.len() <= limits::PAYMENT_ID_BYTES_MAX => {
+                list.push(' ');
+                list.push_str(name);
+            }
+            _ => lists.push(name.clone()),
+        }
     }
-    let count = send_again(brokers, wanted)?;
-    output::print(&format!("{count} replayed\n"))
+    lists
 }
 
 /// What there is, by place; and why some records are none.
@@ -206,12 +297,15 @@ fn lines(brokers: &Brokers) -> Result<(BTreeMap<String, Line>, Vec<String>), Fai
 }
 
 /// Sends these letters' messages again, reading them once more: a message at a time is in memory.
-fn send_again(brokers: &Brokers, mut wanted: BTreeSet<String>) -> Result<usize, Failure> {
+fn send_again(
+    brokers: &Brokers,
+    mut wanted: BTreeSet<String>,
+    names_sent: &mut Vec<String>,
+) -> Result<(), Failure> {
     let mut producer = Producer::new(brokers.options.clone());
-    let mut count = 0;
     let visit = |read: Read| {
         let Ok(Record::Letter(letter)) = read.record else { return Ok(()) };
-        let name = letter.place();
+        let (name, count) = (letter.place(), names_sent.len());
         if !wanted.remove(&name) {
             return Ok(());
         }
@@ -225,16 +319,13 @@ fn send_again(brokers: &Brokers, mut wanted: BTreeSet<String>) -> Result<usize, 
         let (queue, offset) = (letter.queue.clone(), letter.offset);
         let note = Record::Replayed { queue, offset }.encode();
         // The note comes second: without it the message is replayed once more, which changes nothing.
-        let sent = producer
-            .send(&brokers.topics.orders, &[body])
-            .and_then(|()| producer.send(&brokers.topics.dead_letters, &[note]));
-        sent.map_err(|error| Stopped(cannot_send(&name, count, &error)))?;
-        count += 1;
-        Ok(())
+        let stopped = |error| Stopped(cannot_send(&name, count, &error));
+        producer.send(&brokers.topics.orders, &[body]).map_err(stopped)?;
+        names_sent.push(name.clone());
+        producer.send(&brokers.topics.dead_letters, &[note]).map_err(stopped)
     };
     read_all(brokers.options.clone(), &brokers.topics.dead_letters, visit)
-        .map_err(|stopped: Stopped| stopped.0)?;
-    Ok(count)
+        .map_err(|stopped: Stopped| stopped.0)
 }
 
 /// Why a walk through the letters ended early.
@@ -266,4 +357,18 @@ fn complain(unreadable: &[String]) -> Result<(), Failure> {
         "{} record(s) in the topic of dead letters are none:{lines}",
         unreadable.len()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_together_as_far_as_an_entry_goes() {
+        let names: Vec<String> = (0..1_000).map(|offset| format!("broker-a/3/{offset}")).collect();
+        let lists = lists(&names);
+        assert!(lists.iter().all(|list| list.len() <= limits::PAYMENT_ID_BYTES_MAX));
+        assert!(lists.len() < names.len() / 10, "{}", lists.len());
+        assert_eq!(lists.join(" "), names.join(" "));
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not: hold a rule of selling; those are the engine's, and the server's. One file per command group.
 
+mod attempts;
 mod audit_report;
 mod bench;
 mod buyers;
@@ -12,6 +13,7 @@ mod cluster_audit;
 mod config;
 mod dead_letters;
 mod demo;
+mod draw;
 mod failure;
 mod gate_client;
 mod images;
@@ -62,6 +64,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Serve(arguments) => serve::run(&arguments, &environment),
         CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
         CommandGroup::Rehearse(arguments) => rehearse::run(&arguments, &environment),
+        CommandGroup::Draw(arguments) => draw::run(&arguments, &environment),
         CommandGroup::Clock(arguments) => clock::run(&arguments, &environment),
         CommandGroup::Token(arguments) => token::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),
@@ -78,6 +81,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Bench(arguments) => bench::run(&arguments, &environment),
         CommandGroup::Config(arguments) => config::run(&arguments, &environment),
         CommandGroup::Status(arguments) => status::run(&arguments, &environment),
+        CommandGroup::Attempts(arguments) => attempts::run(&arguments, &environment),
         CommandGroup::Watch(arguments) => watch::run(&arguments, &environment),
         CommandGroup::Init(arguments) => init::run(&arguments, &environment),
     }

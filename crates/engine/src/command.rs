@@ -2,7 +2,7 @@
 
 use crate::{
     Adjust, BuyerId, Notice, Operator, OrderId, OrderView, Pay, PaymentView, PlaceView, Placement, Refund,
-    SaleChange, SaleId, SaleSpec, SkuId,
+    SaleChange, SaleId, SaleSpec, SkuId, Spoken,
 };
 
 /// Everything that can be asked.
@@ -35,6 +35,11 @@ pub enum Command {
     ShowPresence {
         sku: SkuId,
         buyer: BuyerId,
+    },
+    /// What the beacon said in the round that a line's draw waits for; whoever brings it has checked it.
+    Draw {
+        sku: SkuId,
+        spoken: Box<Spoken>,
     },
     /// A buyer who was called does not want the units.
     GiveTurnBack {
@@ -69,29 +74,33 @@ pub enum Command {
     /// Has the ledger keep what the shop is to hear.
     Notice(Notice),
     /// Has the ledger keep that an operator did something beside the books, and what about: nothing else comes of it.
-    Act(Act, Box<str>),
+    KeepAction(Action, Box<str>),
 }
 
 /// What operators do that changes nothing in a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     ImageAdded,
     ImageRemoved,
     WebhookDisabled,
     WebhookEnabled,
     WebhookReplayed,
     ClockConfirmed,
+    DeadLettersReplayed,
+    MessagesPassedOver,
 }
 
-impl Act {
+impl Action {
     pub fn as_str(self) -> &'static str {
         match self {
-            Act::ImageAdded => "image_added",
-            Act::ImageRemoved => "image_removed",
-            Act::WebhookDisabled => "webhook_disabled",
-            Act::WebhookEnabled => "webhook_enabled",
-            Act::WebhookReplayed => "webhook_replayed",
-            Act::ClockConfirmed => "clock_confirmed",
+            Action::ImageAdded => "image_added",
+            Action::ImageRemoved => "image_removed",
+            Action::WebhookDisabled => "webhook_disabled",
+            Action::WebhookEnabled => "webhook_enabled",
+            Action::WebhookReplayed => "webhook_replayed",
+            Action::ClockConfirmed => "clock_confirmed",
+            Action::DeadLettersReplayed => "dead_letters_replayed",
+            Action::MessagesPassedOver => "messages_passed_over",
         }
     }
 }
@@ -116,9 +125,11 @@ pub enum Accepted {
         place: PlaceView,
         replayed: bool,
     },
+    /// The places of a line are drawn.
+    Drawn(SkuId),
     BuyerErased,
     /// An operator was added or revoked.
     Operators,
     Noticed,
-    Acted,
+    ActionKept,
 }

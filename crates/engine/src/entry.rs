@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    Adjust, Borders, BuyerId, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId, Pay,
-    Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, TurnEnd, UnixMs,
+    Adjust, Borders, BuyerId, Closed, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId,
+    Pay, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Spoken, TurnEnd, UnixMs,
 };
 
 /// One change: what the ledger keeps.
@@ -70,6 +70,16 @@ pub enum Event {
     LineJoined {
         sku: SkuId,
         buyer: BuyerId,
+    },
+    /// The entries of a line: whoever joins from now on takes no part in its draw.
+    LineClosed {
+        sku: SkuId,
+        closed: Box<Closed>,
+    },
+    /// The places of those who take part; `None`: by no beacon.
+    LineDrawn {
+        sku: SkuId,
+        spoken: Option<Box<Spoken>>,
     },
     LineMoved {
         sku: SkuId,

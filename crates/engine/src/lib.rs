@@ -29,13 +29,17 @@ mod stock;
 pub mod working_set;
 
 pub use book::{Book, LedgerKind, LineView};
-pub use command::{Accepted, Act, Command};
+pub use command::{Accepted, Action, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};
 pub use id::{
     BuyerId, Fingerprint, NotAnOrderId, ORDER_ID_CHARS, OrderId, ProductId, SaleId, Seq, SkuId, UnixMs,
 };
-pub use line::{Borders, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView, Standing, TurnEnd};
+pub use line::draw;
+pub use line::{
+    BeaconTerms, Borders, Closed, DrawView, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView, Spoken,
+    Standing, TurnEnd,
+};
 pub use notice::Notice;
 pub use operated::{By, Operated};
 pub use operator::{Operator, Operators, ROOT, Role};

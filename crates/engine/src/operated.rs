@@ -1,7 +1,8 @@
 //! What operators did: who, what and why, as the ledger keeps it after the entries of what it came to.
 
+use crate::operator::is_name;
 use crate::sale::limits;
-use crate::{Adjust, Command, SaleId, Sales};
+use crate::{Adjust, Command, ROOT, SaleId, Sales};
 
 /// Who asks, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,22 @@ pub struct By {
     pub why: Box<str>,
 }
 
+impl By {
+    /// Somebody who is not known by a token, such as whoever has the ledger's password.
+    ///
+    /// # Errors
+    /// If nobody can be called so, or the reason is none that an entry takes.
+    pub fn named(who: &str, why: &str) -> Result<By, &'static str> {
+        if who != ROOT && !is_name(who) {
+            return Err("a name has 1 to 32 of a-z, 0-9 and -");
+        }
+        if why.chars().count() > limits::REASON_CHARS_MAX || why.chars().any(char::is_control) {
+            return Err("a reason has 200 characters at most, and no line ends");
+        }
+        Ok(By { who: who.into(), why: why.into() })
+    }
+}
+
 /// What an operator did. The entries before it, of the same time, are what it came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operated {
@@ -20,7 +37,7 @@ pub struct Operated {
     pub what: Box<str>,
     /// `None`: it is about no sale.
     pub sale: Option<SaleId>,
-    /// The order, the payment, the operator, the item and its units, or what an act was about; empty: the sale says it all, or it must
+    /// The order, the payment, the operator, the item and its units, or what an action was about; empty: the sale says it all, or it must
     /// not be said.
     pub about: Box<str>,
 }
@@ -54,10 +71,11 @@ impl Operated {
             Command::EraseBuyer(_) => ("buyer_erased", None, String::new()),
             Command::AddOperator(operator) => ("operator_added", None, operator.name.to_string()),
             Command::RevokeOperator(name) => ("operator_revoked", None, name.to_string()),
-            Command::Act(act, about) => (act.as_str(), None, about.to_string()),
+            Command::KeepAction(action, about) => (action.as_str(), None, about.to_string()),
             Command::Place(_)
             | Command::Join { .. }
             | Command::ShowPresence { .. }
+            | Command::Draw { .. }
             | Command::GiveTurnBack { .. }
             | Command::Cancel { .. }
             | Command::Address { .. }

@@ -117,7 +117,7 @@ impl Operators {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=limits::OPERATOR_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(known) && name != ROOT
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{LineTerms, ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
+use crate::{BeaconTerms, LineTerms, ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
 
 /// Bounds of what an operator may describe; each is checked when a sale is created or changed.
 pub mod limits {
@@ -21,6 +21,10 @@ pub mod limits {
     /// Milliseconds: of a turn, and of the grace for who is not there.
     pub const TURN_MS: std::ops::RangeInclusive<u64> = 10_000..=3_600_000;
     pub const GRACE_MS_MAX: u64 = 600_000;
+    /// Milliseconds before the start at which the entries of a line close.
+    pub const CLOSE_MS_MAX: u64 = 24 * 3600 * 1000;
+    /// Seconds between two rounds of a beacon.
+    pub const BEACON_PERIOD_S: std::ops::RangeInclusive<u32> = 1..=3600;
     pub const QUANTITY_MAX: u32 = 1_000_000;
     /// Milliseconds since 1970: the latest time that a clock can be corrected from or to.
     pub const TIME_MS_MAX: u64 = 1 << 52;
@@ -231,7 +235,15 @@ impl ItemSpec {
         if !limits::TURN_MS.contains(&line.turn_ms) {
             return Some(("line.turn_s", "a turn must last 10 s to 1 h"));
         }
-        (line.grace_ms > limits::GRACE_MS_MAX).then_some(("line.grace_s", "it may be at most 10 minutes"))
+        if line.grace_ms > limits::GRACE_MS_MAX {
+            return Some(("line.grace_s", "it may be at most 10 minutes"));
+        }
+        if line.close_ms > limits::CLOSE_MS_MAX {
+            return Some(("line.close_s", "entries may close at most a day before the start"));
+        }
+        let is_period = |beacon: BeaconTerms| limits::BEACON_PERIOD_S.contains(&beacon.period_s);
+        let strange = line.beacon.is_some_and(|beacon| !is_period(beacon));
+        strange.then_some(("line.beacon", "a beacon must speak every second to every hour"))
     }
 }
 

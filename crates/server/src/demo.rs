@@ -71,7 +71,7 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 total: 50,
                 limit: Some(1),
                 image: None,
-                line: Some(LineTerms { units: 1, turn_ms: 120_000, grace_ms: 20_000 }),
+                line: Some(LineTerms { units: 1, turn_ms: 120_000, grace_ms: 20_000, close_ms: 30_000, beacon: None }),
             },
         ],
     }

@@ -1,6 +1,7 @@
 //! The serving path of Doorbuster. Folders follow the path of an order.
 
 mod authorities;
+pub mod beacon;
 pub mod calendar;
 mod chores;
 pub mod clock;
@@ -10,10 +11,12 @@ pub mod demo;
 pub mod embedded;
 pub mod figures;
 pub mod gate;
+pub mod hex;
 pub mod http;
 pub mod image_origins;
 pub mod intake;
 pub mod ledger;
+pub mod line_ticket;
 pub mod metrics;
 pub mod net;
 pub mod pages;

@@ -14,6 +14,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use server::hex::{hex, unhex};
 use server::ledger::{Audit, SaleReport, Source, sqlite};
 
 use super::report::write_new;
@@ -167,7 +168,8 @@ fn signed_by(file: &Path) -> Result<(Value, String), Failure> {
     let bytes = fs::read(file).map_err(|error| unreadable(&error))?;
     let wrong = || Failure::check(format!("{}: it was changed, or is no certificate", file.display()));
     let signed: Signed = serde_json::from_slice(&bytes).map_err(|_not_one| wrong())?;
-    let (key, signature) = unhex(&signed.public_key).zip(unhex(&signed.signature)).ok_or_else(wrong)?;
+    let (key, signature) =
+        unhex::<32>(&signed.public_key).zip(unhex::<64>(&signed.signature)).ok_or_else(wrong)?;
     let message = signed.certificate.get().as_bytes();
     UnparsedPublicKey::new(&ED25519, key).verify(message, &signature).map_err(|_unspecified| wrong())?;
     // What is not signed may be written in one way only.
@@ -226,16 +228,4 @@ fn compare(place: &str, certified: &Value, found: &Value, differences: &mut Vec<
         }
         _ => {}
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> =
-        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
-    // Each has one way to be written.
-    bytes.filter(|bytes| hex(bytes) == text)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::plan::{NewItem, NewSale};
-use super::{Item, Sale};
+use super::{Item, Line, Sale};
 use crate::images::is_address;
 use crate::output::{money, plain};
 use crate::time::{format_duration, format_utc_exactly};
@@ -90,6 +90,8 @@ fn rows_of_item(server: &Item, file: &NewItem, terms: Change) -> Vec<Row> {
         Some(more) => Change::Restock(more),
         None => Change::Correct(server.total - file.total),
     };
+    let left_out = |line: Line| line.beacon.or(server.line.and_then(|line| line.beacon));
+    let line = file.line.map(|line| Line { beacon: left_out(line), ..line });
     let mut rows = vec![
         ("title", json!(server.title), json!(file.title), terms),
         ("description", json!(server.description), json!(file.description), terms),
@@ -97,7 +99,7 @@ fn rows_of_item(server: &Item, file: &NewItem, terms: Change) -> Vec<Row> {
         ("list", json!(server.list_price), json!(file.list_price), terms),
         ("total", json!(server.total), json!(file.total), total),
         ("limit", json!(server.limit), json!(file.limit), terms),
-        ("line", json!(server.line), json!(file.line), for_good),
+        ("line", json!(server.line), json!(line), for_good),
     ];
     let images = (server.image.as_ref(), file.image.as_ref());
     if !images.1.is_some_and(|image| is_address(&image.name)) {

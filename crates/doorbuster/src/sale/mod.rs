@@ -161,6 +161,10 @@ struct Line {
     units: u64,
     turn_s: u64,
     grace_s: u64,
+    close_s: u64,
+    /// Left out: as the server has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beacon: Option<bool>,
 }
 
 #[derive(Clone, Deserialize)]

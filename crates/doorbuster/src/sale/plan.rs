@@ -223,10 +223,13 @@ impl NewItem {
                 .image
                 .as_ref()
                 .map(|image| ItemImage { name: "-".to_owned(), alt: image.alt.clone() }),
-            line: self.line.map(|Line { units, turn_s, grace_s }| LineTerms {
+            line: self.line.map(|Line { units, turn_s, grace_s, close_s, beacon: _ }| LineTerms {
                 units: u32::try_from(units).unwrap_or(u32::MAX),
                 turn_ms: turn_s.saturating_mul(1000),
                 grace_ms: grace_s.saturating_mul(1000),
+                close_ms: close_s.saturating_mul(1000),
+                // Which one is the server's to know.
+                beacon: None,
             }),
         }
     }

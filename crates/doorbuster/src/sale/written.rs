@@ -55,6 +55,9 @@ struct WrittenLine {
     turn: String,
     #[serde(default = "grace")]
     grace: String,
+    #[serde(default = "close")]
+    close: String,
+    beacon: Option<bool>,
 }
 
 fn one() -> u64 {
@@ -67,6 +70,10 @@ fn turn() -> String {
 
 fn grace() -> String {
     "20s".to_owned()
+}
+
+fn close() -> String {
+    "30s".to_owned()
 }
 
 impl Written {
@@ -143,8 +150,13 @@ impl WrittenLine {
                 parse_duration(text).map_err(|why| Failure::usage(format!("{name} of a line: {why}")))?;
             Ok::<_, Failure>(duration.as_secs())
         };
-        let (turn_s, grace_s) = (seconds("turn", &self.turn)?, seconds("grace", &self.grace)?);
-        Ok(Line { units: self.units, turn_s, grace_s })
+        Ok(Line {
+            units: self.units,
+            turn_s: seconds("turn", &self.turn)?,
+            grace_s: seconds("grace", &self.grace)?,
+            close_s: seconds("close", &self.close)?,
+            beacon: self.beacon,
+        })
     }
 }
 

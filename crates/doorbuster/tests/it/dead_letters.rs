@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::UnixMs;
+use engine::{Operated, UnixMs};
+use server::Secrets;
+use server::config::Sources;
+use server::ledger::{OperatorLogAsked, Source};
 use server::queue::dead_letters::{BODY_BYTES_MAX, DeadLetter, Record};
 use server::queue::{Admin, Consumer, Options, Producer, Queue, Terms, Topics};
 
+use crate::cluster::sql;
 use crate::engines::Engines;
 use crate::run;
 use crate::sent::send;
@@ -16,14 +20,21 @@ struct Shop {
     directory: tempfile::TempDir,
     options: Options,
     topics: Topics,
+    mariadb: String,
+    database: String,
 }
 
 impl Shop {
     fn new(name: &str) -> Shop {
         let name_server = Engines::shared(&["rocketmq"]).address("rocketmq-namesrv");
         let directory = tempfile::tempdir().unwrap();
-        let config =
-            format!("[queue]\nname_servers = [\"{name_server}\"]\ntopic = \"{name}\"\ntimeout_ms = 5000\n");
+        let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
+        let database = format!("letters_{name}");
+        sql(&mariadb, &format!("CREATE DATABASE {database}"));
+        let config = format!(
+            "[queue]\nname_servers = [\"{name_server}\"]\ntopic = \"{name}\"\ntimeout_ms = 5000\n\
+             [ledger]\nmysql_address = \"{mariadb}\"\nmysql_user = \"root\"\nmysql_database = \"{database}\"\n"
+        );
         std::fs::write(directory.path().join("c.toml"), config).unwrap();
         let send_timeout = Duration::from_secs(5);
         let options = Options {
@@ -40,7 +51,7 @@ impl Shop {
         {
             assert!(Instant::now() < deadline, "{error}");
         }
-        Shop { directory, options, topics }
+        Shop { directory, options, topics, mariadb, database }
     }
 
     /// A letter about the message at this offset of queue 3.
@@ -56,6 +67,16 @@ impl Shop {
         let path: &Path = self.directory.path();
         let (command, rest) = arguments.split_first().unwrap();
         run(path, &[&["dead-letters", *command, "--config", "c.toml"], rest].concat())
+    }
+
+    /// What the operators' log has, the latest first.
+    fn log(&self) -> Vec<String> {
+        let config = Sources::default().file(&self.directory.path().join("c.toml")).load().unwrap();
+        let source = Source::MySql(Box::new(config.ledger.mysql_options(&Secrets::default())));
+        let asked = OperatorLogAsked { before: u64::MAX, sale: None, max: 9 };
+        let actions = source.operator_log(&asked).unwrap().actions.into_iter();
+        let line = |Operated { by, what, about, .. }| format!("{} {what} {about}: {}", by.who, by.why);
+        actions.map(|action| line(action.operated)).collect()
     }
 
     /// How often each message came to the topic of orders.
@@ -99,11 +120,25 @@ broker-a/3/5   2026-11-18T11:07:40Z      5  no        reason 5
     assert_eq!(shop.doorbuster(&["replay", "broker-a/3/17"]), (0, "1 replayed\n".into(), String::new()));
     let (_, out, _) = shop.doorbuster(&["list"]);
     assert!(out.contains("8  yes       reason 17") && out.contains("5  no        reason 5"), "{out}");
-    assert_eq!(shop.doorbuster(&["replay", "--all"]), (0, "1 replayed\n".into(), String::new()));
+    let anna = ["replay", "--all", "--who", "anna", "--why", "it can be read now"];
+    assert_eq!(shop.doorbuster(&anna), (0, "1 replayed\n".into(), String::new()));
     assert_eq!(shop.doorbuster(&["replay", "--all"]), (0, "0 replayed\n".into(), String::new()));
     assert_eq!(shop.doorbuster(&["replay", "broker-a/3/5"]), (0, "1 replayed\n".into(), String::new()));
     let expected = BTreeMap::from([(b"\0binary\xff".to_vec(), 1), (b"later".to_vec(), 2)]);
     assert_eq!(shop.orders(3), expected);
+    let log = [
+        "root dead_letters_replayed broker-a/3/5: ",
+        "anna dead_letters_replayed broker-a/3/5: it can be read now",
+        "root dead_letters_replayed broker-a/3/17: ",
+    ];
+    assert_eq!(shop.log(), log, "what came to nothing left none");
+
+    let (code, _, err) = shop.doorbuster(&["replay", "--all", "--who", "Anna B"]);
+    assert_eq!(code, 64, "{err}");
+    sql(&shop.mariadb, &format!("DROP DATABASE {}", shop.database));
+    let (code, _, err) = shop.doorbuster(&["replay", "broker-a/3/5"]);
+    assert_eq!(code, 69, "{err}");
+    assert!(err.contains("nothing was replayed, for the ledger can't keep who did it"), "{err}");
 }
 
 #[test]

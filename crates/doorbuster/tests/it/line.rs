@@ -1,13 +1,17 @@
-//! A line through the real program: a sale of it from a file, and rounds of SIGKILL in the middle of a rush to it.
+//! A line through the real program: a sale of it from a file, rounds of SIGKILL in the middle of a rush to it, and the draw of its
+//! places by a beacon, which anybody can verify.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use blst::min_sig::SecretKey;
+use serde_json::{Value, json};
+use server::hex::hex;
 
 use crate::exchange::{Connection, Response};
 use crate::serving::{OPERATOR, Serving};
@@ -125,4 +129,160 @@ fn check(address: SocketAddr, answered: &Answered) {
     assert!(board["sure_to"].as_u64().unwrap() >= answered.sure_to, "a promise fell: {board}");
     let units: u64 = ["free", "turns", "held", "sold"].iter().map(|name| board[name].as_u64().unwrap()).sum();
     assert_eq!(units, UNITS, "{board}");
+}
+
+/// A beacon with a key of its own that speaks every second. Its first answer is an error.
+fn beacon() -> (SocketAddr, SecretKey) {
+    let key = SecretKey::key_gen(&[7; 32], &[]).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, signing) = (listener.local_addr().unwrap(), key.clone());
+    std::thread::spawn(move || {
+        for (answered, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let round: u64 = request.split(['/', ' ']).nth(3).unwrap().parse().unwrap();
+            let message = engine::draw::randomness(&round.to_be_bytes());
+            let purpose = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_";
+            let signature = hex(&signing.sign(&message, purpose, &[]).compress());
+            let body = format!(r#"{{"round":{round},"randomness":"","signature":"{signature}"}}"#);
+            let status = if answered == 0 { "500 Not yet" } else { "200 OK" };
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}",
+                body.len()
+            );
+            write!(stream, "{head}\r\nconnection: close\r\n\r\n{body}").unwrap();
+        }
+    });
+    (address, key)
+}
+
+/// Asks until it is so.
+fn until(connection: &mut Connection, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let started = Instant::now();
+    loop {
+        let answer = connection.exchange("GET", path, &[], "").unwrap().json();
+        if is_so(&answer) {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "still {answer}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (url, key) = beacon();
+    let serve = || {
+        let mut command = doorbuster(directory.path());
+        command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        command.env("DOORBUSTER_BEACON_URL", format!("http://{url}"));
+        command.env("DOORBUSTER_BEACON_PUBLIC_KEY", hex(&key.sk_to_pk().compress()));
+        command.envs([("DOORBUSTER_BEACON_GENESIS_S", "1000000000"), ("DOORBUSTER_BEACON_PERIOD_S", "1")]);
+        Serving::start(command)
+    };
+    let mut serving = serve();
+    let mut connection = Connection::open(serving.address).unwrap();
+    let now_ms =
+        connection.exchange("GET", "/api/v1/time", &[], "").unwrap().json()["now_ms"].as_u64().unwrap();
+    let sale = json!({
+        "id": 70, "title": "Drop", "currency": "EUR", "starts_at_ms": now_ms + 3_600_000, "ends_at_ms": now_ms + 7_200_000,
+        "items": [{ "product": 5, "title": "Shoe", "price": 100, "total": 3, "limit": 1, "line": { "close_s": 60 } }],
+    });
+    let bearer = format!("Bearer {OPERATOR}");
+    let operator = [("Authorization", bearer.as_str())];
+    let made = connection.exchange("POST", "/api/v1/sales", &operator, &sale.to_string()).unwrap();
+    assert_eq!((made.status, &made.json()["items"][0]["line"]["beacon"]), (201, &json!(true)), "{made:?}");
+    let tickets: Vec<Value> =
+        (1..=40).map(|buyer| send(&mut connection, buyer, LINE, "").unwrap().json()).collect();
+    assert!(tickets.iter().all(|ticket| ticket["place"].is_null()));
+    let announced = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] == "open");
+    // The start comes nearer: the entries close at once.
+    let soon = json!({ "starts_at_ms": now_ms + 60_000 }).to_string();
+    assert_eq!(connection.exchange("PATCH", "/api/v1/sales/70", &operator, &soon).unwrap().status, 200);
+    let closed = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] != "open");
+    assert_eq!((&closed["entries"], &closed["commitment"]), (&json!(40), &announced["commitment"]));
+    serving.kill();
+    serving = serve();
+    let mut connection = Connection::open(serving.address).unwrap();
+    let drawn = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] == "drawn");
+    assert_eq!(
+        [&drawn["root"], &drawn["beacon"]["round"], &drawn["commitment"]],
+        [&closed["root"], &closed["beacon"]["round"], &closed["commitment"]]
+    );
+    let place = |connection: &mut Connection, buyer| {
+        send(connection, buyer, LINE, "").unwrap().json()["place"].clone()
+    };
+    let places: Vec<Value> = (1..=40).map(|buyer| place(&mut connection, buyer)).collect();
+
+    let (code, _, errors) = run(directory.path(), &export("draw.txt"));
+    assert_eq!(code, 0, "{errors}");
+    let ticket = tickets[6]["ticket"].as_str().unwrap();
+    let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--ticket", ticket]);
+    assert_eq!(code, 0, "{output}{errors}");
+    assert!(
+        output.contains("genuine") && output.contains(&format!("your number 7 has place {}\n", places[6])),
+        "{output}"
+    );
+    refuse_what_was_changed(directory.path());
+
+    serving.kill();
+    serving = serve();
+    let mut connection = Connection::open(serving.address).unwrap();
+    let again: Vec<Value> = (1..=40).map(|buyer| place(&mut connection, buyer)).collect();
+    assert_eq!(again, places, "the same places after a kill");
+    assert_eq!(serving.stop(), 0);
+}
+
+fn export(to: &str) -> [&str; 10] {
+    ["draw", "export", "--data-dir", "data", "--sale", "70", "--product", "5", "--to", to]
+}
+
+/// Each part of the file counts.
+fn refuse_what_was_changed(directory: &Path) {
+    let good = std::fs::read_to_string(directory.join("draw.txt")).unwrap();
+    let lines: Vec<&str> = good.lines().collect();
+    let head: Value = serde_json::from_str(lines[0]).unwrap();
+    let other = |name: &str| {
+        let text = head[name].as_str().or_else(|| head["beacon"][name].as_str()).unwrap();
+        let flipped = if text.ends_with('0') { '1' } else { '0' };
+        good.replacen(text, &format!("{}{flipped}", &text[..text.len() - 1]), 1)
+    };
+    let entry: Vec<&str> = lines[3].split(' ').collect();
+    let swapped = [&lines[..3], &[lines[4], lines[3]], &lines[5..]].concat().join("\n") + "\n";
+    let (round, signature) = (&head["beacon"]["round"], head["beacon"]["signature"].as_str().unwrap());
+    let changed = [
+        ("secret", other("secret")),
+        ("commitment", other("commitment")),
+        ("root", other("root")),
+        ("seed", other("seed")),
+        ("signature", other("signature")),
+        ("silent", good.replacen(&format!("\"{signature}\""), "null", 1)),
+        (
+            "round",
+            good.replacen(
+                &format!("\"round\":{round}"),
+                &format!("\"round\":{}", round.as_u64().unwrap() + 1),
+                1,
+            ),
+        ),
+        ("leaf", good.replacen(entry[1], &"0".repeat(64), 1)),
+        ("place", good.replacen(lines[3], &format!("{} {} 99", entry[0], entry[1]), 1)),
+        ("order", swapped),
+        ("missing", good.replacen(&format!("{}\n", lines[40]), "", 1)),
+        ("more", format!("{good}41 {} 41\n", "0".repeat(64))),
+        ("cut off", good[..good.len() - 3].to_owned()),
+        ("empty", String::new()),
+        ("not text", "{".to_owned()),
+    ];
+    for (name, text) in changed {
+        assert_ne!(text, good, "{name}");
+        std::fs::write(directory.join("changed.txt"), text).unwrap();
+        let (code, output, errors) = run(directory, &["draw", "verify", "changed.txt"]);
+        assert_eq!(code, 1, "{name}: {output}{errors}");
+    }
+    let (code, _, errors) = run(directory, &export("draw.txt"));
+    assert_eq!(code, 64, "a file that is there stays: {errors}");
 }

@@ -5,6 +5,7 @@
 mod alarms;
 mod api_document;
 mod arguments;
+mod attempts;
 mod bench_cli;
 mod bench_durability;
 mod bench_peak;

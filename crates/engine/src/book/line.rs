@@ -3,20 +3,27 @@
 use std::cmp::Reverse;
 
 use super::Book;
+use crate::line::draw::{Hash, LineSecrets};
 use crate::line::{AFTER_START_MS, Call, Line, Moment};
 use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::{
-    Accepted, Borders, BuyerId, Event, LineTerms, Phase, PlaceView, Refusal, SkuId, Standing, Stock, TurnEnd,
-    UnixMs,
+    Accepted, Borders, BuyerId, DrawView, Event, LineTerms, Phase, PlaceView, Refusal, Seq, SkuId, Spoken,
+    Standing, Stock, TurnEnd, UnixMs,
 };
 
 /// The line of a SKU, to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineView {
     pub terms: LineTerms,
+    pub draw: DrawView,
     pub borders: Borders,
     pub joined: u32,
+    pub gave_up: u32,
+    /// What the secret of its draw was committed to with.
+    pub commitment: Hash,
+    /// The latest entry that it may have changed with.
+    pub version: Seq,
     /// Of the units that are available the line has promised so many.
     pub promised: u64,
     pub stock: Stock,
@@ -29,8 +36,12 @@ impl Book {
         let line = entry.line.as_deref()?;
         Some(LineView {
             terms: line.terms(),
+            draw: line.draw(),
             borders: line.borders(),
             joined: line.joined(),
+            gave_up: line.gave_up(),
+            commitment: line.commitment(),
+            version: Seq(self.end.next.0 - 1),
             promised: line.promised(),
             stock: entry.row.stock,
         })
@@ -49,8 +60,7 @@ impl Book {
     /// # Errors
     /// If there is no such SKU, no line, or no place.
     pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
-        let line = self.known_line(sku)?;
-        line.place_of(buyer).map(|place| line.view(place)).ok_or(Refusal::NotInLine)
+        self.known_line(sku)?.view(buyer).ok_or(Refusal::NotInLine)
     }
 
     /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps. Returns how many.
@@ -96,7 +106,7 @@ impl Book {
 
     pub(super) fn join(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<Accepted, Refusal> {
         let line = self.known_line(sku)?;
-        let replayed = line.place_of(buyer).is_some();
+        let replayed = line.number_of(buyer).is_some();
         if !replayed {
             self.judge_join(now, sku, buyer)?;
             record(self, now, Event::LineJoined { sku, buyer });
@@ -113,7 +123,9 @@ impl Book {
         buyer: BuyerId,
     ) -> Result<Accepted, Refusal> {
         let place = self.place_in_line(sku, buyer)?;
-        self.line_mut(sku).expect("the buyer has a place in it").see(place.place, now);
+        if let Some(at) = place.place {
+            self.line_mut(sku).expect("the buyer has a place in it").see(at, now);
+        }
         Ok(Accepted::Place { sku, place, replayed: true })
     }
 
@@ -124,15 +136,33 @@ impl Book {
         buyer: BuyerId,
     ) -> Result<Accepted, Refusal> {
         let known = self.place_in_line(sku, buyer)?;
-        let place = known.place;
-        let has_turn = self.known_line(sku)?.turn_of(buyer).is_some();
-        if has_turn {
+        let turn = self.known_line(sku)?.turn_of(buyer);
+        if let Some(place) = turn {
             record(self, now, Event::TurnEnded { sku, place, how: TurnEnd::GivenBack });
-        } else if self.known_line(sku)?.view(place).standing != Standing::Over {
+        } else if known.standing != Standing::Over {
             return Err(Refusal::TurnRequired);
         }
         let place = self.place_in_line(sku, buyer)?;
-        Ok(Accepted::Place { sku, place, replayed: !has_turn })
+        Ok(Accepted::Place { sku, place, replayed: turn.is_none() })
+    }
+
+    /// A beacon that has spoken twice has drawn once.
+    pub(super) fn draw(&mut self, now: UnixMs, sku: SkuId, spoken: Box<Spoken>) -> Result<Accepted, Refusal> {
+        let line = self.known_line(sku)?;
+        if line.draw().drawn().is_none() {
+            line.check_draw(now, Some(*spoken), self.starts_at(sku)).map_err(Refusal::InvalidChange)?;
+            record(self, now, Event::LineDrawn { sku, spoken: Some(spoken) });
+        }
+        Ok(Accepted::Drawn(sku))
+    }
+
+    /// The secrets of a line, for whoever publishes what may be published of them.
+    pub fn line_secrets(&self, sku: SkuId) -> Option<&LineSecrets> {
+        Some(self.skus.get(sku.0 as usize)?.line.as_deref()?.secrets())
+    }
+
+    fn starts_at(&self, sku: SkuId) -> UnixMs {
+        self.sales.of_sku(sku).expect("a line is of a SKU").spec.starts_at
     }
 
     fn known_line(&self, sku: SkuId) -> Result<&Line, Refusal> {
@@ -156,11 +186,13 @@ impl Book {
     fn next_call(&mut self, now: UnixMs, sku: SkuId) -> Option<Event> {
         // Of a deleted sale nobody is called.
         self.sales.known_sku(sku).ok()?;
-        let phase = self.phase_of(now, sku);
+        let (phase, starts_at) = (self.phase_of(now, sku), self.starts_at(sku));
         let entry = &mut self.skus[sku.0 as usize];
         let available = entry.row.stock.available();
-        let call = entry.line.as_mut()?.next_call(Moment { now, phase, available })?;
+        let call = entry.line.as_mut()?.next_call(Moment { now, phase, starts_at, available })?;
         Some(match call {
+            Call::Close(closed) => Event::LineClosed { sku, closed: Box::new(closed) },
+            Call::Draw => Event::LineDrawn { sku, spoken: None },
             Call::End { place, how } => Event::TurnEnded { sku, place, how },
             Call::Move(to) => Event::LineMoved { sku, to },
             Call::Open { place } => Event::TurnOpened { sku, place },
@@ -168,12 +200,19 @@ impl Book {
     }
 
     fn next_line_time(&self, now: UnixMs, sku: SkuId) -> Option<UnixMs> {
-        let sale = self.sales.of_sku(sku)?;
-        match self.phase_of(now, sku) {
+        let sale = self.sales.of_sku(sku).filter(|sale| !sale.deleted)?;
+        let line = self.line(sku)?;
+        let phase = self.phase_of(now, sku);
+        match line.draw() {
+            DrawView::Open => return (phase != Phase::Ended).then(|| line.closes_at(sale.spec.starts_at)),
+            DrawView::Closed(closed) => return Some(line.patience_ends(closed, sale.spec.starts_at)),
+            DrawView::Drawn { .. } => {}
+        }
+        match phase {
             Phase::NotStarted => Some(sale.spec.starts_at),
             // An end ends a pause.
             Phase::Paused => Some(sale.spec.ends_at),
-            Phase::Live | Phase::Ended => self.line(sku)?.next_time(),
+            Phase::Live | Phase::Ended => line.next_time(),
         }
     }
 
@@ -183,10 +222,22 @@ impl Book {
         let available = |sku: SkuId| self.skus[sku.0 as usize].row.stock.available();
         match event {
             Event::LineJoined { sku, buyer } => {
-                if line(*sku)?.place_of(*buyer).is_some() {
+                if line(*sku)?.number_of(*buyer).is_some() {
                     return Err("the buyer has a place in the line already");
                 }
                 self.judge_join(at, *sku, *buyer).map_err(|_refusal| "nobody could join the line")
+            }
+            Event::LineClosed { sku, closed } => {
+                if closed.at != at {
+                    return Err("the entries of a line were closed at another time");
+                }
+                if self.phase_of(at, *sku) == Phase::Ended {
+                    return Err("the entries of a line were closed after the end");
+                }
+                line(*sku)?.check_close(**closed, self.starts_at(*sku))
+            }
+            Event::LineDrawn { sku, spoken } => {
+                line(*sku)?.check_draw(at, spoken.as_deref().copied(), self.starts_at(*sku))
             }
             Event::LineMoved { sku, to } => {
                 let line = line(*sku)?;

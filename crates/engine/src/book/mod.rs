@@ -23,6 +23,7 @@ use std::collections::BinaryHeap;
 use crate::buyers::Counts;
 use crate::handover::Grant;
 use crate::line::Line;
+use crate::line::draw::LedgerSecret;
 use crate::order::Order;
 use crate::rules::apply::record;
 use crate::rules::rows::{End, Rows, SkuRow};
@@ -70,6 +71,8 @@ pub struct Book {
     cooling: FixedMap<(SkuId, BuyerId), (Seq, UnixMs)>,
     cool_down: CoolDown,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
+    /// What the secrets of its lines are made of.
+    ledger_secret: LedgerSecret,
     /// Whose lines are others than those who look at them know.
     moved: Vec<SkuId>,
     /// Whose lines may have somebody to call.
@@ -116,6 +119,7 @@ impl Book {
             cooling: FixedMap::default(),
             cool_down: CoolDown::NONE,
             deadlines: BinaryHeap::new(),
+            ledger_secret: LedgerSecret::default(),
             moved: Vec::new(),
             stirred: Vec::new(),
             line_times: BinaryHeap::new(),
@@ -140,6 +144,11 @@ impl Book {
         self.cool_down = cool_down;
     }
 
+    /// Before anything is in the book that has a line.
+    pub fn set_ledger_secret(&mut self, secret: LedgerSecret) {
+        self.ledger_secret = secret;
+    }
+
     /// Carries out one command, or refuses it and changes nothing. Its events wait in the journal.
     ///
     /// # Panics
@@ -154,6 +163,7 @@ impl Book {
             Command::Join { sku, buyer } => return self.join(now, sku, buyer),
             Command::ShowPresence { sku, buyer } => return self.show_presence(now, sku, buyer),
             Command::GiveTurnBack { sku, buyer } => return self.give_turn_back(now, sku, buyer),
+            Command::Draw { sku, spoken } => return self.draw(now, sku, spoken),
             _ => {}
         }
         operate::execute(self, now, command, Grant::NotAsked).map_err(|why| match why {
@@ -170,7 +180,7 @@ impl Book {
     pub fn execute_by(&mut self, now: UnixMs, command: Command, by: By) -> Result<Accepted, Refusal> {
         let (before, operated) = (self.end.next, Operated::new(by, &command, &self.sales));
         let accepted = self.execute(now, command)?;
-        if self.end.next > before || accepted == Accepted::Acted {
+        if self.end.next > before || accepted == Accepted::ActionKept {
             record(self, now, Event::Operated(Box::new(operated)));
         }
         Ok(accepted)

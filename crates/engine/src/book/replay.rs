@@ -82,6 +82,8 @@ impl Book {
             Event::Operated(operated) => operated.check(),
             Event::Noticed(notice) => operate::judge_notice(&self.sales, *notice).map_err(why_not_possible),
             Event::LineJoined { .. }
+            | Event::LineClosed { .. }
+            | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => {

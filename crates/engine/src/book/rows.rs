@@ -5,13 +5,14 @@ use std::cmp::Reverse;
 use super::{Book, Sku};
 use crate::handover::Grant;
 use crate::line::Line;
+use crate::line::draw::LineSecrets;
 use crate::order::Order;
 use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::sales::Sales;
 use crate::sharded::hash_of;
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
-    RETURNED_HOLDS_FREE, RefundReason, Refunded, Seq, SkuId, Status, UnixMs,
+    ProductId, RETURNED_HOLDS_FREE, RefundReason, Refunded, SaleId, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for Book {
@@ -64,8 +65,9 @@ impl Rows for Book {
         self.skus[sku.0 as usize].line.as_deref_mut()
     }
 
-    fn insert_line(&mut self, sku: SkuId, terms: LineTerms) {
-        self.skus[sku.0 as usize].line = Some(Box::new(Line::new(terms)));
+    fn insert_line(&mut self, sku: SkuId, (sale, product): (SaleId, ProductId), terms: LineTerms) {
+        let secrets = LineSecrets::new(self.ledger_secret, sale, product);
+        self.skus[sku.0 as usize].line = Some(Box::new(Line::new(terms, secrets)));
         self.line_mut(sku);
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Borders, Line, TurnEnd};
+use super::{BEACON_PATIENCE_MS, Borders, Closed, DrawView, Line, TurnEnd};
 use crate::{Phase, UnixMs};
 
 /// What a step is decided by, beside the line.
@@ -10,6 +10,7 @@ use crate::{Phase, UnixMs};
 pub(crate) struct Moment {
     pub(crate) now: UnixMs,
     pub(crate) phase: Phase,
+    pub(crate) starts_at: UnixMs,
     /// Units of the SKU, those that the line has promised among them.
     pub(crate) available: u64,
 }
@@ -17,9 +18,17 @@ pub(crate) struct Moment {
 /// A step of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    End { place: u32, how: TurnEnd },
+    Close(Closed),
+    /// Without a beacon.
+    Draw,
+    End {
+        place: u32,
+        how: TurnEnd,
+    },
     Move(Borders),
-    Open { place: u32 },
+    Open {
+        place: u32,
+    },
 }
 
 impl Line {
@@ -28,7 +37,17 @@ impl Line {
     /// Nothing happens in a pause: it stops a line's time too. After the sale's end whoever is sure is called still, and nobody
     /// else becomes so.
     pub(crate) fn next_call(&mut self, moment: Moment) -> Option<Call> {
-        let Moment { now, phase, available } = moment;
+        let Moment { now, phase, starts_at, available } = moment;
+        match self.draw {
+            DrawView::Open => {
+                let closes = phase != Phase::Ended && self.closes_at(starts_at) <= now;
+                return closes.then(|| Call::Close(self.closed_now(now)));
+            }
+            DrawView::Closed(closed) => {
+                return (self.patience_ends(closed, starts_at) <= now).then_some(Call::Draw);
+            }
+            DrawView::Drawn { .. } => {}
+        }
         if phase == Phase::Paused {
             return None;
         }
@@ -62,7 +81,23 @@ impl Line {
         (to != self.borders).then_some(Call::Move(to))
     }
 
-    /// When something is to be done though nothing happens.
+    pub(crate) fn closes_at(&self, starts_at: UnixMs) -> UnixMs {
+        UnixMs(starts_at.0.saturating_sub(self.terms.close_ms))
+    }
+
+    /// Until when the beacon is waited for.
+    pub(crate) fn patience_ends(&self, closed: Closed, starts_at: UnixMs) -> UnixMs {
+        let due = self.terms.beacon.zip(closed.round).map(|(beacon, round)| beacon.due_at(round));
+        due.map_or(UnixMs(0), |due| due.plus(BEACON_PATIENCE_MS).max(starts_at))
+    }
+
+    /// The entries as they are.
+    pub(super) fn closed_now(&self, at: UnixMs) -> Closed {
+        let round = self.terms.beacon.map(|beacon| beacon.round_after(at));
+        Closed { at, entries: self.entries.count(), root: self.entries.root(), round }
+    }
+
+    /// When something is to be done though nothing happens, once the places are drawn.
     pub(crate) fn next_time(&self) -> Option<UnixMs> {
         let grace = self.graces.front().map(|(_, until)| *until);
         let turn = self.expiring.front().map(|(_, until)| *until);

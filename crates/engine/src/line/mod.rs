@@ -1,7 +1,8 @@
 //! The line of one SKU: who waits in which place, and what a place is worth.
 //!
-//! Data structures first. A line is a list of buyers, a place for each in the order of joining, and three borders that
-//! only move forward:
+//! Data structures first. A line is a list of buyers in the order of joining, which gives each a *number*; the draw, which
+//! gives each number of those who joined before the close its *place*, while later ones have the place of their number; and
+//! three borders that only move forward, once the places are drawn:
 //!
 //! ```text
 //! 1 ......... away_to ........... reached ........... sure_to ........... joined
@@ -16,6 +17,7 @@
 //! Must not: move units. [`call`] decides, events move.
 
 mod call;
+pub mod draw;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,6 +25,7 @@ use crate::sharded::{Sharded, hash_of};
 use crate::{BuyerId, Refusal, UnixMs};
 
 pub(crate) use call::{Call, Moment};
+use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
 
 /// How long somebody counts as present after the last sign.
 pub const PRESENT_MS: u64 = 15_000;
@@ -40,6 +43,85 @@ pub struct LineTerms {
     pub turn_ms: u64,
     /// How long a unit is kept for one who is not there when reached.
     pub grace_ms: u64,
+    /// How long before the start the entries close, and their places are drawn.
+    pub close_ms: u64,
+    /// Whose value the draw waits for; `None`: it needs none.
+    pub beacon: Option<BeaconTerms>,
+}
+
+/// A public source of randomness that speaks at fixed times, as the sale's creation announced it: drand's, of the scheme
+/// `bls-unchained-g1-rfc9380`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeaconTerms {
+    pub public_key: [u8; 96],
+    /// Of round 1, in seconds since 1970.
+    pub genesis_s: u64,
+    pub period_s: u32,
+}
+
+/// A round is later than the close by so much at least: what was closed is published before.
+const BEACON_AFTER_MS: u64 = 3_000;
+/// A beacon that has said nothing when the sale starts is waited for so long after its round was due, at least.
+const BEACON_PATIENCE_MS: u64 = 20_000;
+
+impl BeaconTerms {
+    /// The first round that is not spoken yet, nor soon.
+    pub fn round_after(&self, closed_at: UnixMs) -> u64 {
+        let after_ms = closed_at.0.saturating_add(BEACON_AFTER_MS);
+        let since_ms = after_ms.saturating_sub(self.genesis_s.saturating_mul(1000));
+        since_ms.div_ceil(u64::from(self.period_s) * 1000) + 1
+    }
+
+    pub fn due_at(&self, round: u64) -> UnixMs {
+        let since_s = (round - 1).saturating_mul(self.period_s.into());
+        UnixMs(self.genesis_s.saturating_add(since_s).saturating_mul(1000))
+    }
+}
+
+/// What a beacon said in the round that a draw waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spoken {
+    pub round: u64,
+    /// Whoever brings it has checked it.
+    pub signature: [u8; 48],
+}
+
+/// How far the draw of a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrawView {
+    /// Whoever joins takes part.
+    Open,
+    /// Who takes part is fixed; the beacon has not spoken yet.
+    Closed(Closed),
+    /// `secret`: what was committed to, for everybody to see from now on.
+    Drawn { closed: Closed, spoken: Option<Spoken>, secret: Hash, seed: Hash },
+}
+
+impl DrawView {
+    pub fn closed(&self) -> Option<Closed> {
+        match self {
+            DrawView::Open => None,
+            DrawView::Closed(closed) | DrawView::Drawn { closed, .. } => Some(*closed),
+        }
+    }
+
+    /// How many places were drawn; `None`: none yet.
+    pub fn drawn(&self) -> Option<u32> {
+        match self {
+            DrawView::Drawn { closed, .. } => Some(closed.entries),
+            DrawView::Open | DrawView::Closed(_) => None,
+        }
+    }
+}
+
+/// Who takes part in a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    pub at: UnixMs,
+    pub entries: u32,
+    pub root: Hash,
+    /// The round that the draw waits for, if a beacon was announced.
+    pub round: Option<u64>,
 }
 
 /// The borders of a line. They only move forward; a place counts from 1.
@@ -75,10 +157,14 @@ pub enum Standing {
     Over,
 }
 
-/// A place in a line, to read.
+/// Somebody in a line, to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaceView {
-    pub place: u32,
+    /// In the order of joining.
+    pub number: u32,
+    pub proof: Proof,
+    /// `None`: not drawn yet.
+    pub place: Option<u32>,
     pub standing: Standing,
 }
 
@@ -86,10 +172,16 @@ pub struct PlaceView {
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     terms: LineTerms,
-    /// By place.
+    secrets: LineSecrets,
+    commitment: Hash,
+    /// By number.
     buyers: Vec<BuyerId>,
     /// Not before somebody has joined: it is large when it is empty.
-    place_of: Option<Sharded<u32>>,
+    number_of: Option<Sharded<u32>>,
+    entries: Entries,
+    draw: DrawView,
+    /// Once the places are drawn.
+    order: Option<Permutation>,
     borders: Borders,
     /// Whose grace ends when: up to a place, in order.
     graces: VecDeque<(u32, UnixMs)>,
@@ -103,6 +195,8 @@ pub(crate) struct Line {
     expiring: VecDeque<(u32, UnixMs)>,
     /// When they were last seen. Of those that can be called soon, and were not.
     present: BTreeMap<u32, UnixMs>,
+    /// Turns that ended without an order.
+    let_go: u32,
     /// Since when the sale is paused.
     paused_at: Option<UnixMs>,
     /// No turn and no grace is over before. No ledger has it.
@@ -110,11 +204,16 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(terms: LineTerms) -> Line {
+    pub(crate) fn new(terms: LineTerms, secrets: LineSecrets) -> Line {
         Line {
             terms,
+            commitment: secrets.commitment(),
+            secrets,
             buyers: Vec::new(),
-            place_of: None,
+            number_of: None,
+            entries: Entries::default(),
+            draw: DrawView::Open,
+            order: None,
             borders: Borders::default(),
             graces: VecDeque::new(),
             uncalled: BTreeSet::new(),
@@ -122,6 +221,7 @@ impl Line {
             turns: BTreeMap::new(),
             expiring: VecDeque::new(),
             present: BTreeMap::new(),
+            let_go: 0,
             paused_at: None,
             kept_until: UnixMs(0),
         }
@@ -139,12 +239,40 @@ impl Line {
         u32::try_from(self.buyers.len()).expect("bounded when somebody joins")
     }
 
-    pub(crate) fn place_of(&self, buyer: BuyerId) -> Option<u32> {
-        self.place_of.as_ref()?.find(hash_of(buyer), |place| self.buyer(*place) == buyer).copied()
+    pub(crate) fn secrets(&self) -> &LineSecrets {
+        &self.secrets
     }
 
-    pub(crate) fn view(&self, place: u32) -> PlaceView {
-        let standing = if let Some(until) = self.turns.get(&place) {
+    pub(crate) fn commitment(&self) -> Hash {
+        self.commitment
+    }
+
+    pub(crate) fn draw(&self) -> DrawView {
+        self.draw
+    }
+
+    pub(crate) fn number_of(&self, buyer: BuyerId) -> Option<u32> {
+        self.number_of.as_ref()?.find(hash_of(buyer), |number| self.buyer(*number) == buyer).copied()
+    }
+
+    /// `None`: not drawn yet.
+    pub(crate) fn place_of_number(&self, number: u32) -> Option<u32> {
+        self.order.as_ref().map(|order| order.place_of(number))
+    }
+
+    pub(crate) fn place_of(&self, buyer: BuyerId) -> Option<u32> {
+        self.number_of(buyer).and_then(|number| self.place_of_number(number))
+    }
+
+    pub(crate) fn view(&self, buyer: BuyerId) -> Option<PlaceView> {
+        let number = self.number_of(buyer)?;
+        let place = self.place_of_number(number);
+        let standing = place.map_or(Standing::Waiting, |place| self.standing(place));
+        Some(PlaceView { number, proof: self.secrets.proof(number, buyer), place, standing })
+    }
+
+    pub(crate) fn standing(&self, place: u32) -> Standing {
+        if let Some(until) = self.turns.get(&place) {
             Standing::Called { until: (*until).max(self.kept_until) }
         } else if place > self.borders.reached {
             Standing::Waiting
@@ -154,8 +282,7 @@ impl Line {
             Standing::Grace
         } else {
             Standing::Away
-        };
-        PlaceView { place, standing }
+        }
     }
 
     /// The place whose turn a buyer has.
@@ -166,6 +293,11 @@ impl Line {
     /// Units of the turns that are open.
     pub(crate) fn turn_units(&self) -> u64 {
         self.turns.len() as u64 * u64::from(self.terms.units)
+    }
+
+    /// How many were reached and have no order of it: they were away, or let their turn go.
+    pub(crate) fn gave_up(&self) -> u32 {
+        self.uncalled_in(0, self.borders.away_to) + self.let_go
     }
 
     /// Units that are kept for those who were not called yet: nobody else gets them.
@@ -197,8 +329,8 @@ impl Line {
         u32::try_from(count).expect("places have 32 bits")
     }
 
-    fn buyer(&self, place: u32) -> BuyerId {
-        self.buyers[place as usize - 1]
+    fn buyer(&self, number: u32) -> BuyerId {
+        self.buyers[number as usize - 1]
     }
 }
 
@@ -206,9 +338,25 @@ impl Line {
 impl Line {
     pub(crate) fn join(&mut self, buyer: BuyerId) {
         self.buyers.push(buyer);
-        let (place, buyers) = (self.joined(), &self.buyers);
-        let place_of = self.place_of.get_or_insert_default();
-        place_of.insert(hash_of(buyer), place, |place| hash_of(buyers[*place as usize - 1]));
+        let (number, buyers) = (self.joined(), &self.buyers);
+        let number_of = self.number_of.get_or_insert_default();
+        number_of.insert(hash_of(buyer), number, |number| hash_of(buyers[*number as usize - 1]));
+        if self.draw == DrawView::Open {
+            self.entries.add(self.secrets.leaf(number, buyer));
+        }
+    }
+
+    pub(crate) fn close(&mut self, closed: Closed) {
+        self.draw = DrawView::Closed(closed);
+    }
+
+    pub(crate) fn place_by_draw(&mut self, spoken: Option<Spoken>) {
+        let closed = self.draw.closed().expect("only closed entries are drawn");
+        let beacon = spoken.map(|spoken| draw::randomness(&spoken.signature));
+        let secret = self.secrets.secret();
+        let seed = draw::seed(&secret, &closed.root, beacon.as_ref());
+        self.order = Some(Permutation::new(&seed, closed.entries));
+        self.draw = DrawView::Drawn { closed, spoken, secret, seed };
     }
 
     /// Whose grace begins now has it until `at` and the grace.
@@ -244,6 +392,12 @@ impl Line {
         self.turns.remove(&place).expect("only an open turn ends");
     }
 
+    /// It ended without an order.
+    pub(crate) fn let_go(&mut self, place: u32) {
+        self.end_turn(place);
+        self.let_go += 1;
+    }
+
     /// The clock was wrong by so much: what is to come moves with it.
     pub(crate) fn shift(&mut self, by_ms: i64) {
         let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
@@ -268,8 +422,39 @@ impl Line {
 /// Whether events may come to a line as it is: what a ledger is judged by.
 impl Line {
     pub(crate) fn judge_join(&self, buyer: BuyerId) -> Result<(), Refusal> {
-        assert!(self.place_of(buyer).is_none(), "a second join is answered as the first");
+        assert!(self.number_of(buyer).is_none(), "a second join is answered as the first");
         if self.joined() >= crate::limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
+    }
+
+    /// Who joined until now takes part, and whoever checks it comes to the same root.
+    pub(crate) fn check_close(&self, closed: Closed, starts_at: UnixMs) -> Result<(), &'static str> {
+        if self.draw != DrawView::Open {
+            return Err("the entries of a line were closed twice");
+        }
+        if closed.at < self.closes_at(starts_at) {
+            return Err("the entries of a line were closed before their time");
+        }
+        if closed != self.closed_now(closed.at) {
+            return Err("the entries of a line are not those who had joined");
+        }
+        Ok(())
+    }
+
+    /// Without the beacon that was announced only when it was silent for too long.
+    pub(crate) fn check_draw(
+        &self,
+        at: UnixMs,
+        spoken: Option<Spoken>,
+        starts_at: UnixMs,
+    ) -> Result<(), &'static str> {
+        let DrawView::Closed(closed) = self.draw else {
+            return Err("places were drawn twice, or of entries that were not closed");
+        };
+        match spoken {
+            Some(spoken) if closed.round != Some(spoken.round) => Err("a draw went by another round"),
+            None if self.patience_ends(closed, starts_at) > at => Err("a draw did not wait for its beacon"),
+            _ => Ok(()),
+        }
     }
 
     /// Borders move forward, in their order, when it is time, and promise no more units than there are.
@@ -277,6 +462,9 @@ impl Line {
         let from = self.borders;
         if to == from || to.away_to < from.away_to || to.reached < from.reached || to.sure_to < from.sure_to {
             return Err("a border of a line moved back, or none moved");
+        }
+        if self.order.is_none() {
+            return Err("a line moved before its places were drawn");
         }
         if to.away_to > from.reached || to.reached > to.sure_to || to.sure_to > self.joined() {
             return Err("the borders of a line are out of their order");
@@ -331,9 +519,13 @@ impl Line {
         if last != reached || self.uncalled.last().is_some_and(|place| *place > reached) {
             return Err("somebody was reached and has no end of the grace".to_owned());
         }
-        for place in 1..=self.joined() {
-            if self.place_of(self.buyer(place)) != Some(place) {
-                return Err(format!("place {place} is another's"));
+        for number in 1..=self.joined() {
+            if self.number_of(self.buyer(number)) != Some(number) {
+                return Err(format!("number {number} is another's"));
+            }
+            let place = self.place_of_number(number).unwrap_or(number);
+            if self.order.as_ref().is_some_and(|order| order.number_at(place) != number) {
+                return Err(format!("place {place} is not that of number {number} alone"));
             }
         }
         Ok(())

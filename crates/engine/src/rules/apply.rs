@@ -67,6 +67,8 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         Event::OperatorRevoked(name) => rows.operators().revoke(name),
         Event::Operated(_) => {}
         Event::LineJoined { sku, buyer } => line(rows, *sku).join(*buyer),
+        Event::LineClosed { sku, closed } => line(rows, *sku).close(**closed),
+        Event::LineDrawn { sku, spoken } => line(rows, *sku).place_by_draw(spoken.as_deref().copied()),
         Event::LineMoved { sku, to } => line(rows, *sku).move_to(at, *to),
         Event::TurnOpened { sku, place } => {
             let line = line(rows, *sku);
@@ -74,7 +76,7 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
             let units = line.terms().units;
             rows.sku_mut(*sku).stock.set_aside(units.into());
         }
-        Event::TurnEnded { sku, place, .. } => end_turn(rows, *sku, *place),
+        Event::TurnEnded { sku, place, .. } => end_turn(rows, *sku, |line| line.let_go(*place)),
         Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }
@@ -84,7 +86,7 @@ fn created<R: Rows>(rows: &mut R, spec: &SaleSpec) {
     for (sku, item) in skus.zip(&spec.items) {
         rows.insert_sku(sku, SkuRow { stock: Stock::new(item.total), orders: 0 });
         if let Some(terms) = item.line {
-            rows.insert_line(sku, terms);
+            rows.insert_line(sku, (spec.id, item.product), terms);
         }
     }
 }
@@ -102,9 +104,9 @@ fn each_line<R: Rows>(rows: &mut R, sale: SaleId, change: impl Fn(&mut Line)) {
 }
 
 /// The units are available again: to the next in the line, or to the order that uses the turn.
-fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, place: u32) {
+fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, end: impl FnOnce(&mut Line)) {
     let line = line(rows, sku);
-    line.end_turn(place);
+    end(line);
     let units = line.terms().units;
     rows.sku_mut(sku).stock.put_back(units.into());
 }
@@ -126,7 +128,7 @@ fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement
     };
     if terms.has_line {
         let place = line(rows, id.sku).turn_of(buyer).expect("only who was called orders from a line");
-        end_turn(rows, id.sku, place);
+        end_turn(rows, id.sku, |line| line.end_turn(place));
     }
     let sku = rows.sku_mut(id.sku);
     sku.orders += 1;

@@ -5,7 +5,8 @@ use super::apply::record;
 use super::rows::Rows;
 use crate::handover::{Claim, Grant};
 use crate::sale::limits;
-use crate::{Accepted, Adjust, Command, Event, Notice, Refusal, SaleId, Sales, SkuId, UnixMs};
+use crate::sales::Sale;
+use crate::{Accepted, Adjust, Command, DrawView, Event, Notice, Refusal, SaleId, Sales, SkuId, UnixMs};
 
 /// Carries out one command that is no placing, or refuses it and changes nothing. `grant`: what the gate said, for a
 /// command that needs its units.
@@ -53,15 +54,16 @@ pub(crate) fn execute<R: Rows>(
             return Ok(Accepted::Noticed);
         }
         // The entry of who did it is all.
-        Command::Act(_, about) => {
+        Command::KeepAction(_, about) => {
             let fits = about.len() <= limits::PAYMENT_ID_BYTES_MAX;
             let too_long = Refusal::InvalidChange("what an action is about has 255 bytes at most");
-            return if fits { Ok(Accepted::Acted) } else { Err(too_long.into()) };
+            return if fits { Ok(Accepted::ActionKept) } else { Err(too_long.into()) };
         }
         Command::Place(_)
         | Command::Address { .. }
         | Command::Join { .. }
         | Command::ShowPresence { .. }
+        | Command::Draw { .. }
         | Command::GiveTurnBack { .. } => {
             unreachable!("these have ways of their own")
         }
@@ -73,9 +75,26 @@ pub(crate) fn execute<R: Rows>(
     Ok(of_sale(rows, now, sale, event))
 }
 
-/// Whether a sale may come to what only one without orders may. Before its start it has none, unless the clock was set back
+/// Whether a sale may come to what only one without orders may, or one whose lines are still open. Before its start it has none, unless the clock was set back
 /// since.
 pub(crate) fn judge_orders<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
+    let fixed_by_a_draw = match event {
+        Event::SaleChanged { sale, change } if change.starts_at.is_some() => {
+            Some((*sale, "the entries of a line of this sale are closed: its start stays as it is"))
+        }
+        Event::SaleDeleted(sale) => {
+            let why =
+                "the entries of a line of this sale are closed, and its draw stays listed: end the sale";
+            Some((*sale, why))
+        }
+        _ => None,
+    };
+    if let Some((sale, why)) = fixed_by_a_draw {
+        let mut skus = rows.registry().get(sale).into_iter().flat_map(Sale::skus);
+        if skus.any(|sku| rows.line(sku).is_some_and(|line| line.draw() != DrawView::Open)) {
+            return Err(Refusal::InvalidChange(why));
+        }
+    }
     let sale = rows.registry().needs_no_orders(event);
     let sold = sale.is_some_and(|sale| sale.skus().any(|sku| rows.sku(sku).orders > 0));
     if sold { Err(Refusal::SaleStarted) } else { Ok(()) }

@@ -11,7 +11,7 @@ use crate::order::Order;
 use crate::sales::Sales;
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
-    Refunded, Seq, SkuId, Stock, UnixMs,
+    ProductId, Refunded, SaleId, Seq, SkuId, Stock, UnixMs,
 };
 
 /// A SKU's units, and how many orders it had, whatever became of them.
@@ -55,7 +55,7 @@ pub(crate) trait Rows {
     fn line(&self, sku: SkuId) -> Option<&Line>;
     fn line_mut(&mut self, sku: SkuId) -> Option<&mut Line>;
     /// Of a new SKU that is sold to a line.
-    fn insert_line(&mut self, sku: SkuId, terms: LineTerms);
+    fn insert_line(&mut self, sku: SkuId, of: (SaleId, ProductId), terms: LineTerms);
 
     /// Available units that nobody was promised who waits for them: what a late payment or a correction may take.
     fn spare(&self, sku: SkuId) -> u64 {

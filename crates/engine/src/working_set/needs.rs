@@ -62,8 +62,9 @@ impl Needs {
                 | Command::Notice(_)
                 | Command::Join { .. }
                 | Command::ShowPresence { .. }
+                | Command::Draw { .. }
                 | Command::GiveTurnBack { .. }
-                | Command::Act(..)
+                | Command::KeepAction(..)
                 | Command::Place(_) => {}
             }
         }

@@ -104,6 +104,7 @@ impl WorkingSet<'_> {
         }
         if let Command::Join { sku, .. }
         | Command::ShowPresence { sku, .. }
+        | Command::Draw { sku, .. }
         | Command::GiveTurnBack { sku, .. } = command
         {
             let known = self.sales.known_sku(sku);
@@ -117,7 +118,7 @@ impl WorkingSet<'_> {
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => {
                 if let Some(operated) = operated
-                    && (self.effects.entries.len() > before || accepted == Accepted::Acted)
+                    && (self.effects.entries.len() > before || accepted == Accepted::ActionKept)
                 {
                     record(self, self.at, Event::Operated(Box::new(operated)));
                 }

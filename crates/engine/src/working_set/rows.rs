@@ -8,7 +8,7 @@ use crate::order::Order;
 use crate::rules::rows::{End, Moved, Rows, SkuRow};
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
-    RefundReason, Refunded, Sales, Seq, SkuId, Status, UnixMs,
+    ProductId, RefundReason, Refunded, SaleId, Sales, Seq, SkuId, Status, UnixMs,
 };
 
 impl Rows for WorkingSet<'_> {
@@ -55,7 +55,7 @@ impl Rows for WorkingSet<'_> {
         None
     }
 
-    fn insert_line(&mut self, _sku: SkuId, _terms: LineTerms) {
+    fn insert_line(&mut self, _sku: SkuId, _of: (SaleId, ProductId), _terms: LineTerms) {
         unreachable!("a sale with a line is refused where several servers sell")
     }
 

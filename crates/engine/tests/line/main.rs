@@ -1,21 +1,22 @@
 //! The line: its rules one by one, and seeded histories against a naive model that keeps a list of people and looks at all
 //! of them each time.
 
+mod draw;
 mod model;
 mod rules;
 mod shop;
 
-use engine::{Command, Event, UnixMs};
+use engine::{Command, Entry, Event, UnixMs};
 
 use crate::model::Model;
-use crate::shop::{PAYMENT_MS, Random, SKU, Shop, buyer, item, place};
+use crate::shop::{BEACON, PAYMENT_MS, Random, SKU, Shop, buyer, item, place};
 
 const STEPS: u64 = 150;
 const BUYERS: u64 = 14;
 
 #[test]
 fn histories_follow_the_model_in_every_step() {
-    let mut seen = [0_u64; 8];
+    let mut seen = [0_u64; 10];
     for seed in 0..1_000 {
         one_history(seed, &mut seen);
     }
@@ -33,10 +34,13 @@ impl Drop for Witness {
     }
 }
 
-fn one_history(seed: u64, seen: &mut [u64; 8]) {
+fn one_history(seed: u64, seen: &mut [u64; 10]) {
     let mut random = Random(seed);
     let total = random.below(6);
-    let spec = item(total, 1 + random.below(2));
+    let mut spec = item(total, 1 + random.below(2));
+    if random.below(2) == 0 {
+        spec.line.as_mut().expect("it has a line").beacon = Some(BEACON);
+    }
     let mut model = Model::new(&spec);
     let mut shop = Shop::new(spec);
     let mut witness = Witness(seed, 0);
@@ -47,7 +51,9 @@ fn one_history(seed: u64, seen: &mut [u64; 8]) {
         let called = model.called().filter(|_| random.below(2) == 0);
         let who = called.unwrap_or_else(|| buyer(random.below(BUYERS)));
         let key = u128::from(random.below(40));
-        match random.below(100) {
+        // While a draw waits for its beacon, that often speaks.
+        let waits = model.round().is_some() && random.below(3) == 0;
+        match if waits { 97 } else { random.below(100) } {
             0..25 => {
                 let answer = shop.run(Command::Join { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.join(shop.now, who));
@@ -76,17 +82,26 @@ fn one_history(seed: u64, seen: &mut [u64; 8]) {
                 assert_eq!(shop.correct(units).is_ok(), model.correct(units), "{units} units are taken away");
             }
             93..95 => model.pause(shop.now, shop.pause()),
-            95..99 => model.resume(shop.now, shop.resume()),
+            95..97 => model.resume(shop.now, shop.resume()),
+            97..99 => {
+                let round = model.round().unwrap_or(1) + random.below(8) / 7;
+                let answer = shop.draw(round, 9);
+                assert_eq!(answer.is_ok(), model.speak(round, || shop.seed()), "{answer:?}");
+            }
             _ => model.end(shop.end()),
         }
         let expired = shop.book.expire_due(UnixMs(shop.now), usize::MAX);
         assert_eq!(expired, model.expire(shop.now, PAYMENT_MS));
         shop.book.call_due(UnixMs(shop.now), usize::MAX);
-        model.call(shop.now);
+        model.call(shop.now, || shop.seed());
         model.assert_same(&shop);
         shop.book.check_invariants().expect("no invariant is broken");
     }
-    for entry in shop.assert_replays() {
+    count_events(&shop.assert_replays(), seen);
+}
+
+fn count_events(journal: &[Entry], seen: &mut [u64; 10]) {
+    for entry in journal {
         let kind = match entry.event {
             Event::LineJoined { .. } => 0,
             Event::LineMoved { .. } => 1,
@@ -95,6 +110,8 @@ fn one_history(seed: u64, seen: &mut [u64; 8]) {
             Event::TurnEnded { how: engine::TurnEnd::GivenBack, .. } => 4,
             Event::OrderPlaced { .. } => 5,
             Event::OrderClosed { .. } => 6,
+            Event::LineDrawn { spoken: None, .. } => 8,
+            Event::LineDrawn { spoken: Some(_), .. } => 9,
             _ => 7,
         };
         seen[kind] += 1;

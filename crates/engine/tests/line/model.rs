@@ -1,8 +1,9 @@
 //! The rules again, over a list of people: slow, and with nothing that could be out of step.
 
+use engine::draw::Permutation;
 use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, UnixMs};
 
-use crate::shop::{END, GRACE_MS, SKU, START, Shop, TURN_MS};
+use crate::shop::{BEACON, CLOSE_MS, END, GRACE_MS, SKU, START, Shop, TURN_MS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -12,8 +13,17 @@ enum State {
     Over,
 }
 
+/// How far the draw is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Draw {
+    Open,
+    Closed { entries: u32, round: Option<u64>, until: u64 },
+    Drawn { entries: u32 },
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Person {
+    number: u32,
     buyer: BuyerId,
     state: State,
     seen: Option<u64>,
@@ -32,6 +42,9 @@ struct Hold {
 }
 
 pub(crate) struct Model {
+    draw: Draw,
+    has_beacon: bool,
+    /// In the order of joining until the places are drawn, and in the order of places then.
     people: Vec<Person>,
     holds: Vec<Hold>,
     free: u64,
@@ -44,6 +57,8 @@ impl Model {
     pub(crate) fn new(item: &ItemSpec) -> Model {
         let units = item.line.expect("it is sold to a line").units.into();
         Model {
+            draw: Draw::Open,
+            has_beacon: item.line.expect("it is sold to a line").beacon.is_some(),
             people: Vec::new(),
             holds: Vec::new(),
             free: item.total,
@@ -79,12 +94,46 @@ impl Model {
         if self.is_over(now) {
             return false;
         }
-        self.people.push(Person { buyer, state: State::Waiting, seen: None, sure: false, away: false });
+        let number = u32::try_from(self.people.len()).expect("a few") + 1;
+        self.people.push(Person {
+            number,
+            buyer,
+            state: State::Waiting,
+            seen: None,
+            sure: false,
+            away: false,
+        });
         true
     }
 
+    /// Before the draw nobody is near.
     pub(crate) fn see(&mut self, now: u64, buyer: BuyerId) -> bool {
-        self.person(buyer).map(|person| person.seen = Some(now)).is_some()
+        let is_drawn = matches!(self.draw, Draw::Drawn { .. });
+        let seen = is_drawn.then_some(now);
+        self.person(buyer).map(|person| person.seen = seen).is_some()
+    }
+
+    /// The round that is waited for.
+    pub(crate) fn round(&self) -> Option<u64> {
+        if let Draw::Closed { round, .. } = self.draw { round } else { None }
+    }
+
+    pub(crate) fn speak(&mut self, round: u64, seed: impl FnOnce() -> [u8; 32]) -> bool {
+        match self.draw {
+            Draw::Closed { round: Some(expected), .. } if expected == round => {
+                self.place_all(&seed());
+                true
+            }
+            Draw::Drawn { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn place_all(&mut self, seed: &[u8; 32]) {
+        let Draw::Closed { entries, .. } = self.draw else { panic!("only closed entries are drawn") };
+        let order = Permutation::new(seed, entries);
+        self.people.sort_by_key(|person| order.place_of(person.number));
+        self.draw = Draw::Drawn { entries };
     }
 
     pub(crate) fn place(&mut self, now: u64, asked: &Placement, answer: Result<bool, Refusal>) {
@@ -190,8 +239,23 @@ impl Model {
         self.people.iter().filter(kept).count() as u64 * self.units
     }
 
-    pub(crate) fn call(&mut self, now: u64) {
-        while !self.is_paused(now) && self.step(now) {}
+    /// `seed`: of the draw that was made, if one was to be.
+    pub(crate) fn call(&mut self, now: u64, seed: impl Fn() -> [u8; 32]) {
+        if self.draw == Draw::Open && now >= START - CLOSE_MS && !self.is_over(now) {
+            let entries = u32::try_from(self.people.len()).expect("a few");
+            // The first that is due three seconds later or more.
+            let due = |round: u64| BEACON.genesis_s * 1000 + (round - 1) * 3_000;
+            let round = self.has_beacon.then(|| (1..).find(|round| due(*round) >= now + 3_000).expect("one"));
+            let until = round.map_or(0, |round| START.max(due(round) + 20_000));
+            self.draw = Draw::Closed { entries, round, until };
+        }
+        if let Draw::Closed { until, .. } = self.draw
+            && until <= now
+        {
+            self.place_all(&seed());
+        }
+        let is_drawn = matches!(self.draw, Draw::Drawn { .. });
+        while is_drawn && !self.is_paused(now) && self.step(now) {}
     }
 
     /// One change by the rules; `false`: there is none to be made.
@@ -242,6 +306,8 @@ impl Model {
 
     pub(crate) fn assert_same(&self, shop: &Shop) {
         let line = shop.book.line_of(SKU).expect("the item has a line");
+        let drawn = if let Draw::Drawn { entries } = self.draw { Some(entries) } else { None };
+        assert_eq!(line.draw.drawn(), drawn);
         let sure = self.people.iter().filter(|person| person.sure).count();
         assert_eq!((line.joined as usize, line.borders.sure_to as usize), (self.people.len(), sure));
         assert_eq!((line.stock.available(), line.promised), (self.free, self.promised()));
@@ -254,7 +320,8 @@ impl Model {
                 State::Called { until } => Standing::Called { until: UnixMs(until) },
                 State::Over => Standing::Over,
             };
-            assert_eq!((found.place, found.standing), (place, standing));
+            let place = matches!(self.draw, Draw::Drawn { .. }).then_some(place);
+            assert_eq!((found.number, found.place, found.standing), (person.number, place, standing));
         }
     }
 }

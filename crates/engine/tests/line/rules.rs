@@ -9,8 +9,12 @@ use engine::{
 
 use crate::shop::{GRACE_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale};
 
+/// The entries close before anybody joins: places are in the order of joining.
 fn joined(total: u64, people: u64) -> Shop {
-    let mut shop = Shop::new(item(total, 1));
+    let mut spec = item(total, 1);
+    spec.line.as_mut().expect("it has a line").close_ms = 60_000;
+    let mut shop = Shop::new(spec);
+    shop.book.call_due(UnixMs(shop.now), usize::MAX);
     for number in 0..people {
         let answer = shop.run(Command::Join { sku: SKU, buyer: buyer(number) });
         assert!(matches!(answer, Ok(Accepted::Place { replayed: false, .. })), "{answer:?}");
@@ -46,7 +50,7 @@ fn a_second_join_returns_the_first() {
     else {
         panic!("a second join is answered")
     };
-    assert_eq!((place.place, replayed), (2, true));
+    assert_eq!((place.number, replayed), (2, true));
     assert_eq!(shop.book.line_of(SKU).unwrap().joined, 3);
 }
 
@@ -173,15 +177,17 @@ fn steps_are_bounded_and_the_rest_follows() {
 #[test]
 fn terms_of_a_line_are_bounded() {
     type Change = fn(&mut engine::ItemSpec);
-    let line =
-        |item: &mut engine::ItemSpec, change: fn(&mut engine::LineTerms)| change(item.line.as_mut().unwrap());
-    let _ = line;
-    let rows: [(&str, Change); 6] = [
+    let rows: [(&str, Change); 8] = [
         ("no units", |item| item.line.as_mut().unwrap().units = 0),
         ("more than the limit", |item| item.line.as_mut().unwrap().units = 3),
         ("no limit", |item| item.limit = None),
         ("too short", |item| item.line.as_mut().unwrap().turn_ms = 9_999),
         ("too long", |item| item.line.as_mut().unwrap().turn_ms = 3_600_001),
+        ("closed too early", |item| item.line.as_mut().unwrap().close_ms = 86_400_001),
+        ("a beacon that never speaks", |item| {
+            item.line.as_mut().unwrap().beacon =
+                Some(engine::BeaconTerms { period_s: 0, ..crate::shop::BEACON });
+        }),
         ("grace too long", |item| item.line.as_mut().unwrap().grace_ms = 600_001),
     ];
     for (name, change) in rows {

@@ -1,8 +1,9 @@
 //! A sale of one item that is sold to a line.
 
 use engine::{
-    Accepted, Adjust, Book, BuyerId, Command, Entry, Fingerprint, ItemSpec, LedgerKind, LineTerms, OrderId,
-    Payment, Placement, ProductId, Refusal, SaleId, SaleSpec, SkuId, UnixMs,
+    Accepted, Adjust, BeaconTerms, Book, BuyerId, Command, DrawView, Entry, Fingerprint, ItemSpec,
+    LedgerKind, LineTerms, OrderId, Payment, Placement, ProductId, Refusal, SaleId, SaleSpec, SkuId, Spoken,
+    UnixMs,
 };
 
 pub(crate) const SALE: SaleId = SaleId(3);
@@ -12,6 +13,8 @@ pub(crate) const END: u64 = 400_000;
 pub(crate) const PAYMENT_MS: u64 = 20_000;
 pub(crate) const TURN_MS: u64 = 10_000;
 pub(crate) const GRACE_MS: u64 = 5_000;
+pub(crate) const CLOSE_MS: u64 = 10_000;
+pub(crate) const BEACON: BeaconTerms = BeaconTerms { public_key: [7; 96], genesis_s: 50, period_s: 3 };
 
 pub(crate) struct Random(pub(crate) u64);
 
@@ -53,6 +56,8 @@ pub(crate) fn item(total: u64, units: u64) -> ItemSpec {
             units: u32::try_from(units).expect("a few"),
             turn_ms: TURN_MS,
             grace_ms: GRACE_MS,
+            close_ms: CLOSE_MS,
+            beacon: None,
         }),
     }
 }
@@ -119,6 +124,19 @@ impl Shop {
     fn changes(&mut self, command: Command) -> bool {
         let before = self.book.next_seq();
         self.run(command).is_ok() && self.book.next_seq() > before
+    }
+
+    /// Of the draw that was made.
+    pub(crate) fn seed(&self) -> [u8; 32] {
+        match self.book.line_of(SKU).expect("the item has a line").draw {
+            DrawView::Drawn { seed, .. } => seed,
+            other => panic!("no places are drawn: {other:?}"),
+        }
+    }
+
+    /// The beacon says so in a round.
+    pub(crate) fn draw(&mut self, round: u64, said: u8) -> Result<Accepted, Refusal> {
+        self.run(Command::Draw { sku: SKU, spoken: Box::new(Spoken { round, signature: [said; 48] }) })
     }
 
     /// The journal, which makes the same book again.

@@ -1,7 +1,7 @@
 //! Who may, and who did what: the events that a book leaves of operators, and what it refuses to read.
 
 use engine::{
-    Accepted, Act, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId,
+    Accepted, Action, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId,
     UnixMs,
 };
 
@@ -67,10 +67,13 @@ fn an_action_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
     let (by, what) = (by("anna", "too fast"), "image_added".into());
     let kept = Event::Operated(Box::new(Operated { by, what, sale: None, about: "a.png".into() }));
     for _ in 0..2 {
-        assert_eq!(operate(Command::Act(Act::ImageAdded, "a.png".into())), (true, vec![kept.clone()]));
+        assert_eq!(
+            operate(Command::KeepAction(Action::ImageAdded, "a.png".into())),
+            (true, vec![kept.clone()])
+        );
     }
     let long = "x".repeat(256);
-    assert_eq!(operate(Command::Act(Act::ImageAdded, long.into())), (false, vec![]));
+    assert_eq!(operate(Command::KeepAction(Action::ImageAdded, long.into())), (false, vec![]));
 }
 
 #[test]

@@ -242,11 +242,11 @@ fn word(outcome: Result<Accepted, Refusal>) -> String {
             },
             replayed,
         ),
-        Ok(Accepted::Place { .. }) => unreachable!("no item here has a line"),
+        Ok(Accepted::Place { .. } | Accepted::Drawn(_)) => unreachable!("no item here has a line"),
         Ok(Accepted::BuyerErased) => ("erased".to_owned(), false),
         Ok(Accepted::Operators) => ("operators".to_owned(), false),
         Ok(Accepted::Noticed) => ("noticed".to_owned(), false),
-        Ok(Accepted::Acted) => ("acted".to_owned(), false),
+        Ok(Accepted::ActionKept) => ("action kept".to_owned(), false),
         Err(refusal) => (refusal.code().to_owned(), false),
     };
     if replayed { word + " again" } else { word }

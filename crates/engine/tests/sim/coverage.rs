@@ -93,8 +93,12 @@ impl Coverage {
             Ok(Accepted::Sale(_)) => self.count("sale"),
             Ok(Accepted::Stock(_)) => self.count("stock"),
             Ok(Accepted::BuyerErased) => self.count("erased"),
-            Ok(Accepted::Operators | Accepted::Acted) => unreachable!("not of a sale: tests/rules has them"),
-            Ok(Accepted::Place { .. }) => unreachable!("no item of these histories has a line"),
+            Ok(Accepted::Operators | Accepted::ActionKept) => {
+                unreachable!("not of a sale: tests/rules has them")
+            }
+            Ok(Accepted::Place { .. } | Accepted::Drawn(_)) => {
+                unreachable!("no item of these histories has a line")
+            }
             Ok(Accepted::Noticed) => self.count("noticed"),
             Ok(Accepted::Order { replayed: false, .. }) => self.count("order"),
             Ok(Accepted::Order { replayed: true, .. }) => self.count("order again"),
@@ -138,6 +142,8 @@ impl Coverage {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Event::LineJoined { .. }
+            | Event::LineClosed { .. }
+            | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("no item of these histories has a line"),

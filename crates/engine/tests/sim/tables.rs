@@ -150,6 +150,8 @@ impl Tables {
                 }
             }
             Event::LineJoined { .. }
+            | Event::LineClosed { .. }
+            | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("a shared ledger has no lines"),

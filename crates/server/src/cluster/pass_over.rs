@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::start::{StartError, queue_options};
 use crate::config::{Config, Secrets};
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{Acting, LedgerError, SharedLedger};
 use crate::queue::{Consumer, PullError, Queue};
 
 /// For the broker to answer.
@@ -32,11 +32,17 @@ pub enum PassOverError {
     Moved(Queue),
 }
 
-/// Moves the queue behind the messages at its next place that the broker has lost or can't give whole; returns them.
+/// Moves the queue behind the messages at its next place that the broker has lost or can't give whole, and keeps who had that done;
+/// returns them.
 ///
 /// # Errors
 /// Nothing was changed then, but for [`LedgerError::Unknown`]: the call can be repeated.
-pub fn pass_over(config: &Config, secrets: &Secrets, queue: &Queue) -> Result<Range<u64>, PassOverError> {
+pub fn pass_over(
+    config: &Config,
+    secrets: &Secrets,
+    queue: &Queue,
+    acting: &Acting,
+) -> Result<Range<u64>, PassOverError> {
     let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets)).map_err(StartError::from)?;
     let name = queue.to_string();
     let offsets = ledger.queue_offsets()?;
@@ -49,7 +55,7 @@ pub fn pass_over(config: &Config, secrets: &Secrets, queue: &Queue) -> Result<Ra
         Err(PullError::Damaged { offset, .. }) => offset + 1,
         Err(error) => return Err(error.into()),
     };
-    match ledger.pass_over(&name, next..behind)? {
+    match ledger.pass_over(acting, &name, next..behind)? {
         true => Ok(next..behind),
         false => Err(PassOverError::Moved(queue.clone())),
     }

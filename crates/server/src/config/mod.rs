@@ -6,6 +6,7 @@
 //!
 //! Must not: open anything but the configuration and secret files.
 
+mod beacon;
 mod clock;
 mod engines;
 #[cfg(fuzzing)]
@@ -28,6 +29,7 @@ use serde::{Deserialize, Deserializer};
 use self::http::{is_origin, not_an_origin};
 use crate::intake::admission::Limits;
 
+pub use beacon::Beacon;
 pub use clock::Clock;
 pub use engines::{Gate, GateMode, Queue};
 pub use http::Http;
@@ -56,6 +58,7 @@ pub struct Config {
     pub sale: Sale,
     pub shop: Shop,
     pub stripe: Stripe,
+    pub beacon: Beacon,
     pub webhooks: Webhooks,
     pub clock: Clock,
     pub pages: Pages,
@@ -356,6 +359,7 @@ impl Config {
         self.auth.check(&mut problems);
         self.shop.check(&mut problems);
         self.stripe.check(&mut problems);
+        self.beacon.check(&mut problems);
         self.webhooks.check(&mut problems);
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));
@@ -475,6 +479,8 @@ impl Config {
             ("clock.jump_max_s", self.clock.jump_max_s, 120..=86_400),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
             ("sale.cool_down_ms", self.sale.cool_down_ms.into(), 0..=3_600_000),
+            ("beacon.genesis_s", self.beacon.genesis_s, 0..=4_294_967_295),
+            ("beacon.period_s", self.beacon.period_s.into(), 1..=3600),
         ]
     }
 }

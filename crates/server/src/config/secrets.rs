@@ -14,6 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{Auth, BuyerAuth, Config, ConfigErrors, Environment};
+use crate::beacon::Beacon;
 use crate::image_origins::ImageOrigins;
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
@@ -73,6 +74,8 @@ pub struct Secrets {
     pub webhooks: Vec<Endpoint>,
     /// The account at Stripe, with its key.
     pub stripe: Option<Account>,
+    /// Whose values the draws of lines wait for; no secret.
+    pub beacon: Option<Beacon>,
     /// What Stripe signs its webhooks with, the newer one first while there are two.
     pub stripe_webhook: Vec<SecretBytes>,
     /// The certificate with its private key; without it, plain HTTP.
@@ -195,6 +198,7 @@ impl Secrets {
         secrets.read_shop(config, &mut problems);
         secrets.read_stripe(config, environment, &mut problems);
         secrets.webhooks = config.webhooks.load(&mut problems);
+        secrets.beacon = config.beacon.load(&mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
                 "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \

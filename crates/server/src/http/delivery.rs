@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use engine::UnixMs;
+
 use super::HttpService;
 use super::pending::{Pending, Waiting};
 use super::placing::Placed;
@@ -52,7 +54,7 @@ impl HttpService {
         self.client.take(&mut replies);
         if !replies.is_empty() {
             self.shared.shelf.refresh(&mut self.catalog);
-            let answered = Instant::now();
+            let answered = (Instant::now(), self.shared.clock.now());
             for (ticket, reply) in replies.drain(..) {
                 self.deliver_one(ticket, reply, answered, delivery);
             }
@@ -72,7 +74,13 @@ impl HttpService {
         self.send_figures(delivery);
     }
 
-    fn deliver_one(&mut self, ticket: Ticket, reply: Reply, answered: Instant, delivery: &mut impl Delivery) {
+    fn deliver_one(
+        &mut self,
+        ticket: Ticket,
+        reply: Reply,
+        (answered, now): (Instant, UnixMs),
+        delivery: &mut impl Delivery,
+    ) {
         let Some(Pending { waiting, origin, problems }) = self.pending.take(ticket) else {
             debug_assert!(false, "an answer came that nobody had asked for");
             return;
@@ -80,8 +88,8 @@ impl HttpService {
         let recipient = Recipient { ticket, origin, problems };
         match waiting {
             // Counted out whether or not anybody waits for the answer still.
-            Waiting::Placing { sku, buyer, received, show } => {
-                self.count_placed((sku, buyer), &reply, answered.duration_since(received));
+            Waiting::Placing { sku, asks, received, show } => {
+                self.count_placed(sku, asks, &reply, (answered.duration_since(received), now));
                 self.write_later(recipient, delivery, |service, out| show(service, Placed::of(reply)?, out));
             }
             Waiting::Reply(show) => {

@@ -8,7 +8,7 @@
 //! Must not: block, change the book, know a profile, or keep a request's buffers.
 
 mod access;
-mod acts;
+mod actions;
 mod auth;
 mod call;
 mod delivery;
@@ -63,6 +63,7 @@ use wire::decode_path;
 use wire::error::Problem;
 use wire::fields::{Fields, Method};
 
+use crate::intake::attempts::LoopAttempts;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Client, Envelope, OperatorsCopy, Reply, Request};
 use crate::ledger::Buyer;
@@ -109,6 +110,7 @@ pub struct HttpService {
     pages: LoopPages,
     sold_out: SoldOut,
     streams: Streams,
+    attempts: LoopAttempts,
 }
 
 impl HttpService {
@@ -127,6 +129,7 @@ impl HttpService {
             pages: LoopPages::default(),
             sold_out: SoldOut::new(),
             streams: Streams::default(),
+            attempts: shared.attempts.of_loop(),
             client,
             access: shared.access.get(),
             operators: OperatorsCopy::default(),

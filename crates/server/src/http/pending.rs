@@ -12,11 +12,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{BuyerId, SkuId};
+use engine::SkuId;
 
 use super::HttpService;
 use super::call::Call;
-use super::placing::Placed;
+use super::placing::{Asks, Placed};
 use super::wire::answer::{Answering, Shape};
 use super::wire::error::Problem;
 use crate::intake::{Reply, Request};
@@ -38,7 +38,7 @@ pub(super) enum Waiting {
     /// An order: it is counted as in flight until its reply is there, whoever waits still.
     Placing {
         sku: SkuId,
-        buyer: BuyerId,
+        asks: Asks,
         received: Instant,
         show: ShowPlaced,
     },
@@ -109,19 +109,23 @@ impl PendingTable {
 
 #[cfg(test)]
 mod tests {
+    use engine::BuyerId;
+
     use super::*;
+    use crate::ledger::Buyer;
 
     /// One of several that wait, distinguished by their buyer.
     fn pending(buyer: u64) -> Pending {
         let show: ShowPlaced = Box::new(|_, _, _| Ok(()));
-        let waiting =
-            Waiting::Placing { sku: SkuId(0), buyer: BuyerId(buyer.into()), received: Instant::now(), show };
+        let buyer = Buyer { id: BuyerId(buyer.into()), text: None };
+        let asks = Asks { buyer, client: [192, 0, 2, 1].into() };
+        let waiting = Waiting::Placing { sku: SkuId(0), asks, received: Instant::now(), show };
         Pending { waiting, origin: None, problems: Shape::Problem }
     }
 
     fn buyer(pending: Option<Pending>) -> Option<u64> {
         match pending?.waiting {
-            Waiting::Placing { buyer, .. } => buyer.number(),
+            Waiting::Placing { asks, .. } => asks.buyer.id.number(),
             _ => None,
         }
     }

@@ -28,6 +28,7 @@ const TABLES: [&[Route]; 20] = [
     routes::operating::ROUTES,
     routes::operators::ROUTES,
     routes::figures::ROUTES,
+    routes::attempts::ROUTES,
     routes::console::ROUTES,
     routes::demo::ROUTES,
     published::ROUTES,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::SaleId;
+use engine::{BeaconTerms, SaleId};
 
 use crate::clock::Clock;
 use crate::figures::Figures;
@@ -16,6 +16,7 @@ use crate::http::reads::Reads;
 use crate::http::sessions::Sessions;
 use crate::image_origins::ImageOrigins;
 use crate::intake::admission::Admission;
+use crate::intake::attempts::AllAttempts;
 use crate::intake::catalog::Shelf;
 use crate::intake::{AddressRate, Health, KnownOperators};
 use crate::ledger::Source;
@@ -67,6 +68,8 @@ pub struct HttpOptions {
     pub local_demo: bool,
     /// The sale that `/order/submit` places in; `None`: that route is off.
     pub shop_sale: Option<SaleId>,
+    /// Whose values the draws of new lines wait for; `None`: none is known.
+    pub beacon: Option<BeaconTerms>,
 }
 
 /// How the shop's tokens become sessions.
@@ -125,6 +128,7 @@ pub struct Shared {
     pub(super) reads: Reads,
     pub(super) images: ImageThreads,
     health: Arc<Health>,
+    pub(super) attempts: Arc<AllAttempts>,
     pub(super) webhooks: Vec<Arc<Control>>,
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
@@ -187,6 +191,7 @@ impl Shared {
             images,
             options,
             health: parts.health,
+            attempts: Arc::default(),
             stop: parts.stop,
         })
     }

@@ -4,9 +4,9 @@
 //! atomics, and, when a sale was created or changed, a whole new [`Catalog`]. So pages, stock reads and the
 //! sold-out fast path cost no hand-over, and show committed state only.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{ItemSpec, LineView, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
@@ -138,16 +138,55 @@ pub struct Sku {
 
 /// What a waiting page reads of a line: as last committed.
 #[derive(Debug, Default)]
-pub struct Board(Mutex<Option<LineView>>);
+pub struct Board(Mutex<Posted>);
+
+#[derive(Debug, Default)]
+struct Posted {
+    line: Option<LineView>,
+    /// How many were reached by the end of a second; the latest last, and one that is older than the pace asks for.
+    reached: VecDeque<(u64, u32)>,
+}
+
+/// Over which a line's pace is counted.
+const PACE_S: u64 = 60;
 
 impl Board {
-    pub fn publish(&self, line: LineView) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    pub fn publish(&self, now: UnixMs, line: LineView) {
+        let mut posted = self.lock();
+        posted.line = Some(line);
+        let (second, reached) = (now.0 / 1000, line.borders.reached);
+        match posted.reached.back_mut() {
+            Some((last, to)) if *last == second => *to = reached,
+            Some((_, to)) if *to == reached => {}
+            _ => posted.reached.push_back((second, reached)),
+        }
+        posted.forget(second);
     }
 
     /// `None`: nobody has said yet.
     pub fn read(&self) -> Option<LineView> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().line
+    }
+
+    /// How many were reached in the last minute; since the start of this server, if that is shorter.
+    pub fn pace(&self, now: UnixMs) -> u32 {
+        let mut posted = self.lock();
+        posted.forget(now.0 / 1000);
+        let ends = posted.reached.front().zip(posted.reached.back());
+        ends.map_or(0, |((_, from), (_, to))| to.saturating_sub(*from))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Posted {
+    /// Of what is older than the pace asks for, the latest is kept: it was so at its beginning.
+    fn forget(&mut self, second: u64) {
+        while self.reached.get(1).is_some_and(|(at, _)| at + PACE_S <= second) {
+            self.reached.pop_front();
+        }
     }
 }
 

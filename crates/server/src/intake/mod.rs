@@ -5,6 +5,7 @@
 
 mod address_rate;
 pub mod admission;
+pub mod attempts;
 pub mod catalog;
 mod health;
 mod mailbox;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use engine::{Book, Entry, KeptAddress, Notice, SaleId, Seq, UnixMs};
+use engine::{Book, Entry, KeptAddress, Notice, ProductId, SaleId, Seq, UnixMs};
 
+use super::draw::{Draw, Drawing, NoDraw};
 use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
@@ -307,6 +308,20 @@ impl Source {
             Source::MySql(options) => mysql::audit_each(options, to, &mut each)?,
         };
         Ok((audit, tally.finish()))
+    }
+
+    /// The draw of an item's line, with everybody who takes part. Reads the whole ledger.
+    ///
+    /// # Errors
+    /// As [`Source::audit`], or if a rule is broken in it.
+    pub fn draw(&self, of: (SaleId, ProductId)) -> Result<Result<Draw, NoDraw>, OpenError> {
+        let mut drawing = Drawing::of(of);
+        let mut each = |book: &Book, entry: &Entry| drawing.add(book, entry);
+        let audit = match self {
+            Source::Directory(data_dir) => sqlite::audit_each(data_dir, None, &mut each)?,
+            Source::MySql(options) => mysql::audit_each(options, None, &mut each)?,
+        };
+        Ok(drawing.finish(audit))
     }
 
     /// Orders placed or changed after `since`: one page, see [`Changes`].

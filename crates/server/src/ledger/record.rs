@@ -1,11 +1,13 @@
-//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices, operators,
-//! lines. A format on disk: fields are only added.
+//! What the ledger writes as JSON: sales as created and as changed, corrections of the clock, erasures, notices, operators.
+//! A format on disk: fields are only added.
 
 use engine::{
-    Borders, BuyerId, By, Event, ItemChange, ItemImage, ItemSpec, LineTerms, Notice, Operated, Operator,
-    OrderId, Payment, ProductId, Refusal, Role, SaleChange, SaleId, SaleSpec, SkuId, TurnEnd, UnixMs,
+    BuyerId, By, Event, ItemChange, ItemImage, ItemSpec, Notice, Operated, Operator, OrderId, Payment,
+    ProductId, Refusal, Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 use serde::{Deserialize, Serialize};
+
+use super::lines::LineRecord;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SaleRecord {
@@ -32,13 +34,6 @@ struct ItemRecord {
     image: Option<ImageRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     line: Option<LineRecord>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct LineRecord {
-    units: u32,
-    turn_ms: u64,
-    grace_ms: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -121,38 +116,6 @@ pub(crate) struct OperatedRecord {
     why: Box<str>,
 }
 
-/// What became of a line.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct JoinRecord {
-    pub(crate) sku: u32,
-    /// Digits, or the 32 hexadecimal ones of a hash.
-    pub(crate) buyer: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct MoveRecord {
-    sku: u32,
-    away_to: u32,
-    reached: u32,
-    sure_to: u32,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct TurnRecord {
-    sku: u32,
-    place: u32,
-    /// How it ended; absent: it was opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ended: Option<TurnEndRecord>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TurnEndRecord {
-    Expired,
-    GivenBack,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RejectionRecord {
     pub(crate) order: String,
@@ -186,11 +149,7 @@ impl SaleRecord {
             total: item.total,
             limit: item.limit,
             image: item.image.as_ref().map(ImageRecord::of),
-            line: item.line.map(|LineTerms { units, turn_ms, grace_ms }| LineRecord {
-                units,
-                turn_ms,
-                grace_ms,
-            }),
+            line: item.line.as_ref().map(LineRecord::of),
         };
         SaleRecord {
             title: spec.title.clone(),
@@ -216,11 +175,7 @@ impl SaleRecord {
             total: item.total,
             limit: item.limit,
             image: item.image.map(|image| ItemImage { name: image.name, alt: image.alt }),
-            line: item.line.map(|LineRecord { units, turn_ms, grace_ms }| LineTerms {
-                units,
-                turn_ms,
-                grace_ms,
-            }),
+            line: item.line.map(LineRecord::into_terms),
         };
         SaleSpec {
             id,
@@ -231,37 +186,6 @@ impl SaleRecord {
             payment: self.payment_ms.map_or(Payment::OnPlacing, Payment::WithinMs),
             open_holds_per_buyer_max: self.open_holds_per_buyer_max,
             items: self.items.into_iter().map(item).collect(),
-        }
-    }
-}
-
-impl MoveRecord {
-    pub(crate) fn of(sku: SkuId, to: Borders) -> MoveRecord {
-        let Borders { away_to, reached, sure_to } = to;
-        MoveRecord { sku: sku.0, away_to, reached, sure_to }
-    }
-
-    pub(crate) fn into_event(self) -> Event {
-        let MoveRecord { sku, away_to, reached, sure_to } = self;
-        Event::LineMoved { sku: SkuId(sku), to: Borders { away_to, reached, sure_to } }
-    }
-}
-
-impl TurnRecord {
-    pub(crate) fn of(sku: SkuId, place: u32, ended: Option<TurnEnd>) -> TurnRecord {
-        let ended = ended.map(|how| match how {
-            TurnEnd::Expired => TurnEndRecord::Expired,
-            TurnEnd::GivenBack => TurnEndRecord::GivenBack,
-        });
-        TurnRecord { sku: sku.0, place, ended }
-    }
-
-    pub(crate) fn into_event(self) -> Event {
-        let (sku, place) = (SkuId(self.sku), self.place);
-        match self.ended {
-            None => Event::TurnOpened { sku, place },
-            Some(TurnEndRecord::Expired) => Event::TurnEnded { sku, place, how: TurnEnd::Expired },
-            Some(TurnEndRecord::GivenBack) => Event::TurnEnded { sku, place, how: TurnEnd::GivenBack },
         }
     }
 }

@@ -9,9 +9,10 @@ use engine::{
     OrderId, Pay, RefundReason, Refusal, SaleId, Seq, SkuId,
 };
 
+use super::lines;
 use super::record::{
-    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, JoinRecord, MoveRecord, NoticeRecord,
-    OperatedRecord, OperatorRecord, RejectionRecord, RevocationRecord, SaleRecord, TurnRecord,
+    AddressRecord, ChangeRecord, CorrectionRecord, ErasureRecord, NoticeRecord, OperatedRecord,
+    OperatorRecord, RejectionRecord, RevocationRecord, SaleRecord,
 };
 
 /// A row that no version of this program wrote, or a newer one.
@@ -30,7 +31,7 @@ pub enum RowError {
     Column { column: usize, found: String },
 }
 
-fn unknown(what: &str) -> RowError {
+pub(super) fn unknown(what: &str) -> RowError {
     RowError::Unknown(what.to_owned())
 }
 
@@ -68,7 +69,7 @@ pub(super) fn sale_event_row(event: &Event) -> Option<(SaleId, &'static str, Str
     })
 }
 
-fn json(record: &impl serde::Serialize) -> String {
+pub(super) fn json(record: &impl serde::Serialize) -> String {
     serde_json::to_string(record).expect("a record of strings and numbers is JSON")
 }
 
@@ -136,7 +137,7 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 11] = [
+pub(super) const FURTHER_KINDS: [&str; 13] = [
     CLOCK_CORRECTED,
     BUYER_ERASED,
     ORDER_REJECTED,
@@ -145,9 +146,11 @@ pub(super) const FURTHER_KINDS: [&str; 11] = [
     OPERATOR_ADDED,
     OPERATOR_REVOKED,
     OPERATED,
-    LINE_JOINED,
-    LINE_MOVED,
-    LINE_TURN,
+    lines::JOINED,
+    lines::CLOSED,
+    lines::DRAWN,
+    lines::MOVED,
+    lines::TURN,
 ];
 const CLOCK_CORRECTED: &str = "clock_corrected";
 const BUYER_ERASED: &str = "buyer_erased";
@@ -158,9 +161,6 @@ const OPERATOR_ADDED: &str = "operator_added";
 const OPERATOR_REVOKED: &str = "operator_revoked";
 /// Of what an operator did.
 pub(super) const OPERATED: &str = "operated";
-const LINE_JOINED: &str = "line_joined";
-const LINE_MOVED: &str = "line_moved";
-const LINE_TURN: &str = "line_turn";
 /// Of `sale_events`.
 const CREATED_WITH_LINE: &str = "created_with_line";
 
@@ -180,16 +180,8 @@ pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {
             Some((OPERATOR_REVOKED, json(&RevocationRecord { name: name.clone() })))
         }
         Event::Operated(operated) => Some((OPERATED, json(&OperatedRecord::of(operated)))),
-        Event::LineJoined { sku, buyer } => {
-            Some((LINE_JOINED, json(&JoinRecord { sku: sku.0, buyer: buyer.to_string() })))
-        }
-        Event::LineMoved { sku, to } => Some((LINE_MOVED, json(&MoveRecord::of(*sku, *to)))),
-        Event::TurnOpened { sku, place } => Some((LINE_TURN, json(&TurnRecord::of(*sku, *place, None)))),
-        Event::TurnEnded { sku, place, how } => {
-            Some((LINE_TURN, json(&TurnRecord::of(*sku, *place, Some(*how)))))
-        }
         Event::Noticed(notice) => Some((NOTICE, json(&NoticeRecord::of(*notice)))),
-        _ => None,
+        _ => lines::row(event),
     }
 }
 
@@ -204,12 +196,6 @@ pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowErr
             let (order, reason) = rejected_order(body)?;
             Ok(Event::OrderRejected { order, reason })
         }
-        LINE_JOINED => {
-            let JoinRecord { sku, buyer } = serde_json::from_slice(body)?;
-            Ok(Event::LineJoined { sku: SkuId(sku), buyer: buyer_of(&buyer)? })
-        }
-        LINE_MOVED => Ok(serde_json::from_slice::<MoveRecord>(body)?.into_event()),
-        LINE_TURN => Ok(serde_json::from_slice::<TurnRecord>(body)?.into_event()),
         NOTICE => Ok(Event::Noticed(notice(body)?)),
         OPERATOR_ADDED => Ok(Event::OperatorAdded(Box::new(operator(body)?))),
         OPERATOR_REVOKED => {
@@ -220,6 +206,7 @@ pub(super) fn further(seq: u64, kind: &str, body: &[u8]) -> Result<Event, RowErr
             let AddressRecord { order } = serde_json::from_slice(body)?;
             Ok(Event::OrderAddressed { order: Seq(order) })
         }
+        other if lines::KINDS.contains(&other) => lines::event(other, body),
         other => Err(RowError::Kind { seq, kind: other.to_owned() }),
     }
 }

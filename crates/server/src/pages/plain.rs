@@ -55,11 +55,16 @@ pub struct OrderPageView<'a> {
 pub struct PlacePageView {
     /// As the page with scripts names it.
     pub view: &'static str,
-    pub place: u32,
+    /// In the order of joining.
+    pub number: u32,
+    /// Once it is drawn.
+    pub place: Option<u32>,
     /// Of those who are not sure either.
     pub ahead: u64,
     /// Units that are not sold yet.
     pub open: u64,
+    /// When the place is drawn, until it is.
+    pub drawn_at_ms: Option<u64>,
     /// Until when the sale has not started.
     pub starts_at_ms: Option<u64>,
     /// When it is the reader's turn: its end.
@@ -130,7 +135,9 @@ impl Pages {
             turn => turn_values(turn),
             view => view.view,
             heading => format!("line-{}", view.view),
+            number => view.number,
             place => view.place,
+            drawn_at_ms => view.drawn_at_ms,
             ahead => view.ahead,
             open => view.open,
             starts_at_ms => view.starts_at_ms,

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use engine::{Book, Command, Seq};
 
+use crate::beacon::Beacon;
 use crate::clock::{Clock, WallClock, wall_clock};
 use crate::cluster::Stages;
 use crate::config::{Address, BuyerAuth, Config, Secrets};
@@ -30,11 +31,12 @@ use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
 use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::secret::SecretBytes;
-use crate::webhooks::{Counts, Duty, Endpoint, Noticing, Sender, Surroundings};
+use crate::webhooks::{Counts, Duty, Sender, Surroundings};
 use crate::{cluster, demo};
 
 mod paying;
 mod reload;
+mod telling;
 mod watching;
 
 pub use reload::Reloader;
@@ -151,7 +153,7 @@ fn run_on(
         health: Arc::clone(&health),
     };
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
-    let senders = webhook_senders(config, secrets, following, &mut profile, surroundings)?;
+    let senders = telling::senders(config, secrets, following, &mut profile, surroundings)?;
     let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
     let seen = watching::Seen {
         core: &core,
@@ -181,16 +183,15 @@ fn run_on(
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
-    let files = match &config.pages.write_dir {
-        Some(dir) => Some(PageFiles::start(Arc::clone(&shared), dir.clone()).map_err(ServeError::Pages)?),
-        None => None,
-    };
+    let files = config.pages.write_dir.clone().map(|dir| PageFiles::start(Arc::clone(&shared), dir));
+    let files = files.transpose().map_err(ServeError::Pages)?;
+    let listening = telling::listen(secrets, &core, &mailbox, system).map_err(ServeError::Thread)?;
     let sampling = Sampling::start(looking, system.thread).map_err(ServeError::Thread)?;
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
     let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
     let behind = Behind { profile, senders, duty };
     let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
-    drop((files, sampling));
+    drop((files, sampling, listening));
     served
 }
 
@@ -210,47 +211,6 @@ pub fn check_demo(config: &Config, secrets: &Secrets) -> Result<(), ServeError> 
         Source::Directory(data_dir) => data_dir.join(sqlite::FILE_NAME).display().to_string(),
         Source::MySql(options) => options.to_string(),
     }))
-}
-
-/// One for each endpoint of the shop, and one for what else follows the ledger.
-fn webhook_senders(
-    config: &Config,
-    secrets: &Secrets,
-    following: Option<Endpoint>,
-    profile: &mut Profile,
-    shared: Surroundings,
-) -> Result<Vec<Sender>, ServeError> {
-    let endpoints: Vec<&Endpoint> = secrets.webhooks.iter().chain(&following).collect();
-    if endpoints.is_empty() {
-        return Ok(Vec::new());
-    }
-    let source = config.ledger_source(secrets);
-    let noticing = match secrets.webhooks.is_empty() {
-        true => None,
-        false => Some(Noticing::new(source.event_reader()?)),
-    };
-    match profile {
-        Profile::Embedded(writer) => writer.tell(&shared.duty, noticing),
-        Profile::Cluster(stages) => {
-            let names: Vec<_> = endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
-            stages.tell(&names, &shared.duty, noticing)?;
-        }
-    }
-    let sender = |(place, endpoint): (usize, &&Endpoint)| {
-        Sender::new((*endpoint).clone(), place, source.event_reader()?, shared.clone())
-    };
-    let senders = endpoints.iter().enumerate().map(sender).collect::<Result<_, _>>()?;
-    // Where a new endpoint begins is known before anything happens that it is to hear of; on a full disk nothing does.
-    if let Profile::Embedded(writer) = profile {
-        match writer.store_told() {
-            Err(error) if !error.is_retryable() => return Err(PrepareError::from(error).into()),
-            Err(error) => {
-                tracing::warn!(%error, "how far the shop was told could not be stored; tried again");
-            }
-            Ok(()) => {}
-        }
-    }
-    Ok(senders)
 }
 
 /// The threads behind the event loops.
@@ -481,6 +441,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         demo: config.demo.is_some(),
         local_demo: config.demo.as_ref().is_some_and(|demo| !demo.public),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
+        beacon: secrets.beacon.as_ref().map(Beacon::terms),
     }
 }
 

@@ -1,6 +1,7 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than STALE_MS is said to be old.
 import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actions.js";
+import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set } from "./console-words.js";

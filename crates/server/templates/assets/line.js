@@ -8,7 +8,7 @@ import { everySecond, isSet, keepSynced, now, observe, spanText } from "./clock.
 import { count, jittered, keepAsking, local, moment, stored, units } from "./common.js";
 import { placeOf } from "./draw.js";
 import { drawCountdown, nextMoment, readOffer } from "./offer.js";
-import { Pace, boardDelay, isNear, openUnits, worthOf } from "./place.js";
+import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js";
 import { buyer, byId, call, closeSession, isSignedIn, openSession, say, signInLink } from "./shop.js";
 import { VIEWS, take, viewOf } from "./state.js";
 import { t } from "./texts.js";
@@ -42,7 +42,6 @@ const unitsOfTurn = Number(byId("line").dataset.units);
 const path = `/api/v1/sales/${offer.sale}/items/${offer.product}/line`;
 const mineName = `doorbuster.line.${buyer}.${offer.sale}.${offer.product}`;
 const pageTitle = document.title;
-const pace = new Pace();
 
 // The reader's place as the shop said it last, which a reload still has; and when that was.
 let mine = stored(mineName);
@@ -54,6 +53,7 @@ let draw = null;
 let view = null;
 let phase = "";
 let toldSeconds = Infinity;
+let asking = null;
 let audio = null;
 
 const startsIn = () => offer.startsAt - now();
@@ -70,7 +70,7 @@ function viewNow() {
   if (standing === "over" || (standing === "called" && (phase === "paused" || now() < mine.turn_until_ms + OLD_MS))) return standing;
   // A page that has just been opened has not asked yet.
   if (!isKnown()) return performance.now() < OLD_MS ? "" : "unknown";
-  if (standing === "waiting") return place === null ? "drawing" : worthOf(board, place);
+  if (standing === "waiting") return place === null && phase !== "ended" ? "drawing" : worthOf(board, place ?? Infinity);
   return performance.now() > mineAt + 2 * OLD_MS ? "unknown" : standing;
 }
 
@@ -168,7 +168,7 @@ function prospects(place) {
     said.push(t("line-starts", { time: moment(offer.startsAt) }));
     if (startsIn() > 10 * MINUTE_MS) backAt = offer.startsAt - 5 * MINUTE_MS;
   } else if (place !== null && isKnown() && phase !== "paused") {
-    const wait = pace.minutesUntil(board, place);
+    const wait = minutesUntil(board, place);
     if (wait) said.push(t("line-minutes", { from: count(wait.from), to: count(wait.to) }));
     if (wait?.from >= CLOSE_FROM_MINUTES) backAt = now() + wait.from * MINUTE_MS / 2;
   }
@@ -212,7 +212,7 @@ function takePlace(place, sentAt) {
   observe(place.now_ms, sentAt, performance.now());
   const { number = null, place: drawn = null, standing, turn_until_ms } = place;
   // What this page has computed is what the shop would say.
-  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms };
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, said_ms: place.now_ms };
   mineAt = performance.now();
   local.set(mineName, JSON.stringify(mine));
   redraw();
@@ -291,13 +291,13 @@ async function readBoard() {
   // Two caches may be a second apart: the newer one stays.
   if (board && read.now_ms < board.now_ms) return;
   const isFirst = board === null;
-  board = { ...read, tail: read.tail ?? read.joined };
+  board = read;
   boardAt = performance.now();
   boardWait = waitForBoard();
-  pace.note(board);
   // The sale was moved under the page, or its data is new.
   if ((board.state === "not_started") !== (startsIn() > 0)) wakeTimes();
-  if (mine && (mine.place ?? mine.number) > board.tail) forgetPlace();
+  // Another ledger's place. A board of before the place can't have it.
+  if (mine && board.now_ms > mine.said_ms && (mine.place ?? mine.number) > board.tail) forgetPlace();
   const isReached = mine?.standing === "waiting" && mine.place !== null && mine.place <= board.served;
   if (isFirst || isReached) wakePresence();
   redraw();
@@ -312,21 +312,23 @@ function waitForBoard() {
   return jittered(startsIn() > MINUTE_MS ? 11_000 : boardDelay(board, place));
 }
 
-// A board that knows of draws says whether there was one; the page then finds its place by itself.
+// The board says when there was a draw; the page then finds its place by itself.
 async function followDraw() {
-  const isDrawn = typeof board.drawn === "number";
-  if (board.drawn === undefined || draw?.seed || (draw && !isDrawn)) return;
-  try {
-    draw = await call("GET", `${path}/draw`);
-  } catch (error) {
-    if (error.status === 404) draw = { state: "none" };
-  }
-  if (mine && mine.place === null && draw?.seed) {
-    if (!crypto.subtle) setTimeout(() => askAs("").catch(() => {}), ASK_WITHIN_MS * Math.random());
-    else mine = { ...mine, place: await placeOf(draw.seed, draw.entries, mine.number) };
-    local.set(mineName, JSON.stringify(mine));
-  }
+  if (!draw || (board.drawn !== null && !draw.seed)) draw = await call("GET", `${path}/draw`);
+  if (mine?.place === null && draw.seed) await findPlace();
   redraw();
+}
+
+async function findPlace() {
+  if (!crypto.subtle) {
+    asking ??= setTimeout(() => askAs("").catch(() => { asking = null; }), ASK_WITHIN_MS * Math.random());
+    return;
+  }
+  const place = await placeOf(draw.seed, draw.entries, mine.number);
+  if (!mine) return;
+  mine = { ...mine, place };
+  local.set(mineName, JSON.stringify(mine));
+  wakePresence();
 }
 
 async function showPresence() {

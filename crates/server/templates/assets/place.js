@@ -7,9 +7,6 @@ const PRESENT_BEFORE_START_MS = 20_000;
 const BOARD_MS_MIN = 1000;
 // A third more at most: at the back of a line of a million that is one request in a quarter of a minute.
 const BOARD_MS_MAX = 11_000;
-const SAMPLES_MAX = 60;
-const SAMPLE_MS = 5000;
-const PACE_KNOWN_AFTER_MS = 30_000;
 
 /** Units that somebody may still get who was not promised one. */
 export const openUnits = (board) => board.free + board.turns + board.held;
@@ -31,28 +28,10 @@ export function boardDelay(board, place) {
   return Math.min(Math.max(BOARD_MS_MIN * Math.sqrt(ahead / 100), BOARD_MS_MIN), BOARD_MS_MAX);
 }
 
-/** How fast the line moves, as far as this page has seen it. */
-export class Pace {
-  samples = [];
-
-  note({ now_ms, served }) {
-    if (now_ms < (this.samples.at(-1)?.at ?? 0) + SAMPLE_MS) return;
-    this.samples.push({ at: now_ms, served });
-    if (this.samples.length > SAMPLES_MAX) this.samples.shift();
-  }
-
-  /** Between how many minutes and how many a place is reached; null while the line stands, or too little is known. */
-  minutesUntil(board, place) {
-    const perMinute = board.pace ?? this.perMinute(board);
-    const ahead = place - board.served - 1;
-    if (!perMinute || ahead < 0) return null;
-    const minutes = ahead / perMinute;
-    return { from: Math.floor(minutes * 0.7), to: Math.ceil(minutes * 1.5) + 1 };
-  }
-
-  perMinute({ now_ms, served }) {
-    const [first] = this.samples;
-    const seenMs = first ? now_ms - first.at : 0;
-    return seenMs < PACE_KNOWN_AFTER_MS ? null : (served - first.served) * 60_000 / seenMs;
-  }
+/** Between how many minutes and how many a place is reached, at the pace of the last one; null while the line stands. */
+export function minutesUntil({ pace, served }, place) {
+  const ahead = place - served - 1;
+  if (pace === 0 || ahead < 0) return null;
+  const minutes = ahead / pace;
+  return { from: Math.floor(minutes * 0.7), to: Math.ceil(minutes * 1.5) + 1 };
 }

@@ -94,13 +94,16 @@ impl Model {
                 self.event();
                 Ok(Accepted::BuyerErased)
             }
-            Command::Join { .. } | Command::ShowPresence { .. } | Command::GiveTurnBack { .. } => {
+            Command::Join { .. }
+            | Command::ShowPresence { .. }
+            | Command::GiveTurnBack { .. }
+            | Command::Draw { .. } => {
                 unreachable!("no item of these histories has a line")
             }
             Command::CancelFor(_)
             | Command::AddOperator(_)
             | Command::RevokeOperator(_)
-            | Command::Act(..) => {
+            | Command::KeepAction(..) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
             Command::Notice(notice) => {

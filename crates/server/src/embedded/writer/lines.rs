@@ -20,6 +20,6 @@ impl Writer {
     }
 }
 
-pub(super) fn publish_line(sku: &Sku, line: LineView) {
-    sku.board.as_ref().expect("the catalog is made from the book").publish(line);
+pub(super) fn publish_line(now: UnixMs, sku: &Sku, line: LineView) {
+    sku.board.as_ref().expect("the catalog is made from the book").publish(now, line);
 }

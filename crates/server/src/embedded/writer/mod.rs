@@ -415,7 +415,8 @@ impl Writer {
         let catalog = sales_changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
-        self.book.drain_moved_lines(|sku, line| publish_line(&skus[sku.0 as usize], line));
+        let now = self.shared.clock.now();
+        self.book.drain_moved_lines(|sku, line| publish_line(now, &skus[sku.0 as usize], line));
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }
@@ -448,7 +449,7 @@ impl Writer {
             let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
             sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
             if let Some(line) = self.book.line_of(id) {
-                publish_line(sku, line);
+                publish_line(self.shared.clock.now(), sku, line);
             }
         }
         self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));

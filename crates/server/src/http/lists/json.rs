@@ -163,11 +163,13 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
                 .end();
         }
     }
-    if let Some(LineTerms { units, turn_ms, grace_ms }) = item.line {
+    if let Some(LineTerms { units, turn_ms, grace_ms, close_ms, beacon }) = item.line {
         Object::begin(object.value("line"))
             .number("units", units.into())
             .number("turn_s", turn_ms / 1000)
             .number("grace_s", grace_ms / 1000)
+            .number("close_s", close_ms / 1000)
+            .flag("beacon", beacon.is_some())
             .end();
     }
     object.end();

@@ -29,6 +29,8 @@ pub(in crate::http) const ROUTES: &[Route] = &[
 /// How soon the page is asked for again: often enough that its reader counts as present, or, far from the front, to see how it goes.
 const NEAR: (&str, &str) = ("Refresh", "5");
 const FAR: (&str, &str) = ("Refresh", "30");
+/// More than the two lie apart, so that whoever waits is there at the start.
+const NEAR_BEFORE_START_MS: u64 = 60_000;
 
 /// An item whose line somebody stands in.
 #[derive(Clone, Copy)]
@@ -127,19 +129,25 @@ impl HttpService {
         };
         // A page that is asked for again loses what is typed into it.
         let asks_again = !matches!(view, "called" | "over" | "closed");
+        let PlaceView { number, place, .. } = place;
+        let starts_at = sale.spec.starts_at.0;
         let page = PlacePageView {
             view,
-            place: place.place,
-            ahead: u64::from(place.place.saturating_sub(line.borders.sure_to + 1)),
+            number,
+            place,
+            ahead: u64::from(place.unwrap_or(0).saturating_sub(line.borders.sure_to + 1)),
             open: open_units(&line),
-            starts_at_ms: (phase == Phase::NotStarted).then_some(sale.spec.starts_at.0),
+            drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
+            starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
             order_by_ms,
             asks_again,
         };
         let views = (&sale_view(sale, Vec::new(), now), &item_view(&self.catalog, sale, entry.item));
         self.scratch.clear();
         self.shared.pages.pages.plain_line(language, views, &page, &mut self.scratch);
-        let is_near = place.place <= line.borders.sure_to.saturating_add(PRESENT_AHEAD);
+        let may_be_near =
+            place.is_none_or(|place| place <= line.borders.sure_to.saturating_add(PRESENT_AHEAD));
+        let is_near = may_be_near && starts_at <= now.0.saturating_add(NEAR_BEFORE_START_MS);
         private_page(200, asks_again.then_some(if is_near { NEAR } else { FAR }), &self.scratch, out);
         Ok(())
     }
@@ -158,14 +166,16 @@ fn open_units(line: &LineView) -> u64 {
     line.stock.available() + line.stock.turns() + line.stock.held()
 }
 
-fn worth_of(line: &LineView, PlaceView { place, standing }: PlaceView, phase: Phase) -> &'static str {
+fn worth_of(line: &LineView, PlaceView { place, standing, .. }: PlaceView, phase: Phase) -> &'static str {
+    let is_sure = place.is_some_and(|place| place <= line.borders.sure_to);
     match standing {
         Standing::Called { .. } => "called",
         Standing::Grace => "reached",
         Standing::Away => "away",
         Standing::Over => "over",
-        Standing::Waiting if place <= line.borders.sure_to => "sure",
+        Standing::Waiting if is_sure => "sure",
         Standing::Waiting if phase == Phase::Ended => "closed",
+        Standing::Waiting if place.is_none() => "drawing",
         Standing::Waiting if open_units(line) == 0 => "none",
         Standing::Waiting => "maybe",
     }

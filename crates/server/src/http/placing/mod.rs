@@ -6,10 +6,11 @@
 pub(super) mod order_id;
 pub(super) mod order_number;
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Accepted, BuyerId, Fingerprint, OrderId, OrderView, Placement, ProductId, Refusal, SaleId, SkuId,
+    Accepted, BuyerId, Fingerprint, OrderId, OrderView, Placement, ProductId, Refusal, SaleId, SkuId, UnixMs,
 };
 
 use crate::http::HttpService;
@@ -19,6 +20,7 @@ use crate::http::placing::order_id::{KEY_BYTES_MAX, Named};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::admission::{BuyerBounds, NotAdmitted};
+use crate::intake::attempts::{Attempt, Came};
 use crate::intake::{Judged, NewOrder, Outcome, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
@@ -28,9 +30,16 @@ use crate::net::Answer;
 pub(in crate::http) struct Admitted {
     sku: SkuId,
     id: OrderId,
-    buyer: Buyer,
+    asks: Asks,
     judged: Judged,
     received: Instant,
+}
+
+/// Who asks for an order, and from where.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Asks {
+    pub(in crate::http) buyer: Buyer,
+    pub(in crate::http) client: IpAddr,
 }
 
 /// An order that was accepted, now or at an earlier request with the same key.
@@ -96,7 +105,7 @@ impl HttpService {
     fn admit_within(
         &mut self,
         call: &Call<'_>,
-        asks: (Buyer, BuyerBounds),
+        (buyer, bounds): (Buyer, BuyerBounds),
         named: (SaleId, ProductId),
         key: Option<&str>,
     ) -> Result<Admitted, Problem> {
@@ -108,22 +117,26 @@ impl HttpService {
                 return Err(refusal.into());
             }
         };
-        self.judge(call, asks, (sku, named), key).map_err(|rejection| {
-            self.count_rejection(sku, rejection);
-            rejection.into()
-        })
+        let asks = Asks { client: call.client(&self.shared.options.trusted_proxies), buyer };
+        match self.judge(call, (asks.buyer.id, bounds), (sku, named), key) {
+            Ok((id, judged)) => Ok(Admitted { sku, id, asks, judged, received: Instant::now() }),
+            Err(rejection) => {
+                self.count_rejection(sku, rejection);
+                self.count_attempt(sku, asks, came_of(rejection), call.now);
+                Err(rejection.into())
+            }
+        }
     }
 
     fn judge(
         &mut self,
         call: &Call<'_>,
-        (buyer, bounds): (Buyer, BuyerBounds),
+        (asks, bounds): (BuyerId, BuyerBounds),
         (sku, (sale, product)): (SkuId, (SaleId, ProductId)),
         key: Option<&str>,
-    ) -> Result<Admitted, NotAdmitted> {
-        let Buyer { id: asks, text } = buyer;
+    ) -> Result<(OrderId, Judged), NotAdmitted> {
         let admission = &self.shared.admission;
-        let (id, judged) = match key {
+        Ok(match key {
             Some(key) => {
                 let over = admission.enter(asks, bounds);
                 let id = self.ids.keyed(&Named { sku, sale, product, buyer: asks, key });
@@ -138,8 +151,7 @@ impl HttpService {
                 }
                 (self.ids.random(sku), Judged::ByTheLoop(permit))
             }
-        };
-        Ok(Admitted { sku, id, buyer: Buyer { id: asks, text }, judged, received: Instant::now() })
+        })
     }
 
     fn find_sku(&self, (sale, product): (SaleId, ProductId)) -> Result<SkuId, Refusal> {
@@ -159,7 +171,8 @@ impl HttpService {
         + Send
         + 'static,
     ) -> Result<Answer, Problem> {
-        let Admitted { sku, id, buyer: Buyer { id: buyer, text: buyer_text }, judged, received } = admitted;
+        let Admitted { sku, id, asks, judged, received } = admitted;
+        let Buyer { id: buyer, text: buyer_text } = asks.buyer.clone();
         // A place in the mailbox first: a full one must not keep the permit, which is of the rate that all share.
         if !self.client.reserve() {
             self.shared.admission.leave(buyer);
@@ -168,11 +181,12 @@ impl HttpService {
             if let Judged::ByTheLoop(permit) = judged {
                 self.shared.admission.take_back(permit);
             }
+            self.count_attempt(sku, asks, Came::Busy, call.now);
             return Err(Problem::busy());
         }
         let place = Placement { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, buyer_text, address, admission: judged };
-        let waiting = Waiting::Placing { sku, buyer, received, show: Box::new(show) };
+        let waiting = Waiting::Placing { sku, asks, received, show: Box::new(show) };
         self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
         Ok(Answer::Later)
     }
@@ -181,6 +195,13 @@ impl HttpService {
         if let Some(sku) = self.catalog.sku(sku) {
             sku.counters.outcomes.count(outcome);
         }
+    }
+
+    fn count_attempt(&mut self, sku: SkuId, asks: Asks, came: Came, now: UnixMs) {
+        let Some((sale, _)) = self.catalog.item(sku).filter(|(sale, _)| !sale.ended) else { return };
+        let (sale, ends_at) = (sale.spec.id, sale.spec.ends_at);
+        let Asks { buyer: Buyer { id: buyer, text: name }, client } = asks;
+        self.attempts.count(Attempt { sale, ends_at, sku, buyer, name, client, came, now });
     }
 
     fn count_refusal(&mut self, refusal: Refusal) {
@@ -211,36 +232,58 @@ impl HttpService {
     /// Counts an order out, by what the writer said.
     pub(in crate::http) fn count_placed(
         &mut self,
-        (sku, buyer): (SkuId, BuyerId),
+        sku: SkuId,
+        asks: Asks,
         reply: &Reply,
-        took: Duration,
+        (took, now): (Duration, UnixMs),
     ) {
-        self.shared.admission.leave(buyer);
+        self.shared.admission.leave(asks.buyer.id);
         let metrics = &self.shared.metrics;
         metrics.order_seconds.observe(took);
         if let Some((sale, _)) = self.catalog.item(sku) {
             sale.outcomes.took(took);
         }
-        match reply {
+        let came = match reply {
             Reply::Accepted(Accepted::Order { replayed: false, .. })
             | Reply::Pending { replayed: false, .. } => {
                 metrics.orders_accepted.inc();
                 self.count(sku, Outcome::Accepted);
+                Came::Accepted
             }
             Reply::Accepted(_) | Reply::Pending { .. } | Reply::Lost(_) => {
                 metrics.orders_replayed.inc();
                 self.count(sku, Outcome::Replayed);
+                Came::Replayed
             }
-            Reply::Refused(refusal) => self.count_rejection(sku, NotAdmitted::Refused(*refusal)),
-            Reply::Rejected(rejection) => self.count_rejection(sku, *rejection),
+            Reply::Refused(refusal) => {
+                self.count_rejection(sku, NotAdmitted::Refused(*refusal));
+                Came::of(*refusal)
+            }
+            Reply::Rejected(rejection) => {
+                self.count_rejection(sku, *rejection);
+                came_of(*rejection)
+            }
             Reply::Unavailable | Reply::ClockUnconfirmed => {
                 metrics.orders_rejected.inc();
                 self.count(sku, Outcome::Busy);
+                Came::Busy
             }
             _ => {
                 metrics.orders_unknown.inc();
                 self.count(sku, Outcome::Unknown);
+                Came::Unknown
             }
-        }
+        };
+        self.count_attempt(sku, asks, came, now);
+    }
+}
+
+fn came_of(rejection: NotAdmitted) -> Came {
+    match rejection {
+        NotAdmitted::Refused(refusal) => Came::of(refusal),
+        NotAdmitted::RateLimited { .. }
+        | NotAdmitted::BuyerRateLimited { .. }
+        | NotAdmitted::Busy
+        | NotAdmitted::BuyerBusy => Came::Busy,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use engine::{Accepted, Command, Role};
+use engine::{Accepted, BuyerId, Command, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -36,11 +36,19 @@ impl HttpService {
                 "\"buyer\" must be the shop's name for the buyer: 1 to 128 bytes, no control characters, no spaces at its ends.",
             )
         })?;
-        self.ask(call, call.command(Command::EraseBuyer(buyer.id)), HttpService::show_erased)
+        self.ask(call, call.command(Command::EraseBuyer(buyer.id)), move |service, reply, out| {
+            service.show_erased(buyer.id, reply, out)
+        })
     }
 
-    fn show_erased(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    fn show_erased(
+        &mut self,
+        buyer: BuyerId,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
         let Reply::Accepted(Accepted::BuyerErased) = reply else { return Err(reply.into()) };
+        self.shared.attempts.forget(buyer);
         self.scratch.clear();
         Object::begin(&mut self.scratch).text("addresses", "erasing").end();
         out.json(202, &self.scratch);

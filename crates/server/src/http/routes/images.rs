@@ -1,10 +1,10 @@
 //! Images of items: operators add, list and remove them, and buyers' pages show them.
 
-use engine::{Act, By, Phase, Role};
+use engine::{Action, By, Phase, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
-use crate::http::acts::Done;
+use crate::http::actions::Done;
 use crate::http::call::Call;
 use crate::http::lists::Wanted;
 use crate::http::reads::ShowRead;
@@ -97,7 +97,7 @@ impl HttpService {
         let by = call.operator();
         self.ask_images(call, move |images| {
             images.remove(&name)?;
-            let (request, show) = Done { act: Act::ImageRemoved, about: name, by }.keep(|_, out| {
+            let (request, show) = Done { action: Action::ImageRemoved, about: name, by }.keep(|_, out| {
                 out.empty(204, &[]);
                 Ok(())
             });
@@ -129,7 +129,7 @@ impl HttpService {
 
 fn show_image(image: &Image, by: By) -> ShowRead {
     let (name, kind, bytes) = (image.name(), image.content_type(), image.bytes().len() as u64);
-    let done = Done { act: Act::ImageAdded, about: name.clone(), by };
+    let done = Done { action: Action::ImageAdded, about: name.clone(), by };
     let (request, show) = done.keep(move |service, out| {
         service.scratch.clear();
         let mut object = Object::begin(&mut service.scratch);

@@ -1,23 +1,33 @@
-//! The line of an item: joining it, showing to be there, giving a turn back; and the board that everybody who waits reads.
+//! The line of an item: joining it, showing to be there, giving a turn back; the board that everybody who waits reads, and the
+//! draw of its places.
 
-use engine::{Accepted, BuyerId, Command, LineView, PlaceView, Refusal, SkuId, Standing};
+use engine::draw::{LedgerSecret, LineSecrets, randomness};
+use engine::{
+    Accepted, BuyerId, Command, DrawView, LineTerms, LineView, PlaceView, Refusal, SkuId, Standing, UnixMs,
+};
+use serde::Deserialize;
 
+use crate::hex::push_hex;
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route};
 use crate::http::wire::Object;
 use crate::http::wire::answer::{Answering, JSON};
+use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
+use crate::intake::catalog::Board;
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
+use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
     Route::post("/api/v1/sales/{sale}/items/{product}/line", Handler::Buyer(HttpService::join_line)),
+    Route::get("/api/v1/sales/{sale}/items/{product}/line/draw", Handler::Anybody(HttpService::show_draw)),
     Route::post(
         "/api/v1/sales/{sale}/items/{product}/line/presence",
-        Handler::Buyer(HttpService::show_presence),
+        Handler::Anybody(HttpService::show_presence),
     ),
     Route::post(
         "/api/v1/sales/{sale}/items/{product}/line/leave",
@@ -25,78 +35,165 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// A board is the same for all, and may be this old.
-const BOARD_FOR: (&str, &str) = ("Cache-Control", "public, max-age=1");
+/// Boards and draws are the same for all, and may be this old.
+const FOR_A_SECOND: (&str, &str) = ("Cache-Control", "public, max-age=1");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shown {
+    ticket: String,
+}
 
 impl HttpService {
     fn show_board(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let sku = self.sku_of(call)?;
-        let entry = &self.catalog.skus[sku.0 as usize];
-        let board = entry.board.as_ref().ok_or(Refusal::NoLine)?;
-        let line = board.read().ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
+        let (sku, board, line) = self.line_of(call)?;
         let (sale, _) = self.catalog.item(sku).expect("a SKU has a sale");
-        let state = sale.phase(call.now).as_str();
+        let (state, pace) = (sale.phase(call.now).as_str(), board.pace(call.now));
         self.scratch.clear();
-        write_board(&mut self.scratch, &line, state, call.now.0);
-        out.cached(&[BOARD_FOR], JSON, &self.scratch);
+        write_board(&mut self.scratch, &line, (state, pace), call.now.0);
+        out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    fn show_draw(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let (sku, _, line) = self.line_of(call)?;
+        let (sale, _) = self.catalog.item(sku).expect("a SKU has a sale");
+        self.scratch.clear();
+        let is_over = sale.phase(call.now) == engine::Phase::Ended;
+        write_draw(&mut self.scratch, &line, sale.spec.starts_at, is_over);
+        out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
         Ok(Answer::Ready)
     }
 
     fn join_line(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
-        self.ask_line(call, buyer, |sku, buyer| Command::Join { sku, buyer })
+        let command = Command::Join { sku: self.sku_of(call)?, buyer: buyer.id };
+        self.ask_line(call, buyer.id, command)
     }
 
-    fn show_presence(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
-        self.ask_line(call, buyer, |sku, buyer| Command::ShowPresence { sku, buyer })
+    /// By the ticket alone, or by whoever is signed in.
+    fn show_presence(&mut self, call: &Call<'_>, _: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let sku = self.sku_of(call)?;
+        let buyer = match call.request.body.is_empty() {
+            true => self.acting_buyer(call)?.id,
+            false => self.ticket_holder(call, &read_object::<Shown>(call)?.ticket)?,
+        };
+        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer })
     }
 
     fn give_turn_back(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
-        self.ask_line(call, buyer, |sku, buyer| Command::GiveTurnBack { sku, buyer })
+        let command = Command::GiveTurnBack { sku: self.sku_of(call)?, buyer: buyer.id };
+        self.ask_line(call, buyer.id, command)
     }
 
-    fn ask_line(
-        &mut self,
-        call: &Call<'_>,
-        buyer: Buyer,
-        command: impl FnOnce(SkuId, BuyerId) -> Command,
-    ) -> Result<Answer, Problem> {
-        let command = command(self.sku_of(call)?, buyer.id);
-        self.ask(call, Request::Execute(command), |service, reply, out| service.show_place(reply, out))
+    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, command: Command) -> Result<Answer, Problem> {
+        self.ask(call, Request::Execute(command), move |service, reply, out| {
+            let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
+                return Err(reply.into());
+            };
+            service.scratch.clear();
+            write_place(&mut service.scratch, buyer, place, service.shared.clock.now().0);
+            out.json(if replayed { 200 } else { 201 }, &service.scratch);
+            Ok(())
+        })
+    }
+
+    /// Whose number a ticket proves.
+    fn ticket_holder(&self, call: &Call<'_>, ticket: &str) -> Result<BuyerId, Problem> {
+        let held: LineTicket = ticket.parse().map_err(|_none| Problem::invalid_ticket())?;
+        let secret = LedgerSecret(self.shared.order_id_secret);
+        let expected =
+            LineSecrets::new(secret, call.params.sale, call.params.product).proof(held.number, held.buyer);
+        // Where they differ must not show in the time that this takes.
+        let differs = expected.iter().zip(held.proof).fold(0, |differs, (a, b)| differs | (a ^ b));
+        if differs == 0 { Ok(held.buyer) } else { Err(Problem::invalid_ticket()) }
+    }
+
+    fn line_of(&self, call: &Call<'_>) -> Result<(SkuId, &Board, LineView), Problem> {
+        let sku = self.sku_of(call)?;
+        let board = self.catalog.skus[sku.0 as usize].board.as_ref().ok_or(Refusal::NoLine)?;
+        let line = board.read().ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
+        Ok((sku, board, line))
     }
 
     fn sku_of(&self, call: &Call<'_>) -> Result<SkuId, Problem> {
         let (sale, product) = (call.params.sale, call.params.product);
         Ok(self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?)
     }
-
-    fn show_place(&mut self, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
-        let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
-            return Err(reply.into());
-        };
-        self.scratch.clear();
-        write_place(&mut self.scratch, place, self.shared.clock.now().0);
-        out.json(if replayed { 200 } else { 201 }, &self.scratch);
-        Ok(())
-    }
 }
 
 /// At most 300 bytes.
-fn write_board(out: &mut Vec<u8>, line: &LineView, state: &str, now_ms: u64) {
-    let LineView { borders, joined, stock, .. } = line;
+fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), now_ms: u64) {
+    let LineView { borders, joined, stock, gave_up, version, .. } = line;
     Object::begin(out)
         .text("state", state)
+        .number_or_null("drawn", line.draw.drawn().map(u64::from))
         .number("served", borders.reached.into())
         .number("sure_to", borders.sure_to.into())
-        .number("joined", (*joined).into())
+        .number("tail", (*joined).into())
         .number("free", stock.available())
         .number("turns", stock.turns())
         .number("held", stock.held())
         .number("sold", stock.sold())
+        .number("gave_up", (*gave_up).into())
+        .number("pace", pace.into())
+        .number("version", version.0)
         .number("now_ms", now_ms)
         .end();
 }
 
-fn write_place(out: &mut Vec<u8>, PlaceView { place, standing }: PlaceView, now_ms: u64) {
+/// What was announced, and what has become of it: enough to find every place out again, once the places are drawn.
+fn write_draw(out: &mut Vec<u8>, line: &LineView, starts_at: UnixMs, is_over: bool) {
+    let LineView { terms: LineTerms { close_ms, beacon, .. }, draw, .. } = line;
+    let (state, spoken, revealed) = match draw {
+        DrawView::Open if is_over => ("abandoned", None, None),
+        DrawView::Open => ("open", None, None),
+        DrawView::Closed(_) => ("closed", None, None),
+        DrawView::Drawn { spoken, secret, seed, .. } => ("drawn", spoken.as_ref(), Some((secret, seed))),
+    };
+    let closed = draw.closed();
+    let mut object = Object::begin(out);
+    object.text("state", state).number("closes_at_ms", starts_at.0.saturating_sub(*close_ms));
+    hex_or_null(&mut object, "commitment", Some(&line.commitment));
+    object.number_or_null("closed_at_ms", closed.map(|closed| closed.at.0));
+    object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
+    hex_or_null(&mut object, "root", closed.as_ref().map(|closed| &closed.root[..]));
+    match beacon {
+        None => object.raw("beacon", b"null"),
+        Some(beacon) => {
+            let round = closed.and_then(|closed| closed.round);
+            let mut of_beacon = Object::begin(object.value("beacon"));
+            hex_or_null(&mut of_beacon, "public_key", Some(&beacon.public_key));
+            of_beacon.number("genesis_s", beacon.genesis_s).number("period_s", beacon.period_s.into());
+            of_beacon.number_or_null("round", round);
+            of_beacon.number_or_null("due_at_ms", round.map(|round| beacon.due_at(round).0));
+            hex_or_null(&mut of_beacon, "signature", spoken.map(|spoken| &spoken.signature[..]));
+            of_beacon.end();
+            &mut object
+        }
+    };
+    hex_or_null(&mut object, "secret", revealed.map(|(secret, _)| &secret[..]));
+    hex_or_null(
+        &mut object,
+        "randomness",
+        spoken.map(|spoken| randomness(&spoken.signature)).as_ref().map(|random| &random[..]),
+    );
+    hex_or_null(&mut object, "seed", revealed.map(|(_, seed)| &seed[..]));
+    object.end();
+}
+
+fn hex_or_null(object: &mut Object<'_>, name: &str, bytes: Option<&[u8]>) {
+    let Some(bytes) = bytes else {
+        object.raw(name, b"null");
+        return;
+    };
+    let out = object.value(name);
+    out.push(b'"');
+    push_hex(out, bytes);
+    out.push(b'"');
+}
+
+fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64) {
+    let PlaceView { number, proof, place, standing } = place;
     let (word, until) = match standing {
         Standing::Waiting => ("waiting", None),
         Standing::Grace => ("reached", None),
@@ -104,31 +201,40 @@ fn write_place(out: &mut Vec<u8>, PlaceView { place, standing }: PlaceView, now_
         Standing::Called { until } => ("called", Some(until.0)),
         Standing::Over => ("over", None),
     };
-    Object::begin(out)
-        .number("place", place.into())
-        .text("standing", word)
-        .number_or_null("turn_until_ms", until)
-        .number("now_ms", now_ms)
-        .end();
+    let mut object = Object::begin(out);
+    object.number("number", number.into()).number_or_null("place", place.map(u64::from));
+    object.text("standing", word).number_or_null("turn_until_ms", until);
+    object.text("ticket", &LineTicket { number, buyer, proof }.to_string());
+    object.number("now_ms", now_ms).end();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Borders, LineTerms, Stock};
+    use engine::{Borders, Closed, Seq, Stock, limits};
 
     #[test]
     fn the_longest_board_has_at_most_300_bytes() {
-        let most = 1_000_000_000_000;
-        let line = LineView {
-            terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1 },
-            borders: Borders { away_to: u32::MAX, reached: u32::MAX, sure_to: u32::MAX },
-            joined: u32::MAX,
-            promised: most,
-            stock: Stock::new(most),
+        let (places, units) = (limits::LINE_PLACES_MAX, limits::TOTAL_MAX);
+        let closed = Closed { at: UnixMs(0), entries: places, root: [0; 32], round: None };
+        let mut line = LineView {
+            terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None },
+            draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },
+            borders: Borders { away_to: places, reached: places, sure_to: places },
+            joined: places,
+            gave_up: places,
+            commitment: [0; 32],
+            version: Seq(1 << 53),
+            promised: units,
+            stock: Stock::new(units),
         };
         let mut out = Vec::new();
-        write_board(&mut out, &line, "not_started", u64::MAX);
+        write_board(&mut out, &line, ("not_started", places), limits::TIME_MS_MAX);
+        // Of four counts of units only one is as long here as each may be.
         assert!(out.len() + 3 * 12 <= 300, "{} bytes", out.len());
+        line.draw = DrawView::Open;
+        out.clear();
+        write_board(&mut out, &line, ("live", 0), 0);
+        assert!(std::str::from_utf8(&out).unwrap().contains(r#""drawn":null"#));
     }
 }

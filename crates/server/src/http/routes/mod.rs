@@ -1,5 +1,6 @@
 //! The routes of our own API, a file for each kind of thing that they are about.
 
+pub(super) mod attempts;
 pub(super) mod buyers;
 pub(super) mod console;
 pub(super) mod demo;

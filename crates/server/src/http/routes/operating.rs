@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Act, Role};
+use engine::{Action, Role};
 use serde::Deserialize;
 
 use crate::chores;
 use crate::figures::HostFigures;
 use crate::http::HttpService;
-use crate::http::acts::Done;
+use crate::http::actions::Done;
 use crate::http::call::Call;
 use crate::http::pending::Waiting;
 use crate::http::reads::{LedgerRead, ShowRead};
@@ -179,7 +179,7 @@ impl HttpService {
         let kept = Waiting::Step(Box::new(move |reply| {
             let Reply::ClockConfirmed { from, to } = reply else { return Err(reply.into()) };
             let about = format!("from {} to {} ms", from.0, to.0);
-            Ok(Done { act: Act::ClockConfirmed, about, by }.keep(move |service, out| {
+            Ok(Done { action: Action::ClockConfirmed, about, by }.keep(move |service, out| {
                 service.scratch.clear();
                 Object::begin(&mut service.scratch).number("from_ms", from.0).number("to_ms", to.0).end();
                 out.json(200, &service.scratch);

@@ -1,8 +1,8 @@
 //! Sales: what everybody may read, and what operators do to them.
 
 use engine::{
-    Adjust, Command, ItemChange, ItemImage, ItemSpec, LineTerms, Payment, ProductId, Refusal, Role,
-    SaleChange, SaleId, SaleSpec, UnixMs,
+    Adjust, BeaconTerms, Command, ItemChange, ItemImage, ItemSpec, LineTerms, Payment, ProductId, Refusal,
+    Role, SaleChange, SaleId, SaleSpec, UnixMs,
 };
 use serde::Deserialize;
 
@@ -90,6 +90,11 @@ struct NewLine {
     turn_s: Number,
     #[serde(default = "grace_s")]
     grace_s: Number,
+    #[serde(default = "close_s")]
+    close_s: Number,
+    /// Left out: if this server knows one.
+    #[serde(default, deserialize_with = "not_null")]
+    beacon: Option<bool>,
 }
 
 fn one() -> Quantity {
@@ -102,6 +107,10 @@ fn turn_s() -> Number {
 
 fn grace_s() -> Number {
     Number(20)
+}
+
+fn close_s() -> Number {
+    Number(30)
 }
 
 #[derive(Deserialize)]
@@ -193,6 +202,7 @@ impl HttpService {
                 Problem::invalid(format!("\"open_holds_per_buyer_max\" must be {wanted}."))
             })?,
         };
+        let beacon = self.shared.options.beacon;
         let spec = SaleSpec {
             id,
             title: new.title,
@@ -201,7 +211,7 @@ impl HttpService {
             ends_at: UnixMs(new.ends_at_ms.0),
             payment,
             open_holds_per_buyer_max: (holds_max > 0).then_some(holds_max),
-            items: new.items.into_iter().map(NewItem::into_spec).collect(),
+            items: new.items.into_iter().map(|item| item.into_spec(beacon)).collect::<Result<_, _>>()?,
         };
         let status = if self.catalog.sale(id).is_some() { 200 } else { 201 };
         let images = spec.items.iter().filter_map(|item| item.image.as_ref());
@@ -321,9 +331,29 @@ impl HttpService {
     }
 }
 
+impl NewLine {
+    fn into_terms(self, known: Option<BeaconTerms>) -> Result<LineTerms, Problem> {
+        let beacon = match self.beacon {
+            Some(false) => None,
+            None => known,
+            Some(true) => Some(known.ok_or(Refusal::InvalidSale(
+                "line.beacon is true, but this server knows none: set beacon.url in its configuration",
+            ))?),
+        };
+        let ms = |seconds: Number| seconds.0.saturating_mul(MS_PER_S);
+        Ok(LineTerms {
+            units: self.units.0,
+            turn_ms: ms(self.turn_s),
+            grace_ms: ms(self.grace_s),
+            close_ms: ms(self.close_s),
+            beacon,
+        })
+    }
+}
+
 impl NewItem {
-    fn into_spec(self) -> ItemSpec {
-        ItemSpec {
+    fn into_spec(self, beacon: Option<BeaconTerms>) -> Result<ItemSpec, Problem> {
+        Ok(ItemSpec {
             product: ProductId(self.product.0),
             title: self.title,
             description: self.description,
@@ -332,12 +362,8 @@ impl NewItem {
             total: self.total.0,
             limit: self.limit.map(|limit| limit.0),
             image: self.image.map(|image| ItemImage { name: image.name, alt: image.alt }),
-            line: self.line.map(|NewLine { units, turn_s, grace_s }| LineTerms {
-                units: units.0,
-                turn_ms: turn_s.0.saturating_mul(MS_PER_S),
-                grace_ms: grace_s.0.saturating_mul(MS_PER_S),
-            }),
-        }
+            line: self.line.map(|line| line.into_terms(beacon)).transpose()?,
+        })
     }
 }
 

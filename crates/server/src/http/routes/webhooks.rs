@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use engine::{Act, Role};
+use engine::{Action, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
-use crate::http::acts::Done;
+use crate::http::actions::Done;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::Answering;
@@ -54,19 +54,19 @@ impl HttpService {
 
     fn disable_webhook(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let about = call.params.name.to_owned();
-        self.ask_sender(call, EndpointChange::Disable, (Act::WebhookDisabled, about))
+        self.ask_sender(call, EndpointChange::Disable, (Action::WebhookDisabled, about))
     }
 
     fn enable_webhook(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let about = call.params.name.to_owned();
-        self.ask_sender(call, EndpointChange::Enable, (Act::WebhookEnabled, about))
+        self.ask_sender(call, EndpointChange::Enable, (Action::WebhookEnabled, about))
     }
 
     fn replay_webhook(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         self.door(call)?;
         let Replay { since: Number(since) } = read_object(call)?;
         let about = format!("{}, since entry {since}", call.params.name);
-        self.ask_sender(call, EndpointChange::Replay { since }, (Act::WebhookReplayed, about))
+        self.ask_sender(call, EndpointChange::Replay { since }, (Action::WebhookReplayed, about))
     }
 
     /// It shows whether an endpoint answers, and changes nothing.
@@ -82,10 +82,10 @@ impl HttpService {
         &mut self,
         call: &Call<'_>,
         change: EndpointChange,
-        (act, about): (Act, String),
+        (action, about): (Action, String),
     ) -> Result<Answer, Problem> {
         self.door(call)?.ask(change)?;
-        let (request, show) = Done { act, about, by: call.operator() }.keep(|service, out| {
+        let (request, show) = Done { action, about, by: call.operator() }.keep(|service, out| {
             service.show_asked(None, out);
             Ok(())
         });

@@ -11,8 +11,14 @@ const LINE: &str = "/api/v1/sales/77/items/5/line";
 const TURN_MS: u64 = 120_000;
 const GRACE_MS: u64 = 20_000;
 
-/// A sale that starts in a minute, with so many units.
+/// A sale that starts in a minute, with so many units. Its entries close before anybody joins: places are in the order of joining.
 fn shop(total: u64, line: &Value) -> Shop {
+    let mut line = line.clone();
+    line["close_s"] = json!(line.get("close_s").cloned().unwrap_or(json!(3600)));
+    shop_of(total, &line)
+}
+
+fn shop_of(total: u64, line: &Value) -> Shop {
     let mut shop = Shop::with(Setup::new(AuthMode::MemberId));
     let sale = json!({
         "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60,
@@ -23,6 +29,7 @@ fn shop(total: u64, line: &Value) -> Shop {
     assert_eq!(made.status, 201, "{}", made.text());
     let terms = made.json()["items"][0]["line"].clone();
     assert_eq!(terms["turn_s"], line.get("turn_s").cloned().unwrap_or(json!(TURN_MS / 1000)));
+    shop.advance(0);
     shop
 }
 
@@ -125,4 +132,70 @@ fn what_is_asked_of_no_line_is_refused() {
     let body = r#"{"flashPromotionId":77,"productId":5,"payType":3,"orderId":1,"orderItemId":1,"memberReceiveAddress":{}}"#;
     let published = shop.send(&Sent::post("/seckillOrder/generateOrder", body).member(9));
     assert!(published.text().contains("line"), "{}", published.text());
+}
+
+#[test]
+fn places_are_drawn_at_the_close_and_everything_for_it_is_shown() {
+    let mut shop = shop_of(2, &json!({ "close_s": 20 }));
+    let draw = |shop: &mut Shop| shop.send(&Sent::get(&format!("{LINE}/draw"))).json();
+    for buyer in 1..=9 {
+        let place = ask(&mut shop, "", buyer);
+        assert_eq!((&place["number"], &place["place"]), (&json!(buyer), &Value::Null));
+    }
+    let before = draw(&mut shop);
+    assert_eq!((&before["state"], &before["closes_at_ms"]), (&json!("open"), &json!(NOW.0 + 40_000)));
+    assert_eq!([&before["secret"], &before["seed"], &before["root"], &before["beacon"]], [&Value::Null; 4]);
+    assert_eq!(board(&mut shop)["drawn"], Value::Null);
+    assert_eq!(board(&mut shop)["sure_to"], 0, "nobody is sure before the places are drawn");
+
+    shop.advance(40_000);
+    let after = draw(&mut shop);
+    assert_eq!((&after["state"], &after["entries"]), (&json!("drawn"), &json!(9)));
+    assert_eq!(after["commitment"], before["commitment"]);
+    let bytes = |name: &str| crate::hex::unhex::<32>(after[name].as_str().unwrap()).unwrap();
+    let (secret, root, seed) = (bytes("secret"), bytes("root"), bytes("seed"));
+    assert_eq!(engine::draw::commitment(&secret), bytes("commitment"));
+    assert_eq!(engine::draw::seed(&secret, &root, None), seed);
+    let order = engine::draw::Permutation::new(&seed, 9);
+    for buyer in 1..=9_u32 {
+        let place = ask(&mut shop, "", buyer.into());
+        assert_eq!(place["place"], order.place_of(buyer), "{place}");
+    }
+    assert_eq!(ask(&mut shop, "", 10)["place"], 10);
+    let shown = board(&mut shop);
+    assert_eq!((&shown["drawn"], &shown["sure_to"], &shown["tail"]), (&json!(9), &json!(2), &json!(10)));
+}
+
+#[test]
+fn a_ticket_alone_shows_presence_and_nobody_elses_does() {
+    let mut shop = shop(1, &json!({}));
+    let ticket = ask(&mut shop, "", 4)["ticket"].as_str().unwrap().to_owned();
+    let show = |shop: &mut Shop, ticket: &str| {
+        let body = json!({ "ticket": ticket }).to_string();
+        shop.send(&Sent::post(&format!("{LINE}/presence"), &body))
+    };
+    assert_eq!(show(&mut shop, &ticket).json()["place"], 1);
+    let other = ticket.replacen("1.4.", "1.5.", 1);
+    for wrong in [other.as_str(), "1.4.00000000000000000000000000000000", "", "1"] {
+        assert_eq!(show(&mut shop, wrong).problem(), problem(403, "invalid_ticket"), "{wrong}");
+    }
+    shop.advance(60_000);
+    show(&mut shop, &ticket);
+    shop.advance(0);
+    assert_eq!(show(&mut shop, &ticket).json()["standing"], "called");
+}
+
+#[test]
+fn a_beacon_that_the_server_does_not_know_is_refused() {
+    let mut shop = Shop::with(Setup::new(AuthMode::MemberId));
+    let item = json!({ "product": 5, "title": "Shoe", "price": 1, "total": 1, "limit": 1, "line": { "beacon": true } });
+    let sale = json!({
+        "title": "Drop", "currency": "EUR", "starts_at_ms": NOW.0, "ends_at_ms": NOW.0 + 1, "items": [item],
+    });
+    let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
+    assert!(
+        made.problem() == problem(422, "invalid_sale") && made.text().contains("beacon.url"),
+        "{}",
+        made.text()
+    );
 }

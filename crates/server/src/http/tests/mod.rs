@@ -2,6 +2,7 @@
 
 mod addresses;
 mod admission;
+mod attempts;
 mod console;
 mod entrances;
 mod figures;

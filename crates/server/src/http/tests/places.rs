@@ -9,18 +9,24 @@ use crate::http::AuthMode;
 const ITEM: &str = "sale=77&product=5";
 const PLACE: &str = "/line?sale=77&product=5";
 
+/// Nobody takes part in its draw: places are in the order of joining.
 fn shop(auth: AuthMode) -> Shop {
+    shop_that_closes(auth, 3600)
+}
+
+fn shop_that_closes(auth: AuthMode, close_s: u64) -> Shop {
     let mut shop = Shop::with(Setup::new(auth));
     let sale = json!({
         "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60,
         "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 3_600_000,
         "items": [
-            { "product": 5, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": {} },
+            { "product": 5, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": { "close_s": close_s } },
             { "product": 6, "title": "Sock", "price": 100, "total": 1, "limit": 1 },
         ],
     });
     let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
     assert_eq!(made.status, 201, "{}", made.text());
+    shop.advance(0);
     shop
 }
 
@@ -83,6 +89,17 @@ fn a_place_is_worth_what_the_board_says() {
     shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator());
     shop.advance(0);
     says(&mut shop, 3, "The line is closed", false);
+}
+
+#[test]
+fn a_place_is_known_once_it_is_drawn() {
+    let mut shop = shop_that_closes(AuthMode::MemberId, 30);
+    press(&mut shop, "/line", 1);
+    let before = says(&mut shop, 1, "Your place is not drawn yet", true);
+    assert!(before.contains("Your number: 1") && before.contains("It is drawn at"), "{before}");
+    shop.advance(30_000);
+    let after = says(&mut shop, 1, "You will get one", true);
+    assert!(after.contains("Your place: 1") && !after.contains("It is drawn at"), "{after}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::draw::LedgerSecret;
 use engine::{
     Accepted, Book, Command, ItemSpec, KeptAddress, OrderId, Payment, ProductId, SaleId, SaleSpec, UnixMs,
 };
@@ -83,6 +84,7 @@ impl Setup {
             demo: true,
             local_demo: true,
             shop_sale: Some(SHOP_SALE),
+            beacon: None,
         };
         let secrets = HttpSecrets {
             session: vec![Box::from(SECRET)],
@@ -262,7 +264,7 @@ impl Shop {
         let mut shop = Shop {
             shared,
             service,
-            book: Book::new(),
+            book: book(),
             failing: false,
             mailbox,
             stop,
@@ -332,7 +334,8 @@ impl Shop {
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
         let board = |sku: engine::SkuId| skus[sku.0 as usize].board.as_ref().unwrap();
-        self.book.drain_moved_lines(|sku, line| board(sku).publish(line));
+        let now = self.shared.clock.now();
+        self.book.drain_moved_lines(|sku, line| board(sku).publish(now, line));
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }
@@ -540,6 +543,13 @@ pub(super) fn flash_sale() -> SaleSpec {
         open_holds_per_buyer_max: None,
         items: vec![item(29, 1_000_000, None), item(30, 2, Some(1)), item(31, 0, None)],
     }
+}
+
+/// With the secret of the service.
+fn book() -> Book {
+    let mut book = Book::new();
+    book.set_ledger_secret(LedgerSecret([7; 16]));
+    book
 }
 
 fn shop_sale() -> SaleSpec {

@@ -180,6 +180,12 @@ impl Problem {
         Problem::new(403, "forbidden", "Not allowed", detail)
     }
 
+    pub(in crate::http) fn invalid_ticket() -> Problem {
+        let detail =
+            "The ticket is not one of this line: join it again, which gives the same place and its ticket.";
+        Problem::new(403, "invalid_ticket", "The ticket proves no place here", detail)
+    }
+
     pub(in crate::http) fn not_payable(detail: String) -> Problem {
         Problem::new(409, "not_payable", "The order can't be paid here", detail)
     }

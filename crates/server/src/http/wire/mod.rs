@@ -15,6 +15,7 @@ use std::fmt;
 use engine::OrderId;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
+pub(in crate::http) use crate::hex::{push_hex, read_hex};
 pub(in crate::http) use crate::net::push_number;
 
 use error::Problem;
@@ -241,25 +242,6 @@ pub(in crate::http) fn push_padded(out: &mut Vec<u8>, mut number: u64, width: us
     }
 }
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-pub(in crate::http) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
-}
-
-/// Bytes from lower-case hexadecimal digits that fill `into` exactly.
-pub(in crate::http) fn read_hex(text: &str, into: &mut [u8]) -> bool {
-    let nibble = |digit: u8| HEX.iter().position(|known| *known == digit).and_then(|n| u8::try_from(n).ok());
-    if text.len() != into.len() * 2 {
-        return false;
-    }
-    for (pair, byte) in text.as_bytes().chunks_exact(2).zip(into) {
-        let (Some(high), Some(low)) = (nibble(pair[0]), nibble(pair[1])) else { return false };
-        *byte = high << 4 | low;
-    }
-    true
-}
-
 pub(in crate::http) fn push_order_id(out: &mut Vec<u8>, id: OrderId) {
     push_hex(out, &id.sku.0.to_be_bytes());
     push_hex(out, &id.hash.to_be_bytes());
@@ -413,13 +395,13 @@ mod tests {
         }
     }
 
+    /// Read less exactly, some would not be whole any more.
     #[test]
-    fn hex_is_read_exactly() {
-        let mut two = [0; 2];
-        assert!(read_hex("0aff", &mut two));
-        assert_eq!(two, [0x0a, 0xff]);
-        for text in ["", "0aF0", "0a0", "0a000", "zz00"] {
-            assert!(!read_hex(text, &mut two), "{text}");
+    fn a_whole_number_may_be_written_as_a_float() {
+        for number in [0, 29, 1_938_241_432_431_089, 1 << 53] {
+            let read: Number = serde_json::from_str(&format!("{number}.0")).unwrap();
+            assert_eq!(read, Number(number));
         }
+        assert!(serde_json::from_str::<Number>("1938241432431089.5").is_err());
     }
 }

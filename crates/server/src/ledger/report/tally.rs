@@ -141,6 +141,8 @@ impl Tally {
             Event::Noticed(Notice::SoldOut(sku) | Notice::BackInStock(sku))
             | Event::StockAdjusted { sku, .. } => self.index(*sku).is_some(),
             Event::LineJoined { sku, .. }
+            | Event::LineClosed { sku, .. }
+            | Event::LineDrawn { sku, .. }
             | Event::LineMoved { sku, .. }
             | Event::TurnOpened { sku, .. }
             | Event::TurnEnded { sku, .. } => self.index(*sku).is_some(),

@@ -1,7 +1,7 @@
 //! Sales sold in a book, at times that a test says, and what is reported of them.
 
 use engine::{
-    Act, Adjust, Book, BuyerId, By, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
+    Action, Adjust, Book, BuyerId, By, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
     Notice, OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleId, SaleSpec, Seq, SkuId,
     UnixMs,
 };
@@ -128,8 +128,8 @@ fn what_operators_did_to_the_sale_is_listed_with_who_and_why_and_what_they_did_t
         (12_000, Command::Pause(SALE)),
         (13_000, Command::CancelFor(ours)),
         (13_000, Command::CancelFor(others)),
-        (14_000, Command::Act(Act::WebhookDisabled, "shop".into())),
-        (2_000_000, Command::Act(Act::WebhookEnabled, "shop".into())),
+        (14_000, Command::KeepAction(Action::WebhookDisabled, "shop".into())),
+        (2_000_000, Command::KeepAction(Action::WebhookEnabled, "shop".into())),
         (2_000_001, Command::Settle { payment: "others".into() }),
         (2_000_002, Command::Settle { payment: "ours".into() }),
     ] {
@@ -156,8 +156,8 @@ fn more_actions_than_are_kept_are_counted() {
     let mut shop = Shop::new(Payment::OnPlacing);
     for number in 0..1_003 {
         let by = By { who: "anna".into(), why: "".into() };
-        let act = Command::Act(Act::ImageAdded, number.to_string().into());
-        shop.book.execute_by(UnixMs(10_000), act, by).unwrap();
+        let kept = Command::KeepAction(Action::ImageAdded, number.to_string().into());
+        shop.book.execute_by(UnixMs(10_000), kept, by).unwrap();
         shop.take();
     }
     let report = shop.report();

@@ -243,6 +243,8 @@ fn insert_beside(
         | Event::OperatorAdded(_)
         | Event::OperatorRevoked(_)
         | Event::LineJoined { .. }
+        | Event::LineClosed { .. }
+        | Event::LineDrawn { .. }
         | Event::LineMoved { .. }
         | Event::TurnOpened { .. }
         | Event::TurnEnded { .. }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use engine::draw::LedgerSecret;
 use engine::{Book, Entry, Event, Inconsistent, LedgerKind, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
@@ -30,6 +31,7 @@ impl SqliteLedger {
     /// If the ledger cannot be read or breaks an invariant.
     pub fn load(&self) -> Result<Book, LoadError> {
         let mut book = Book::new();
+        book.set_ledger_secret(LedgerSecret(self.id_secret()?));
         let last = last_seq(&self.connection)?;
         book.reserve_orders(orders_len(&self.connection, last)?);
         replay_to(&self.connection, last, |entry| {
@@ -235,6 +237,8 @@ pub(in crate::ledger) fn audit_each(
     let last = to.unwrap_or(last);
     let mut broken = Vec::new();
     let mut book = Book::new();
+    // One that no server has opened has none, and no lines.
+    book.set_ledger_secret(LedgerSecret(secret(&connection)?.unwrap_or_default()));
     let replayed = replay_to(&connection, last, |entry| {
         book.replay(LedgerKind::Book, &entry).map_err(LoadError::from)?;
         each(&book, &entry);
@@ -268,12 +272,17 @@ fn check_buyers(connection: &Connection, broken: &mut Vec<String>) -> Result<(),
     if without > 0 {
         broken.push(format!("{without} orders are of buyers who are hashes and have no text"));
     }
-    let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
-    let secret = connection.query_row(secret, [], |row| row.get(0)).optional()?;
+    let secret = secret(connection)?;
     let mut texts = connection.prepare("SELECT id, text FROM buyers")?;
     let texts = texts.query_map([], |row| Ok((row.get::<_, BuyerColumn>(0)?.0, row.get(1)?)))?;
     check_texts(secret, texts.collect::<Result<Vec<_>, _>>()?, broken);
     Ok(())
+}
+
+/// The secret that order ids are made with, if any server has opened the ledger.
+fn secret(connection: &Connection) -> Result<Option<[u8; 16]>, rusqlite::Error> {
+    let secret = "SELECT value FROM meta WHERE name = 'id_secret'";
+    connection.query_row(secret, [], |row| row.get(0)).optional()
 }
 
 #[cfg(test)]

@@ -235,3 +235,42 @@ fn support_finds_an_order_by_its_number_cancels_it_and_notes_a_refund() {
     browser.wait_for_text("#found-order", "refund made bank 7");
     browser.wait_for_text("#found-order h3", "refunded");
 }
+
+#[test]
+fn who_tries_most_is_asked_for_while_somebody_looks() {
+    const CHOOSE: &str = "const of = document.getElementById('attempts-of'); of.value = arguments_of; \
+        of.dispatchEvent(new Event('change')); return of.value";
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "total": 3 }));
+    let token = shop.add_operator("support");
+    sign_in_by(&browser, &shop, &token);
+    wait_for_state(&browser, "live");
+    shop.order_as("7");
+    browser.click("#attempts-open summary");
+    browser.wait_until("the items are offered", |browser| {
+        browser.run("return document.getElementById('attempts-of').options.length > 0") == true
+    });
+    let item = browser.run(&format!(
+        "return [...document.getElementById('attempts-of').options].find((one) => one.value.startsWith('{SALE}/')).value"
+    ));
+    browser.run(&CHOOSE.replace("arguments_of", &item.to_string()));
+    browser.wait_for_text("#attempts-tables", "7\t1\t1\t0");
+    browser.wait_for_text("#attempts-tables", "127.0.0.1\t1\t1\t0");
+    // By itself, and without losing the choice.
+    shop.order_as("8");
+    browser.wait_for_text("#attempts-tables", "127.0.0.1\t2\t2\t0");
+    assert_eq!(browser.run("return document.getElementById('attempts-of').value"), item);
+    assert_eq!(browser.text("#attempts-problem"), "");
+    for (width, height) in [(360, 800), (1280, 900)] {
+        browser.resize(width, height);
+        assert_eq!(browser.run(WIDE), 0, "{width} px");
+    }
+    assert_accessible(&browser, "who tries most");
+    browser.click("#sign-out");
+    let token = shop.add_operator("viewer");
+    sign_in_by(&browser, &shop, &token);
+    browser.wait_for_text("#who", "viewer, viewer");
+    browser.wait_until("a viewer has none of it", |browser| {
+        browser.run("return getComputedStyle(document.getElementById('attempts')).display") == "none"
+    });
+}

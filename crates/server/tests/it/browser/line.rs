@@ -1,8 +1,8 @@
 //! A product that is sold to its line: its page is where one waits, is called and orders.
 
 use engine::Status;
-use ring::hmac;
-use serde_json::json;
+use engine::draw::Permutation;
+use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
 use super::languages::choose;
@@ -14,6 +14,13 @@ use super::steps::{
 };
 use super::webdriver::Browser;
 
+/// Nobody takes part in its draw: places are in the order of joining.
+fn sell(shop: &Shop, mut terms: Value) {
+    terms["line"]["close_s"] = json!(86_400);
+    shop.sell(&terms);
+    shop.wait_for_draw();
+}
+
 fn join(browser: &Browser, shop: &Shop) {
     open_sale(browser, &shop.base, SALE, PRODUCT);
     browser.click("#join-button");
@@ -23,7 +30,7 @@ fn join(browser: &Browser, shop: &Shop) {
 #[test]
 fn two_join_and_the_unit_that_the_first_cancels_goes_to_the_second() {
     let (shop, (first, second)) = (Shop::demo(), Browser::two());
-    shop.sell(&json!({ "line": {}, "total": 1 }));
+    sell(&shop, json!({ "line": {}, "total": 1 }));
     open_sale(&first, &shop.base, SALE, PRODUCT);
     assert_eq!(first.attribute("#line", "data-view").as_deref(), Some("outside"));
     assert!(first.text("#meaning").contains("you have 2 minutes to order it"), "{}", first.text("#meaning"));
@@ -69,13 +76,19 @@ fn who_was_away_is_called_for_the_unit_that_comes_free() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     let starts_at_ms = shop.now_ms() + 600_000;
     shop.sell(&json!({ "line": { "grace_s": 0 }, "total": 1, "starts_at_ms": starts_at_ms }));
-    join(&browser, &shop);
-    assert_eq!(browser.text("#place"), "Your place: 1");
-    wait_for_view(&browser, "#line", "sure");
-    assert!(browser.text("#when").starts_with("The first are called at"), "{}", browser.text("#when"));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    browser.wait_until("the draw is told of", |browser| {
+        browser.text("#drawn").starts_with("Places are drawn at")
+    });
+    browser.click("#join-button");
+    wait_for_view(&browser, "#line", "drawing");
+    assert_eq!(browser.text("#place"), "Your number: 1");
+    assert!(browser.text("#when").starts_with("It is drawn at"), "{}", browser.text("#when"));
+    assert_accessible(&browser, "before the draw");
     browser.open(&format!("{}/orders", shop.base));
-    shop.line_as("77", "");
     shop.start_at(shop.now_ms() + 1000);
+    shop.wait_for_draw();
+    shop.line_as("77", "");
     browser.wait_until("the next is called", |_| shop.line_as("77", "/presence")["standing"] == "called");
 
     open_sale(&browser, &shop.base, SALE, PRODUCT);
@@ -98,7 +111,7 @@ fn who_was_away_is_called_for_the_unit_that_comes_free() {
 #[test]
 fn a_place_is_kept_over_a_reload_a_pause_and_the_end() {
     let (shop, browser) = (Shop::demo(), Browser::start());
-    shop.sell(&json!({ "line": {}, "total": 1 }));
+    sell(&shop, json!({ "line": {}, "total": 1 }));
     shop.line_as("77", "");
     shop.line_as("77", "/presence");
     join(&browser, &shop);
@@ -111,7 +124,7 @@ fn a_place_is_kept_over_a_reload_a_pause_and_the_end() {
     browser.run("localStorage.clear()");
     join(&browser, &shop);
     assert_eq!(browser.text("#place"), "Your place: 2");
-    assert_eq!(shop.get(&format!("sales/{SALE}/items/{PRODUCT}/line"))["joined"], 2);
+    assert_eq!(shop.get(&format!("sales/{SALE}/items/{PRODUCT}/line"))["tail"], 2);
     shop.steer("pause");
     wait_for_view(&browser, "#offer", "paused");
     browser.wait_for_text("#status", "The sale is paused");
@@ -125,7 +138,7 @@ fn a_place_is_kept_over_a_reload_a_pause_and_the_end() {
 #[test]
 fn a_board_that_cannot_be_read_promises_nothing() {
     let (shop, browser) = (Shop::demo(), Browser::start());
-    shop.sell(&json!({ "line": {}, "total": 1, "starts_at_ms": shop.now_ms() + 1_800_000 }));
+    sell(&shop, json!({ "line": {}, "total": 1, "starts_at_ms": shop.now_ms() + 1_800_000 }));
     join(&browser, &shop);
     wait_for_view(&browser, "#line", "sure");
     browser.wait_for_text("#when", "You may close this page");
@@ -152,7 +165,7 @@ fn a_board_that_cannot_be_read_promises_nothing() {
 #[test]
 fn who_is_signed_out_while_waiting_is_asked_to_sign_in() {
     let (shop, browser) = (Shop::with_tokens(), Browser::start());
-    shop.sell(&json!({ "line": {}, "total": 1 }));
+    sell(&shop, json!({ "line": {}, "total": 1 }));
     let page = sale_url(&shop.base, SALE, PRODUCT);
     browser.open(&format!("{page}#token={}", token(7, shop.now_ms() / 1000 + 600)));
     wait_for_view(&browser, "#offer", "live");
@@ -169,7 +182,7 @@ fn who_is_signed_out_while_waiting_is_asked_to_sign_in() {
 fn without_a_script_a_form_joins_and_a_page_waits() {
     let shop = Shop::demo();
     let terms = json!({ "line": { "units": 2, "grace_s": 0 }, "total": 2, "limit": 2 });
-    shop.sell(&terms);
+    sell(&shop, terms);
     shop.line_as("77", "");
     let browser = Browser::start();
     choose(&browser, &shop.base, "en");
@@ -196,37 +209,6 @@ fn without_a_script_a_form_joins_and_a_page_waits() {
     browser.wait_for_text("h1", "Your turn is over");
 }
 
-/// What anybody may write who checks a draw.
-fn place_of(seed: [u8; 32], entries: u32, number: u32) -> u32 {
-    if number > entries || entries == 1 {
-        return number;
-    }
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &seed);
-    let mixed = |round: u8, half: u32| {
-        let message = [&[round][..], &entries.to_be_bytes(), &half.to_be_bytes()].concat();
-        let tag = hmac::sign(&key, &message);
-        u32::from_be_bytes(tag.as_ref()[..4].try_into().unwrap())
-    };
-    let bits = entries.next_power_of_two().ilog2().max(2);
-    let right_bits = bits / 2;
-    let mask = |bits: u32| (1 << bits) - 1;
-    let mut at = number - 1;
-    loop {
-        let (mut left, mut right) = (at >> right_bits, at & mask(right_bits));
-        for round in 0..10 {
-            if round % 2 == 0 {
-                left ^= mixed(round, right) & mask(bits - right_bits);
-            } else {
-                right ^= mixed(round, left) & mask(right_bits);
-            }
-        }
-        at = left << right_bits | right;
-        if at < entries {
-            return at + 1;
-        }
-    }
-}
-
 #[test]
 fn the_page_finds_its_place_in_a_draw_by_itself() {
     let (shop, browser) = (Shop::demo(), Browser::start());
@@ -236,6 +218,10 @@ fn the_page_finds_its_place_in_a_draw_by_itself() {
     }
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     let seed: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 7).unwrap());
+    let place_of = |entries, number| match number > entries {
+        true => number,
+        false => Permutation::new(&seed, entries).place_of(number),
+    };
     let hex: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
     for entries in [1, 2, 3, 5, 16, 17, 40] {
         let found = browser.run_async(&format!(
@@ -245,7 +231,7 @@ fn the_page_finds_its_place_in_a_draw_by_itself() {
                .then(({{ placeOf }}) => Promise.all(numbers.map((number) => placeOf('{hex}', {entries}, number))))
                .then(done, (error) => done(String(error)));"
         ));
-        let places: Vec<u32> = (1..=entries + 1).map(|number| place_of(seed, entries, number)).collect();
+        let places: Vec<u32> = (1..=entries + 1).map(|number| place_of(entries, number)).collect();
         assert_eq!(found, json!(places), "of {entries}");
         let mut each = places;
         each.sort_unstable();
@@ -262,13 +248,13 @@ fn the_page_finds_its_place_in_a_draw_by_itself() {
     assert_eq!(browser.text("#place"), "Your number: 3");
     browser.run(&format!(
         "const ask = window.fetch;
-         const drawn = async (answer) => Response.json({{ ...await answer.json(), drawn: 3, tail: 3 }});
+         const drawn = async (answer) => Response.json({{ ...await answer.json(), drawn: 3, tail: 3, sure_to: 1 }});
          window.fetch = (url, how) => (
            url.endsWith('/line/draw') ? Promise.resolve(Response.json({{ state: 'drawn', entries: 3, seed: '{hex}' }}))
            : url.endsWith('/line') ? ask(url, how).then(drawn) : ask(url, how));"
     ));
     come_back(&browser);
-    let place = place_of(seed, 3, 3);
+    let place = place_of(3, 3);
     browser.wait_for_text("#place", &format!("Your place: {place}"));
     wait_for_view(&browser, "#line", if place == 1 { "sure" } else { "maybe" });
 }
@@ -276,7 +262,7 @@ fn the_page_finds_its_place_in_a_draw_by_itself() {
 #[test]
 fn a_line_waits_in_every_language() {
     let shop = Shop::demo();
-    shop.sell(&json!({ "line": {}, "total": 1 }));
+    sell(&shop, json!({ "line": {}, "total": 1 }));
     shop.line_as("77", "");
     shop.line_as("77", "/presence");
     for (place, (code, said)) in

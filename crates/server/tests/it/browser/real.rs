@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::config::{Demo, Sources};
@@ -144,7 +144,16 @@ impl Shop {
     /// Somebody without a browser joins the line (""), shows presence or leaves; their place.
     pub(crate) fn line_as(&self, member: &str, what: &str) -> Value {
         let path = format!("sales/{SALE}/items/{PRODUCT}/line{what}");
-        self.post(&path, &[("memberId", member)], &json!({}))
+        self.post(&path, &[("memberId", member)], &Value::Null)
+    }
+
+    /// The places of those who have joined the line are drawn: whoever joins from now on stands behind them.
+    pub(crate) fn wait_for_draw(&self) {
+        let until = Instant::now() + STARTS_WITHIN;
+        while self.get(&format!("sales/{SALE}/items/{PRODUCT}/line"))["drawn"].is_null() {
+            assert!(Instant::now() < until, "nothing was drawn");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The order's buyer pays, as in a demo.
@@ -168,7 +177,8 @@ impl Shop {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut answer = request.send_json(body).unwrap();
+        let answer = if body.is_null() { request.send_empty() } else { request.send_json(body) };
+        let mut answer = answer.unwrap();
         let value: Value = answer.body_mut().read_json().unwrap();
         assert!(answer.status().is_success(), "{path}: {value}");
         value

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use server::Secrets;
+use server::clock::wall_clock;
 use server::cluster::{PassOverError, pass_over};
 use server::config::Sources;
-use server::ledger::{self, mysql::cluster::SharedLedger};
+use server::ledger::mysql::cluster::{Acting, SharedLedger};
+use server::ledger::{self, OperatorLogAsked, Source};
 use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError, Terms};
 
 use super::PATIENCE;
@@ -332,7 +334,9 @@ fn a_queue_is_passed_over_where_it_can_not_be_read() {
     std::fs::write(&file, text).unwrap();
     let sources = Sources::default().file(&file);
     let config = sources.load().unwrap();
-    let pass_over = || pass_over(&config, &Secrets::default(), &queue());
+    let by = engine::By::named("anna", "the disk was replaced").unwrap();
+    let acting = Acting { by, now: wall_clock() };
+    let pass_over = || pass_over(&config, &Secrets::default(), &queue(), &acting);
     assert!(matches!(pass_over(), Err(PassOverError::Unknown(_))));
     ledger.claim_queues(1, &[(queue().to_string(), 5)], 1).unwrap();
     assert_eq!(pass_over().unwrap(), 5..9);
@@ -340,6 +344,24 @@ fn a_queue_is_passed_over_where_it_can_not_be_read() {
     assert!(matches!(pass_over(), Err(PassOverError::Sound { next: 10, .. })));
     assert_eq!(ledger.queue_offsets().unwrap(), [(queue().to_string(), 10)]);
     // Whoever comes late changes nothing.
-    assert!(!ledger.pass_over(&queue().to_string(), 5..9).unwrap());
+    assert!(!ledger.pass_over(&acting, &queue().to_string(), 5..9).unwrap());
     assert_eq!(ledger.queue_offsets().unwrap(), [(queue().to_string(), 10)]);
+    let source = Source::MySql(Box::new(database.options.clone()));
+    let log = source.operator_log(&OperatorLogAsked { before: u64::MAX, sale: None, max: 9 }).unwrap();
+    let said: Vec<String> = log
+        .actions
+        .iter()
+        .map(|action| &action.operated)
+        .map(|operated| {
+            format!("{} {} {}: {}", operated.by.who, operated.what, operated.about, operated.by.why)
+        })
+        .collect();
+    let expected = |messages: &str| {
+        format!("anna messages_passed_over messages {messages} of {}: the disk was replaced", queue())
+    };
+    assert_eq!(
+        said,
+        [expected("9 to 9"), expected("5 to 8")],
+        "one for each that came to something, the latest first"
+    );
 }

@@ -1,5 +1,6 @@
 //! Reading the whole ledger back, in the order of its sequence: to open it, and to audit it.
 
+use engine::draw::LedgerSecret;
 use engine::{Book, Entry, Event, Inconsistent, LedgerKind, OrderId, Pay, SaleId, Seq, SkuId, UnixMs};
 use mysql::prelude::{FromValue, Queryable};
 use mysql::{Conn, Row};
@@ -50,6 +51,7 @@ impl MySqlLedger {
     fn load_now(&mut self) -> Result<Book, LoadError> {
         let (ours, in_doubt) = (self.generation, self.in_doubt);
         self.knock()?;
+        let secret = LedgerSecret(self.id_secret()?);
         let connection = self.connected()?;
         // A transaction whose commit was not answered holds the row's lock until it is decided. Without one nobody
         // but a server that takes over can write, and a server that takes no writes can still be read.
@@ -63,6 +65,7 @@ impl MySqlLedger {
             return Err(LoadError::Sequence { next: row.next_seq, last });
         }
         let mut book = Book::new();
+        book.set_ledger_secret(secret);
         replay_to(connection, last, |entry| book.replay(LedgerKind::Book, &entry).map_err(LoadError::from))?;
         book.drain_touched(|_, _| {});
         self.batch = row.batch;
@@ -232,15 +235,21 @@ fn check_buyers(connection: &mut Conn, broken: &mut Vec<String>) -> Result<(), O
     if without != Some(0) {
         broken.push(format!("{} orders are of buyers who are hashes and have no text", without.unwrap_or(0)));
     }
-    let secret: Option<Vec<u8>> =
-        connection.query_first("SELECT value FROM meta WHERE name = 'id_secret'")?;
+    let secret = secret(connection)?;
     let rows: Vec<(i64, i64, Vec<u8>)> = connection.query("SELECT high, low, text FROM buyers")?;
     let mut texts = Vec::with_capacity(rows.len());
     for (high, low, text) in rows {
         texts.push((rows::buyer(low, Some(high))?, String::from_utf8_lossy(&text).into_owned()));
     }
-    check_texts(secret.and_then(|secret| secret.try_into().ok()), texts, broken);
+    check_texts(secret, texts, broken);
     Ok(())
+}
+
+/// The secret that order ids are made with, if any server has opened the ledger.
+fn secret(connection: &mut Conn) -> Result<Option<[u8; 16]>, mysql::Error> {
+    let secret: Option<Vec<u8>> =
+        connection.query_first("SELECT value FROM meta WHERE name = 'id_secret'")?;
+    Ok(secret.and_then(|secret| secret.try_into().ok()))
 }
 
 /// Checks every invariant over the whole ledger, as of the moment of the call, while a server writes it or not.
@@ -271,6 +280,7 @@ pub(in crate::ledger) fn audit_each(
     let mut broken = Vec::new();
     let kind = if shared { LedgerKind::Gated } else { LedgerKind::Book };
     let mut book = Book::new();
+    book.set_ledger_secret(LedgerSecret(secret(&mut connection)?.unwrap_or_default()));
     if let Some(since) = to.filter(|to| *to > last) {
         return Err(OpenError::CursorAhead { since, last });
     }

@@ -14,6 +14,7 @@
 //!
 //! Must not: judge; the engine does. Must not return units to the gate but by the outbox.
 
+mod actions;
 mod attempt;
 pub(super) mod audit;
 mod clocks;
@@ -36,6 +37,7 @@ mod transaction;
 mod upkeep;
 mod writes;
 
+pub use actions::Acting;
 pub use attempt::SharedLedger;
 pub use clocks::{LedgerTime, ServerClock};
 pub use consume::{Progress, fits};

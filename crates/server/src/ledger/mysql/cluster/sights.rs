@@ -1,8 +1,6 @@
 //! What reconciliation and the audit look at beside orders and stock: how far the queues were taken in, what waits
 //! for the gate, and whether an adjustment was made. Nothing here takes the writer's lock.
 
-use std::ops::Range;
-
 use engine::SkuId;
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
@@ -43,25 +41,6 @@ impl SharedLedger {
         );
         quoted(&mut text, queue);
         self.select(text, |_| Ok(())).map(|_none| ())
-    }
-
-    /// Reads a queue on behind these messages, if it stands at the first of them. Whether it stands behind them now.
-    ///
-    /// # Errors
-    /// See [`LedgerError`].
-    pub fn pass_over(&mut self, queue: &str, messages: Range<u64>) -> Result<bool, LedgerError> {
-        let [from, to] = [messages.start, messages.end].map(int);
-        self.attempt(|session, _| {
-            let connection = &mut session.connection;
-            // Once more after a lost answer it finds the queue behind them already.
-            connection.exec_drop(
-                "UPDATE queue_offsets SET next_offset = ? WHERE queue = ? AND next_offset = ?",
-                (to, queue, from),
-            )?;
-            let now: Option<i64> =
-                connection.exec_first("SELECT next_offset FROM queue_offsets WHERE queue = ?", (queue,))?;
-            Ok(now == Some(to))
-        })
     }
 
     /// Rows that wait for the gate: of one SKU, or of all.

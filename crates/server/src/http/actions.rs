@@ -3,7 +3,7 @@
 //!
 //! Must not: do any of it.
 
-use engine::{Accepted, Act, By, Command};
+use engine::{Accepted, Action, By, Command};
 
 use super::HttpService;
 use super::pending::{Show, Waiting};
@@ -14,7 +14,7 @@ use crate::intake::{Reply, Request};
 /// Something that an operator did.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) act: Act,
+    pub(super) action: Action,
     /// At most 255 bytes.
     pub(super) about: String,
     pub(super) by: By,
@@ -26,9 +26,9 @@ impl Done {
         self,
         show: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> (Request, Waiting) {
-        let request = Request::Operate(Command::Act(self.act, self.about.into()), self.by);
+        let request = Request::Operate(Command::KeepAction(self.action, self.about.into()), self.by);
         let show: Show = Box::new(move |service, reply, out| match reply {
-            Reply::Accepted(Accepted::Acted) => show(service, out),
+            Reply::Accepted(Accepted::ActionKept) => show(service, out),
             reply => Err(reply.into()),
         });
         (request, Waiting::Reply(show))

@@ -1,0 +1,295 @@
+//! `doorbuster draw`: the draw of an item's line as a file, and whether such a file is true.
+//!
+//! The file is text: a line of JSON with what was announced and what came of it, then a line for each entry: its number, its leaf
+//! of the tree, and its place. Verifying needs nothing else: no ledger, no server, no network. Must not: draw.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use engine::draw::{self, Entries, Hash, Permutation};
+use engine::{BeaconTerms, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
+use serde::{Deserialize, Serialize};
+use server::beacon::is_genuine;
+use server::config::Environment;
+use server::hex::{hex, unhex};
+use server::ledger::Draw;
+use server::line_ticket::LineTicket;
+
+use crate::failure::Failure;
+use crate::ledger::LedgerArguments;
+use crate::output;
+
+const FORMAT: u32 = 1;
+/// Of its first line.
+const HEAD_BYTES_MAX: u64 = 8_192;
+/// Of one about an entry.
+const ENTRY_BYTES_MAX: u64 = 100;
+
+/// Who stands where in the line of an item, as it was drawn: export it, and verify what was exported.
+#[derive(Args, Debug)]
+pub(crate) struct DrawArguments {
+    #[command(subcommand)]
+    command: DrawCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum DrawCommand {
+    Export(ExportArguments),
+    Verify(VerifyArguments),
+}
+
+/// Write the draw of an item's line to a file, while the server runs or not.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The file names nobody: an entry is a hash that only whoever has its ticket can make. It has all that is needed to find every place
+out again.
+
+Example:
+  doorbuster draw export --data-dir var/doorbuster --sale 7 --product 31 --to draw-7-31.txt")]
+struct ExportArguments {
+    #[command(flatten)]
+    ledger: LedgerArguments,
+    /// The sale's number
+    #[arg(long, value_name = "SALE")]
+    sale: u64,
+    /// The product in it
+    #[arg(long, value_name = "PRODUCT")]
+    product: u64,
+    /// The file, which must not be there yet
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+}
+
+/// Find every place of an exported draw out again, without a server or a network.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It checks that the secret is the one that was committed to before, that the entries add up to the root that was published at the
+close, that the beacon said so in its round, and that every place follows from these. With a ticket, also that it took part, and
+where it stands. Compare commitment, root and round with what the server showed before the draw: a file can't prove when it was made.
+
+Exit codes: 0 it holds; 1 it does not, and the first difference is named.
+
+Examples:
+  doorbuster draw verify draw-7-31.txt
+  doorbuster draw verify draw-7-31.txt --ticket 7.4711.0f3c...")]
+struct VerifyArguments {
+    /// The file, as `doorbuster draw export` wrote it
+    file: PathBuf,
+    /// Whose place to show: the ticket that joining the line gave
+    #[arg(long, value_name = "TICKET")]
+    ticket: Option<LineTicket>,
+}
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    format: u32,
+    sale: u64,
+    product: u64,
+    title: String,
+    commitment: String,
+    closed_at_ms: u64,
+    entries: u32,
+    root: String,
+    beacon: Option<HeadBeacon>,
+    secret: String,
+    seed: String,
+}
+
+/// What was announced; without a signature, it was silent, and the draw made without it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeadBeacon {
+    public_key: String,
+    genesis_s: u64,
+    period_s: u32,
+    round: u64,
+    signature: Option<String>,
+}
+
+pub(crate) fn run(arguments: &DrawArguments, environment: &Environment) -> Result<(), Failure> {
+    match &arguments.command {
+        DrawCommand::Export(arguments) => export(arguments, environment),
+        DrawCommand::Verify(arguments) => verify(&arguments.file, arguments.ticket),
+    }
+}
+
+fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), Failure> {
+    let of = (SaleId(arguments.sale), ProductId(arguments.product));
+    let source = arguments.ledger.source(environment)?;
+    let found = source.draw(of).map_err(crate::ledger::cannot_audit)?;
+    let name = format!("product {} of sale {}", arguments.product, arguments.sale);
+    let draw = found.map_err(|why| Failure::check(format!("{name}: {why}")))?;
+    let path = &arguments.to;
+    let failed =
+        |error: std::io::Error| Failure::usage(format!("{} can't be written: {error}", path.display()));
+    let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+    write(&draw, file).inspect_err(|_| drop(std::fs::remove_file(path))).map_err(failed)?;
+    output::print(&format!("{}: {} entries, {name}\n", path.display(), draw.leaves.len()))
+}
+
+fn write(draw: &Draw, file: File) -> std::io::Result<()> {
+    let DrawView::Drawn { closed, spoken, secret, seed } = draw.line.draw else {
+        unreachable!("only places that are drawn are exported")
+    };
+    let beacon = draw.line.terms.beacon.zip(closed.round).map(|(beacon, round)| HeadBeacon {
+        public_key: hex(&beacon.public_key),
+        genesis_s: beacon.genesis_s,
+        period_s: beacon.period_s,
+        round,
+        signature: spoken.map(|spoken| hex(&spoken.signature)),
+    });
+    let head = Head {
+        format: FORMAT,
+        sale: draw.sale.0,
+        product: draw.product.0,
+        title: draw.title.clone(),
+        commitment: hex(&draw.line.commitment),
+        closed_at_ms: closed.at.0,
+        entries: closed.entries,
+        root: hex(&closed.root),
+        beacon,
+        secret: hex(&secret),
+        seed: hex(&seed),
+    };
+    let mut out = BufWriter::new(file);
+    serde_json::to_writer(&mut out, &head)?;
+    let order = Permutation::new(&seed, closed.entries);
+    for (number, leaf) in (1..).zip(&draw.leaves) {
+        write!(out, "\n{number} {} {}", hex(leaf), order.place_of(number))?;
+    }
+    out.write_all(b"\n")?;
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
+}
+
+fn verify(path: &Path, ticket: Option<LineTicket>) -> Result<(), Failure> {
+    let name = path.display();
+    let file = File::open(path).map_err(|error| Failure::usage(format!("{name} can't be read: {error}")))?;
+    let mut lines = Lines { input: BufReader::new(file), line: String::new() };
+    let wrong = |why: String| Failure::check(format!("{name}: {why}"));
+    let head =
+        lines.next(HEAD_BYTES_MAX).and_then(|line| line.ok_or("it is empty".to_owned())).map_err(wrong)?;
+    let head: Head = serde_json::from_str(head).map_err(|error| wrong(format!("it is no draw: {error}")))?;
+    if head.format != FORMAT {
+        return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
+    }
+    let seed = check_seed(&head).map_err(wrong)?;
+    let own = check_entries(&head, &seed, lines, ticket).map_err(wrong)?;
+    let beacon = match &head.beacon {
+        None => "no beacon was announced: whoever runs the sale could choose who else joined".to_owned(),
+        Some(HeadBeacon { round, signature: None, .. }) => {
+            format!(
+                "the beacon was silent in round {round}: whoever runs the sale could have kept it from being heard"
+            )
+        }
+        Some(HeadBeacon { round, .. }) => format!("by round {round} of the beacon, genuine"),
+    };
+    let mut text = format!(
+        "ok: {} places of product {} in sale {} are as they were drawn\n{beacon}\ncommitment {}\nroot       {}\n",
+        head.entries, head.product, head.sale, head.commitment, head.root
+    );
+    if let Some((number, place)) = own {
+        let after = if number > head.entries { ": it joined after the close" } else { "" };
+        text.push_str(&format!("your number {number} has place {place}{after}\n"));
+    }
+    output::print(&text)
+}
+
+/// That the seed comes of what was announced.
+fn check_seed(head: &Head) -> Result<Hash, String> {
+    let read =
+        |what: &str, text: &str| unhex::<32>(text).ok_or_else(|| format!("its {what} has not 32 bytes"));
+    let (secret, root) = (read("secret", &head.secret)?, read("root", &head.root)?);
+    if draw::commitment(&secret) != read("commitment", &head.commitment)? {
+        return Err("the secret is not the one that was committed to".to_owned());
+    }
+    let spoken =
+        head.beacon.as_ref().map(|beacon| check_beacon(beacon, UnixMs(head.closed_at_ms))).transpose()?;
+    let beacon = spoken.flatten().map(|spoken| draw::randomness(&spoken.signature));
+    let seed = draw::seed(&secret, &root, beacon.as_ref());
+    if seed != read("seed", &head.seed)? {
+        return Err("the seed does not come of secret, root and beacon".to_owned());
+    }
+    Ok(seed)
+}
+
+fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Option<Spoken>, String> {
+    let public_key = unhex(&beacon.public_key).ok_or("the beacon's key has not 96 bytes")?;
+    if !limits::BEACON_PERIOD_S.contains(&beacon.period_s) {
+        return Err("a beacon does not speak so seldom or so often".to_owned());
+    }
+    let terms = BeaconTerms { public_key, genesis_s: beacon.genesis_s, period_s: beacon.period_s };
+    if terms.round_after(closed_at) != beacon.round {
+        return Err(format!("the draw was to wait for round {}", terms.round_after(closed_at)));
+    }
+    let Some(signature) = &beacon.signature else { return Ok(None) };
+    let signature = unhex(signature).ok_or("the beacon's signature has not 48 bytes")?;
+    let spoken = Spoken { round: beacon.round, signature };
+    let genuine = is_genuine(&public_key, &spoken);
+    genuine
+        .then_some(Some(spoken))
+        .ok_or_else(|| format!("the beacon did not say so in round {}", beacon.round))
+}
+
+/// That the entries add up to the root, and stand where the seed has them. Returns number and place of a ticket.
+fn check_entries(
+    head: &Head,
+    seed: &Hash,
+    mut lines: Lines,
+    ticket: Option<LineTicket>,
+) -> Result<Option<(u32, u32)>, String> {
+    let (order, mut entries) = (Permutation::new(seed, head.entries), Entries::default());
+    let mut own = None;
+    while let Some(line) = lines.next(ENTRY_BYTES_MAX)? {
+        let number = entries.count() + 1;
+        let mut words = line.split(' ');
+        let mut read = || {
+            let is_next = words.next()? == number.to_string();
+            let entry = (unhex::<32>(words.next()?)?, words.next()?.parse::<u32>().ok()?);
+            (is_next && words.next().is_none()).then_some(entry)
+        };
+        let (leaf, place) = read().ok_or_else(|| format!("its line {} is no entry {number}", number + 1))?;
+        if order.place_of(number) != place {
+            return Err(format!("number {number} has place {}, not {place}", order.place_of(number)));
+        }
+        if let Some(LineTicket { buyer, proof, .. }) = ticket.filter(|ticket| ticket.number == number) {
+            if draw::leaf(SaleId(head.sale), ProductId(head.product), number, buyer, &proof) != leaf {
+                return Err(format!("the entry of number {number} is not that ticket's"));
+            }
+            own = Some((number, place));
+        }
+        entries.add(leaf);
+    }
+    if entries.count() != head.entries {
+        return Err(format!("it has {} entries, not {}", entries.count(), head.entries));
+    }
+    if hex(&entries.root()) != head.root {
+        return Err("its entries do not add up to the root".to_owned());
+    }
+    // Who joined after the close has the place of the number, which this file has no proof of.
+    Ok(own.or(ticket.map(|ticket| (ticket.number, ticket.number))))
+}
+
+/// Reads lines of a bounded length.
+struct Lines {
+    input: BufReader<File>,
+    line: String,
+}
+
+impl Lines {
+    fn next(&mut self, bytes_max: u64) -> Result<Option<&str>, String> {
+        self.line.clear();
+        let read = (&mut self.input).take(bytes_max).read_line(&mut self.line);
+        match read.map_err(|error| format!("it can't be read: {error}"))? {
+            0 => Ok(None),
+            _ => self
+                .line
+                .strip_suffix('\n')
+                .map(Some)
+                .ok_or_else(|| "a line of it is too long, or cut off".to_owned()),
+        }
+    }
+}

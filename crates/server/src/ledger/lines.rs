@@ -1,0 +1,202 @@
+//! Lines, as the ledger writes them: the terms of one in its sale's record, and its entries as kinds of `further_entries` with
+//! JSON. A format on disk: fields are only added.
+
+use engine::{BeaconTerms, Borders, Closed, Event, LineTerms, SkuId, Spoken, TurnEnd, UnixMs};
+use serde::{Deserialize, Serialize};
+
+use super::rows::{RowError, buyer_of, json, unknown};
+use crate::hex::{hex, unhex};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LineRecord {
+    units: u32,
+    turn_ms: u64,
+    grace_ms: u64,
+    close_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    beacon: Option<BeaconRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct BeaconRecord {
+    #[serde(with = "digits")]
+    public_key: [u8; 96],
+    genesis_s: u64,
+    period_s: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct JoinRecord {
+    sku: u32,
+    /// Digits, or the 32 hexadecimal ones of a hash.
+    buyer: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct CloseRecord {
+    sku: u32,
+    at_ms: u64,
+    entries: u32,
+    #[serde(with = "digits")]
+    root: [u8; 32],
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    round: Option<u64>,
+}
+
+/// Absent: no beacon spoke.
+#[derive(Debug, Serialize, Deserialize)]
+struct DrawnRecord {
+    sku: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spoken: Option<SpokenRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SpokenRecord {
+    round: u64,
+    #[serde(with = "digits")]
+    signature: [u8; 48],
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct MoveRecord {
+    sku: u32,
+    away_to: u32,
+    reached: u32,
+    sure_to: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TurnRecord {
+    sku: u32,
+    place: u32,
+    /// How it ended; absent: it was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<TurnEndRecord>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TurnEndRecord {
+    Expired,
+    GivenBack,
+}
+
+/// Bytes of a known count, as hexadecimal digits.
+mod digits {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{hex, unhex};
+
+    pub(super) fn serialize<const WIDTH: usize, S: Serializer>(
+        bytes: &[u8; WIDTH],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex(bytes))
+    }
+
+    pub(super) fn deserialize<'de, const WIDTH: usize, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[u8; WIDTH], D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        unhex(&text).ok_or_else(|| D::Error::custom(format!("not {WIDTH} bytes in hexadecimal digits")))
+    }
+}
+
+impl LineRecord {
+    pub(crate) fn of(terms: &LineTerms) -> LineRecord {
+        let LineTerms { units, turn_ms, grace_ms, close_ms, beacon } = *terms;
+        let beacon = beacon.map(|BeaconTerms { public_key, genesis_s, period_s }| BeaconRecord {
+            public_key,
+            genesis_s,
+            period_s,
+        });
+        LineRecord { units, turn_ms, grace_ms, close_ms, beacon }
+    }
+
+    pub(crate) fn into_terms(self) -> LineTerms {
+        let LineRecord { units, turn_ms, grace_ms, close_ms, beacon } = self;
+        let beacon = beacon.map(|BeaconRecord { public_key, genesis_s, period_s }| BeaconTerms {
+            public_key,
+            genesis_s,
+            period_s,
+        });
+        LineTerms { units, turn_ms, grace_ms, close_ms, beacon }
+    }
+}
+
+pub(super) const KINDS: [&str; 5] = [JOINED, CLOSED, DRAWN, MOVED, TURN];
+pub(super) const JOINED: &str = "line_joined";
+pub(super) const CLOSED: &str = "line_closed";
+pub(super) const DRAWN: &str = "line_drawn";
+pub(super) const MOVED: &str = "line_moved";
+pub(super) const TURN: &str = "line_turn";
+
+/// `None`: the event is not of a line.
+pub(super) fn row(event: &Event) -> Option<(&'static str, String)> {
+    Some(match event {
+        Event::LineJoined { sku, buyer } => {
+            (JOINED, json(&JoinRecord { sku: sku.0, buyer: buyer.to_string() }))
+        }
+        Event::LineClosed { sku, closed } => {
+            let Closed { at, entries, root, round } = **closed;
+            (CLOSED, json(&CloseRecord { sku: sku.0, at_ms: at.0, entries, root, round }))
+        }
+        Event::LineDrawn { sku, spoken } => {
+            let spoken = spoken.as_deref().copied();
+            let spoken = spoken.map(|Spoken { round, signature }| SpokenRecord { round, signature });
+            (DRAWN, json(&DrawnRecord { sku: sku.0, spoken }))
+        }
+        Event::LineMoved { sku, to } => {
+            let Borders { away_to, reached, sure_to } = *to;
+            (MOVED, json(&MoveRecord { sku: sku.0, away_to, reached, sure_to }))
+        }
+        Event::TurnOpened { sku, place } => {
+            (TURN, json(&TurnRecord { sku: sku.0, place: *place, ended: None }))
+        }
+        Event::TurnEnded { sku, place, how } => {
+            let ended = match how {
+                TurnEnd::Expired => TurnEndRecord::Expired,
+                TurnEnd::GivenBack => TurnEndRecord::GivenBack,
+            };
+            (TURN, json(&TurnRecord { sku: sku.0, place: *place, ended: Some(ended) }))
+        }
+        _ => return None,
+    })
+}
+
+/// `kind`: one of [`KINDS`].
+pub(super) fn event(kind: &str, body: &[u8]) -> Result<Event, RowError> {
+    Ok(match kind {
+        JOINED => {
+            let JoinRecord { sku, buyer } = serde_json::from_slice(body)?;
+            Event::LineJoined { sku: SkuId(sku), buyer: buyer_of(&buyer)? }
+        }
+        CLOSED => {
+            let CloseRecord { sku, at_ms, entries, root, round } = serde_json::from_slice(body)?;
+            let closed = Box::new(Closed { at: UnixMs(at_ms), entries, root, round });
+            Event::LineClosed { sku: SkuId(sku), closed }
+        }
+        DRAWN => {
+            let DrawnRecord { sku, spoken } = serde_json::from_slice(body)?;
+            let spoken =
+                spoken.map(|SpokenRecord { round, signature }| Box::new(Spoken { round, signature }));
+            Event::LineDrawn { sku: SkuId(sku), spoken }
+        }
+        MOVED => {
+            let MoveRecord { sku, away_to, reached, sure_to } = serde_json::from_slice(body)?;
+            Event::LineMoved { sku: SkuId(sku), to: Borders { away_to, reached, sure_to } }
+        }
+        TURN => {
+            let TurnRecord { sku, place, ended } = serde_json::from_slice(body)?;
+            let sku = SkuId(sku);
+            match ended {
+                None => Event::TurnOpened { sku, place },
+                Some(TurnEndRecord::Expired) => Event::TurnEnded { sku, place, how: TurnEnd::Expired },
+                Some(TurnEndRecord::GivenBack) => Event::TurnEnded { sku, place, how: TurnEnd::GivenBack },
+            }
+        }
+        other => return Err(unknown(other)),
+    })
+}

@@ -1,0 +1,85 @@
+// Who tries most to order an item: asked for only while somebody looks, by those who may know buyers by name.
+import { byId, count, element, night, reason, set } from "./console-words.js";
+
+const EVERY_MS = 5000;
+const COLUMNS = [
+  ["Attempts", "attempts"],
+  ["Accepted", "accepted"],
+  ["Repeated", "replayed"],
+  ["Closed", "refused_closed"],
+  ["No stock", "refused_stock"],
+  ["Limit", "refused_limit"],
+  ["Invalid", "refused_invalid"],
+  ["Busy", "busy"],
+  ["Unknown", "unknown"],
+];
+
+const panel = byId("attempts-open");
+const of = byId("attempts-of");
+const time = byId("attempts-time");
+let timer = 0;
+let asks = 0;
+let offered = "";
+
+// The choice stays when others come and go.
+const offerItems = () => {
+  const items = night.figures.sales.flatMap((sale) => sale.items.map((item) => [`${sale.id}/items/${item.product}`, `${item.title}, sale ${sale.id}`]));
+  const wanted = JSON.stringify(items);
+  if (wanted === offered) return;
+  offered = wanted;
+  const chosen = of.value;
+  of.replaceChildren(...items.map(([value, text]) => element("option", { value }, text)));
+  if (items.some(([value]) => value === chosen)) of.value = chosen;
+};
+
+// The roles stay when a narrow page makes other boxes of the rows.
+const table = (whose, tried) => {
+  const row = (one) =>
+    element(
+      "tr",
+      { role: "row" },
+      element("td", { role: "cell" }, one.who),
+      ...COLUMNS.map(([head, key]) => element("td", { class: "number", role: "cell", "data-head": head }, key === "attempts" && one.missed_max > 0 ? `${count(one.attempts)} to ${count(one.attempts + one.missed_max)}` : count(one[key]))),
+    );
+  const head = [element("th", { scope: "col", role: "columnheader" }, whose), ...COLUMNS.map(([text]) => element("th", { scope: "col", class: "number", role: "columnheader" }, text))];
+  return element(
+    "table",
+    { class: "items", role: "table", "aria-label": `${whose} with the most attempts` },
+    element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...head)),
+    element("tbody", { role: "rowgroup" }, ...tried.map(row)),
+  );
+};
+
+const show = (lists) => {
+  const { buyers, addresses } = lists;
+  set(byId("attempts-says"), buyers.length > 0 ? "On this server. Many buyers behind one address may be a company's or a carrier's." : "Nobody tried.");
+  byId("attempts-tables").replaceChildren(...(buyers.length > 0 ? [table("Buyer", buyers), table("Address", addresses)] : []));
+};
+
+const read = async () => {
+  clearTimeout(timer);
+  asks += 1;
+  const asked = asks;
+  if (!panel.open || night.figures === null) return;
+  offerItems();
+  if (of.value !== "" && !document.hidden) {
+    let problem = "";
+    try {
+      const answer = await fetch(`/api/v1/sales/${of.value}/attempts`, { cache: "no-store" });
+      if (!answer.ok) problem = await reason(answer);
+      else {
+        const found = await answer.json();
+        if (asked === asks) show(found[time.value]);
+      }
+    } catch {
+      problem = "The server can't be reached: what stands here is of before.";
+    }
+    if (asked !== asks) return;
+    set(byId("attempts-problem"), problem);
+  }
+  timer = setTimeout(read, EVERY_MS);
+};
+
+panel.addEventListener("toggle", read);
+of.addEventListener("change", read);
+time.addEventListener("change", read);
