@@ -231,6 +231,11 @@ class AddressForm(TypedDict):
     post_code: NotRequired[str]
 
 
+class LineForm(TypedDict):
+    sale: int
+    product: int
+
+
 class BuyForm(TypedDict):
     sale: int
     product: int

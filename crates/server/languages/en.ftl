@@ -314,3 +314,65 @@ not-found-description = There is no page at this address.
 not-found-heading = Nothing on this shelf
 not-found-text = There is no page at this address. The sale may have been renamed, or a letter went missing on the way.
 see-sales = See the sales
+
+## A product that is sold to its line
+
+line-title = Sold to its line
+line-units = { $count ->
+    [one] { $text } unit, sold to a line
+   *[other] { $text } units, sold to a line
+}
+line-unsold = { $left } of { $total } not sold yet
+line-means-place = Joining costs nothing and binds you to nothing. Everybody has one place, on any device.
+line-means-turn = When you are called, a unit is set aside for you alone, and you have { $turn } to order it. Nobody can be faster than you.
+line-means-presence = Be on this page when your place is reached: whoever is not there is waited for { $grace }, then the next is called.
+line-draw-open = Places are drawn at { $time } among everybody who has joined by then: until then, joining early or late makes no difference. Whoever joins later stands behind them.
+line-join = Join the line
+line-place = Your place: { $place }
+line-number = Your number: { $number }
+line-drawing = Your place is not drawn yet
+line-drawing-text = It is drawn among everybody who has joined in time, and shown here.
+line-drawn-at = It is drawn at { $time }.
+line-sure = You will get one
+line-sure-text = A unit is kept for your place, if you are here when it is reached.
+line-maybe = You may get one
+line-maybe-text = It depends on those who were promised one before you.
+line-ahead = { $count ->
+    [0] You are next when one comes free.
+    [one] { $text } person ahead of you is not sure either.
+   *[other] { $text } people ahead of you are not sure either.
+}
+line-open = Not sold yet: { $units }. Whatever is not ordered or not paid for in time goes down the line.
+line-gave-up = Gave up so far: { $text }.
+line-none = Nothing is left
+line-none-text = Unless units come back or are added: this page would notice.
+line-unknown = Not known right now
+line-unknown-text = There is no fresh news from the shop, so nothing is promised here. Your place is kept, and we keep asking.
+line-reached = Your place is reached
+line-reached-text = Stay here: you are called in a moment.
+line-called = It is your turn
+line-called-text = Set aside for you: { $units }. Order before the time is up; then it goes to the next. The time is the same for everybody and can't be made longer.
+line-away = You were away when your turn came
+line-away-text = You are called as soon as a unit is free. Stay here.
+line-over = Your turn is over
+line-over-text = You have ordered, given it back, or let the time go by.
+line-closed = The line is closed
+line-closed-text = The sale is over, and nobody is promised a unit any more.
+line-starts = The first are called at { $time }.
+line-minutes = As fast as the line moves now, your place is reached in { $from } to { $to } minutes.
+line-may-close = You may close this page: your place is kept. Be back by { $time }.
+line-stay = Keep this page open and in front.
+line-turn-left = Time left to order
+line-seconds-left = { $text } seconds left to order.
+line-not-yet = Not your turn yet
+line-ready = Fill this in while you wait: then one press is all it takes when you are called. It stays in this tab until you send it.
+line-sound = Sound when I am called
+line-leave = I don't want it any more
+line-leave-title = Give your turn back?
+line-leave-text = It goes to the next in the line at once, and you can't have it again.
+line-keep = Keep my turn
+line-asks-again = This page asks again every few seconds, and shows the shop that you are here. Keep it open.
+line-order-by = Order by { $time }.
+refused-line-full = The line is full.
+faq-turn = Can I have more time for my turn?
+faq-turn-text = No. Others wait for the same units, so everybody has { $turn }, and that is part of the sale. You may fill in everything while you wait, and you are warned before the time is up. Paying comes later and has a time of its own.

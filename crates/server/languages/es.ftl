@@ -287,3 +287,63 @@ not-found-description = No hay ninguna página en esta dirección.
 not-found-heading = En este estante no hay nada
 not-found-text = No hay ninguna página en esta dirección. Puede que la venta se llame ahora de otra manera o que se perdiera una letra por el camino.
 see-sales = Ver las ventas
+
+line-title = Se vende por cola
+line-units = { $count ->
+    [one] { $text } unidad, se vende por cola
+   *[other] { $text } unidades, se venden por cola
+}
+line-unsold = { $left } de { $total } sin vender todavía
+line-means-place = Ponerse en la cola no cuesta nada ni obliga a nada. Cada persona tiene un puesto, en cualquier dispositivo.
+line-means-turn = Cuando se le llame, una unidad queda apartada solo para usted, y tiene { $turn } para pedirla. Nadie puede ser más rápido.
+line-means-presence = Esté en esta página cuando llegue su puesto: a quien no está se le espera { $grace }; después se llama al siguiente.
+line-draw-open = Los puestos se sortean el { $time } entre quienes se hayan puesto en la cola hasta entonces: hasta ese momento da igual llegar antes o después. Quien llegue más tarde queda detrás.
+line-join = Ponerse en la cola
+line-place = Su puesto: { $place }
+line-number = Su número: { $number }
+line-drawing = Su puesto aún no se ha sorteado
+line-drawing-text = Se sortea entre quienes llegaron a tiempo y se muestra aquí.
+line-drawn-at = Se sortea el { $time }.
+line-sure = Tendrá una
+line-sure-text = Hay una unidad guardada para su puesto, si está aquí cuando llegue.
+line-maybe = Quizá tenga una
+line-maybe-text = Depende de quienes tienen una prometida antes que usted.
+line-ahead = { $count ->
+    [0] Usted es quien sigue en cuanto una quede libre.
+    [one] Delante de usted hay { $text } persona que tampoco lo sabe.
+   *[other] Delante de usted hay { $text } personas que tampoco lo saben.
+}
+line-open = Sin vender todavía: { $units }. Lo que no se pide o no se paga a tiempo pasa a los siguientes de la cola.
+line-gave-up = Han renunciado hasta ahora: { $text }.
+line-none = No queda nada
+line-none-text = Salvo que vuelvan o se añadan unidades: esta página lo notaría.
+line-unknown = Ahora mismo no se sabe
+line-unknown-text = No hay noticias recientes de la tienda, así que aquí no se promete nada. Su puesto se conserva y seguimos preguntando.
+line-reached = Ha llegado su puesto
+line-reached-text = Quédese aquí: se le llama en un momento.
+line-called = Es su turno
+line-called-text = Apartado para usted: { $units }. Haga el pedido antes de que acabe el tiempo; después pasa al siguiente. El tiempo es igual para todos y no se puede alargar.
+line-away = No estaba cuando llegó su turno
+line-away-text = Se le llama en cuanto haya una unidad libre. Quédese aquí.
+line-over = Su turno ha terminado
+line-over-text = Ha hecho el pedido, ha renunciado o ha dejado pasar el tiempo.
+line-closed = La cola está cerrada
+line-closed-text = La venta ha terminado y ya no se promete ninguna unidad a nadie.
+line-starts = A los primeros se les llama el { $time }.
+line-minutes = Al ritmo de ahora, su puesto llega en { $from } a { $to } minutos.
+line-may-close = Puede cerrar esta página: su puesto se conserva. Vuelva antes del { $time }.
+line-stay = Deje esta página abierta y a la vista.
+line-turn-left = Tiempo que queda para pedir
+line-seconds-left = Quedan { $text } segundos para pedir.
+line-not-yet = Aún no es su turno
+line-ready = Rellénelo mientras espera: así basta una pulsación cuando se le llame. Se queda en esta pestaña hasta que lo envíe.
+line-sound = Sonido cuando se me llame
+line-leave = Ya no lo quiero
+line-leave-title = ¿Renunciar a su turno?
+line-leave-text = Pasa enseguida al siguiente de la cola y no podrá recuperarlo.
+line-keep = Conservar mi turno
+line-asks-again = Esta página pregunta cada pocos segundos y muestra a la tienda que usted está aquí. Déjela abierta.
+line-order-by = Haga el pedido antes del { $time }.
+refused-line-full = La cola está llena.
+faq-turn = ¿Puedo tener más tiempo en mi turno?
+faq-turn-text = No. Otras personas esperan las mismas unidades, así que todas tienen { $turn }, y eso forma parte de la venta. Puede rellenarlo todo mientras espera, y se le avisa antes de que acabe el tiempo. El pago viene después y tiene su propio plazo.

@@ -3,7 +3,7 @@
 //!
 //! A sale that the ledger has is not changed, so that a demo can be stopped and started again.
 
-use engine::{ItemSpec, Payment, ProductId, SaleId, SaleSpec, UnixMs};
+use engine::{ItemSpec, LineTerms, Payment, ProductId, SaleId, SaleSpec, UnixMs};
 
 /// The sale of the published order and page routes.
 pub const FLASH_SALE: SaleId = SaleId(3);
@@ -17,9 +17,11 @@ const SHOP_BALANCE: u64 = 10;
 const OPEN_MS: u64 = 365 * 24 * 3600 * 1000;
 
 /// The demo's sales, the flash sale starting so many milliseconds from now. It comes last: the list of sales
-/// shows the newest first.
-pub fn sales(now: UnixMs, starts_in_ms: u64, payment_ms: u64) -> [SaleSpec; 2] {
-    [shop(now), flash_sale(now.plus(starts_in_ms), payment_ms)]
+/// shows the newest first. Where several servers sell, nothing is sold to a line.
+pub fn sales(now: UnixMs, starts_in_ms: u64, payment_ms: u64, sells_alone: bool) -> [SaleSpec; 2] {
+    let mut flash_sale = flash_sale(now.plus(starts_in_ms), payment_ms);
+    flash_sale.items.retain(|item| sells_alone || item.line.is_none());
+    [shop(now), flash_sale]
 }
 
 fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
@@ -57,6 +59,19 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 limit: Some(1),
                 image: None,
                 line: None,
+            },
+            ItemSpec {
+                product: ProductId(31),
+                title: "Tideline diving watch".to_owned(),
+                description: "Steel, sapphire, three hundred metres deep. Fifty were made: they are sold to their line, \
+                              one for each buyer, and nobody has to be fast."
+                    .to_owned(),
+                price: 129_900,
+                list_price: 129_900,
+                total: 50,
+                limit: Some(1),
+                image: None,
+                line: Some(LineTerms { units: 1, turn_ms: 120_000, grace_ms: 20_000, close_ms: 30_000, beacon: None }),
             },
         ],
     }
@@ -96,13 +111,16 @@ mod tests {
     #[test]
     fn the_demo_has_what_the_published_commands_ask_for() {
         let mut book = Book::new();
-        for sale in sales(UnixMs(1_000), 0, 900_000) {
+        for sale in sales(UnixMs(1_000), 0, 900_000, true) {
             book.execute(UnixMs(1_000), Command::CreateSale(sale)).unwrap();
         }
         let stock = |sale, product| book.stock(book.sku(sale, ProductId(product)).unwrap()).unwrap();
         assert_eq!(stock(FLASH_SALE, 29).available(), 10_000_000);
         assert_eq!(stock(FLASH_SALE, 30).available(), 100);
+        assert_eq!(stock(FLASH_SALE, 31).available(), 50);
         assert_eq!(book.sale(SHOP_SALE).unwrap().stocks.len(), 1_002);
+        let [_, where_several_sell] = sales(UnixMs(1_000), 0, 900_000, false);
+        assert!(where_several_sell.items.iter().all(|item| item.line.is_none()));
         assert!((101..=1100).all(|good| stock(SHOP_SALE, good).available() == 10));
     }
 }

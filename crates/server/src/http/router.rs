@@ -35,6 +35,7 @@ const TABLES: [&[Route]; 20] = [
     published::submit::ROUTES,
     pages::ROUTES,
     pages::forms::ROUTES,
+    pages::line::ROUTES,
 ];
 
 /// All rows, for a server with one listener.

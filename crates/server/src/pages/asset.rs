@@ -10,7 +10,7 @@ use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 22] = [
+const SOURCES: [(&str, &str); 26] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -27,6 +27,10 @@ const SOURCES: [(&str, &str); 22] = [
     ("attempt.js", include_str!("../../templates/assets/attempt.js")),
     ("address.js", include_str!("../../templates/assets/address.js")),
     ("buy.js", include_str!("../../templates/assets/buy.js")),
+    ("offer.js", include_str!("../../templates/assets/offer.js")),
+    ("place.js", include_str!("../../templates/assets/place.js")),
+    ("draw.js", include_str!("../../templates/assets/draw.js")),
+    ("line.js", include_str!("../../templates/assets/line.js")),
     ("sale.js", include_str!("../../templates/assets/sale.js")),
     ("index.js", include_str!("../../templates/assets/index.js")),
     ("orders.js", include_str!("../../templates/assets/orders.js")),

@@ -32,10 +32,10 @@ pub use image::{IMAGE_BYTES_MAX, Image, NotAnImage, is_image_name};
 pub use language::{
     LANGUAGE_BYTES_MAX, LANGUAGE_COOKIE, LANGUAGES_MAX, Language, LanguageId, Languages, is_language_code,
 };
-pub use plain::{CheckView, OrderPageView, TroubleView};
+pub use plain::{CheckView, OrderPageView, PlacePageView, TroubleView};
 pub use rendered::{Rendered, Tags, write_file};
 use view::Picture;
-pub use view::{ImageView, ItemView, Links, SaleState, SaleView};
+pub use view::{ImageView, ItemView, Links, SaleState, SaleView, TurnView};
 
 /// Sent with every page. `data:` is for the browser's own drawings of form controls.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -60,11 +60,42 @@ const SLOT: &str = "<!--slot-->";
 /// Of a page with several products.
 const LIST_SCRIPTS: &[&str] = &["index.js", "clock.js", "shop.js", "common.js", "texts.js"];
 
-const TEMPLATES: [(&str, &str); 14] = [
+/// Of a product's page.
+const PRODUCT_SCRIPTS: &[&str] = &[
+    "sale.js",
+    "buy.js",
+    "address.js",
+    "attempt.js",
+    "offer.js",
+    "state.js",
+    "clock.js",
+    "shop.js",
+    "common.js",
+    "texts.js",
+];
+/// The same, of a product that is sold to its line.
+const LINE_SCRIPTS: &[&str] = &[
+    "line.js",
+    "buy.js",
+    "address.js",
+    "attempt.js",
+    "offer.js",
+    "place.js",
+    "draw.js",
+    "state.js",
+    "clock.js",
+    "shop.js",
+    "common.js",
+    "texts.js",
+];
+
+const TEMPLATES: [(&str, &str); 17] = [
     ("address.html", include_str!("../../templates/address.html")),
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("product.html", include_str!("../../templates/product.html")),
+    ("order_form.html", include_str!("../../templates/order_form.html")),
+    ("line.html", include_str!("../../templates/line.html")),
     ("member.html", include_str!("../../templates/member.html")),
     ("orders.html", include_str!("../../templates/orders.html")),
     ("order.html", include_str!("../../templates/order.html")),
@@ -72,6 +103,7 @@ const TEMPLATES: [(&str, &str); 14] = [
     ("console.html", include_str!("../../templates/console.html")),
     ("runbook.html", include_str!("../../templates/runbook.html")),
     ("check.html", include_str!("../../templates/check.html")),
+    ("plain_line.html", include_str!("../../templates/plain_line.html")),
     ("plain_order.html", include_str!("../../templates/plain_order.html")),
     ("trouble.html", include_str!("../../templates/trouble.html")),
     ("not_found.html", include_str!("../../templates/not_found.html")),
@@ -331,28 +363,28 @@ impl Pages {
     }
 
     fn product_html(&self, language: LanguageId, sale: &SaleView, item: &ItemView, slot: &str) -> String {
+        let safe = Value::from_safe_string;
         let values = context! {
-            member => Value::from_safe_string(slot.to_owned()),
+            member => safe(slot.to_owned()),
             sale => sale_values(sale),
             address_fields => self.address_fields(language, AddressAsked::Before),
-            // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
-            drawing => Value::from_safe_string(self.assets.drawing(self.picture(item).file_name()).to_owned()),
             ..self.item_values(language, sale, item)
+        };
+        let mut form = self.content(language, "order_form.html", values.clone());
+        if item.line.is_some() {
+            let values = context! { order_form => safe(form), ..values.clone() };
+            form = self.content(language, "line.html", values);
+        }
+        let values = context! {
+            order_form => safe(form),
+            // Inside of the page: the product is seen with the first answer, and nothing moves afterwards.
+            drawing => safe(self.assets.drawing(self.picture(item).file_name()).to_owned()),
+            ..values
         };
         let frame = Frame {
             title: &item.title,
             description: &item.description,
-            scripts: &[
-                "sale.js",
-                "buy.js",
-                "address.js",
-                "attempt.js",
-                "state.js",
-                "clock.js",
-                "shop.js",
-                "common.js",
-                "texts.js",
-            ],
+            scripts: if item.line.is_some() { LINE_SCRIPTS } else { PRODUCT_SCRIPTS },
         };
         self.html(language, &frame, &self.content(language, "product.html", values))
     }
@@ -365,7 +397,7 @@ impl Pages {
     fn item_values(&self, language: LanguageId, sale: &SaleView, item: &ItemView) -> Value {
         let money = |minor| format::money(self.language(language), minor, &sale.currency);
         let compared = item.list_price.filter(|&list| list > item.price);
-        let quantity_max = item.limit.unwrap_or(QUANTITY_MAX);
+        let quantity_max = item.line.map_or(item.limit.unwrap_or(QUANTITY_MAX), |line| line.units);
         context! {
             product => item.product,
             url => format!("/{}", Pages::sale_file_name(sale.id, item.product)),
@@ -379,7 +411,9 @@ impl Pages {
             total => item.total,
             available => item.available,
             limit => item.limit,
-            sold_out => item.available == 0 && matches!(sale.state, SaleState::Live | SaleState::Paused),
+            line => item.line.map(turn_values),
+            // Of a line's item units may be set aside, which is not sold out: its page knows.
+            sold_out => item.available == 0 && item.line.is_none() && matches!(sale.state, SaleState::Live | SaleState::Paused),
             quantity_max,
             // Nobody is offered more than there is; the script knows how much that is now.
             quantity_most => u64::from(quantity_max).min(item.total.max(1)),
@@ -520,6 +554,10 @@ fn sale_values(sale: &SaleView) -> Value {
         ended_early => sale.ended_early,
         payment_time_ms => sale.payment_time_ms,
     }
+}
+
+fn turn_values(turn: TurnView) -> Value {
+    context! { units => turn.units, turn_ms => turn.turn_ms, grace_ms => turn.grace_ms }
 }
 
 /// Rounded down, so that the page never promises more than the price gives.

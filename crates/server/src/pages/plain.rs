@@ -1,9 +1,12 @@
-//! Pages for readers without scripts: an order to be checked, how it stands, and what went wrong. What is around them is made once;
+//! Pages for readers without scripts: a place in a line, an order to be checked, how it stands, and what went wrong. What is around them is made once;
 //! what they hold, for each reader.
 
 use minijinja::{Value, context};
 
-use super::{AddressAsked, Frame, LanguageId, Pages, PreparedPage, SLOT, format};
+use super::{
+    AddressAsked, Frame, ItemView, LanguageId, Pages, PreparedPage, SLOT, SaleView, format, sale_values,
+    turn_values,
+};
 
 /// An order that could be placed, and the fields that place it.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,28 @@ pub struct OrderPageView<'a> {
     pub address: &'a [String],
 }
 
+/// A reader's place in the line of an item.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacePageView {
+    /// As the page with scripts names it.
+    pub view: &'static str,
+    /// In the order of joining.
+    pub number: u32,
+    /// Once it is drawn.
+    pub place: Option<u32>,
+    /// Of those who are not sure either.
+    pub ahead: u64,
+    /// Units that are not sold yet.
+    pub open: u64,
+    /// When the place is drawn, until it is.
+    pub drawn_at_ms: Option<u64>,
+    /// Until when the sale has not started.
+    pub starts_at_ms: Option<u64>,
+    /// When it is the reader's turn: its end.
+    pub order_by_ms: Option<u64>,
+    pub asks_again: bool,
+}
+
 /// Why there is no such page.
 #[derive(Clone, Copy, Debug)]
 pub struct TroubleView<'a> {
@@ -80,6 +105,48 @@ impl Pages {
             fields,
         };
         self.fill(&self.plain[language.place()], "check.html", values, out);
+    }
+
+    /// A place in the line of an item that has one, and the form that orders when it is the reader's turn; appended to `out`.
+    pub fn plain_line(
+        &self,
+        language: LanguageId,
+        (sale, item): (&SaleView, &ItemView),
+        view: &PlacePageView,
+        out: &mut Vec<u8>,
+    ) {
+        let turn = item.line.expect("the item is sold to a line");
+        let of_item = self.item_values(language, sale, item);
+        let form = view.order_by_ms.map(|_| {
+            let values = context! {
+                plain => true,
+                line => (),
+                // Whoever was called can order in any state of the sale but a pause.
+                sale => context! { state => "live", ..sale_values(sale) },
+                sold_out => false,
+                member => "",
+                address_fields => self.address_fields(language, AddressAsked::Before),
+                ..of_item.clone()
+            };
+            Value::from_safe_string(self.content(language, "order_form.html", values))
+        });
+        let values = context! {
+            sale => sale_values(sale),
+            turn => turn_values(turn),
+            view => view.view,
+            heading => format!("line-{}", view.view),
+            number => view.number,
+            place => view.place,
+            drawn_at_ms => view.drawn_at_ms,
+            ahead => view.ahead,
+            open => view.open,
+            starts_at_ms => view.starts_at_ms,
+            order_by_ms => view.order_by_ms,
+            asks_again => view.asks_again,
+            order_form => form,
+            ..of_item
+        };
+        self.fill(&self.plain[language.place()], "plain_line.html", values, out);
     }
 
     /// An order as it stands, appended to `out`.
@@ -133,7 +200,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 10] = [
+pub(super) const REFUSALS: [(&str, &str); 11] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -143,5 +210,6 @@ pub(super) const REFUSALS: [(&str, &str); 10] = [
     ("cooling_down", "refused-cooling-down"),
     ("too_many_holds", "refused-too-many-holds"),
     ("turn_required", "refused-turn-required"),
+    ("line_full", "refused-line-full"),
     ("unknown_sku", "refused-unknown-sku"),
 ];

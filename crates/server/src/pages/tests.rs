@@ -28,6 +28,7 @@ fn item(product: u64, title: &str) -> ItemView {
         total: 100,
         available: 100,
         limit: Some(1),
+        line: None,
         image: None,
     }
 }
@@ -63,6 +64,8 @@ fn product_text_in(pages: &Pages, language: LanguageId, sale: &SaleView) -> Stri
     String::from_utf8(out).unwrap()
 }
 
+const TURN: TurnView = TurnView { units: 2, turn_ms: 120_000, grace_ms: 20_000 };
+
 /// Every kind of page, in every state that changes its text.
 fn every_page(pages: &Pages) -> Vec<(String, String)> {
     pages.languages().ids().flat_map(|language| every_page_in(pages, language)).collect()
@@ -92,6 +95,10 @@ fn every_page_in(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             text(&pages.sale(language, &sale, &sale.items[1])).to_owned(),
         ));
         all.push((format!("product, {name}"), product_text_in(pages, language, &sale)));
+        sale.items[0].line = Some(TURN);
+        all.push((format!("line, {name}"), text(&pages.sale(language, &sale, &sale.items[0])).to_owned()));
+        all.push((format!("line, product, {name}"), product_text_in(pages, language, &sale)));
+        sale.items[0].line = None;
         sale.payment_time_ms = 0;
         sale.ended_early = state == SaleState::Ended;
         all.push((
@@ -146,6 +153,21 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             address: &given[..usize::from(held)],
         };
         add(&format!("order, {standing}"), &|out| pages.plain_order(language, &order, out));
+    }
+    let sale = sale(vec![ItemView { line: Some(TURN), ..item(30, "Aurora <phone>") }]);
+    for view in ["sure", "maybe", "none", "reached", "called", "away", "over", "closed"] {
+        let page = PlacePageView {
+            view,
+            place: 1234,
+            ahead: 1,
+            open: 3,
+            starts_at_ms: (view == "sure").then_some(1_795_176_000_000),
+            order_by_ms: (view == "called").then_some(1_795_176_900_000),
+            asks_again: view == "maybe",
+        };
+        add(&format!("place, {view}"), &|out| {
+            pages.plain_line(language, (&sale, &sale.items[0]), &page, out)
+        });
     }
     let refused = plain::REFUSALS.map(|(code, _)| (409, code));
     let others =

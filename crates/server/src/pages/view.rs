@@ -112,7 +112,18 @@ pub struct ItemView {
     pub available: u64,
     /// Units per buyer; `None` is no limit.
     pub limit: Option<u32>,
+    /// It is sold to a line; `None`: to whoever comes first.
+    pub line: Option<TurnView>,
     pub image: Option<ImageView>,
+}
+
+/// What a turn is, of an item that is sold to its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnView {
+    /// Units that it is for, at most.
+    pub units: u32,
+    pub turn_ms: u64,
+    pub grace_ms: u64,
 }
 
 /// An image of an item, as a page shows it.

@@ -360,7 +360,8 @@ fn missing_demo_sales(config: &Config, core: &intake::Intake) -> Vec<Command> {
             "--starts-in has no effect: the demo's sale is in this data directory already; give another --data-dir"
         );
     }
-    demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()))
+    let sells_alone = !config.cluster.enabled;
+    demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()), sells_alone)
         .into_iter()
         .filter(|sale| catalog.sale(sale.id).is_none())
         .map(Command::CreateSale)

@@ -16,6 +16,7 @@ const REFUSALS = {
   cooling_down: "refused-cooling-down",
   too_many_holds: "refused-too-many-holds",
   turn_required: "refused-turn-required",
+  line_full: "refused-line-full",
   unknown_sku: "refused-unknown-sku",
 };
 
@@ -23,16 +24,17 @@ export const refusalText = (error) => (REFUSALS[error.code] ? t(REFUSALS[error.c
 
 /**
  * Repeats an attempt until there is a verdict: `{ order }`, `{ refusal }` or `{ unauthorized }`; `{}` if our patience ended
- * before. `send` asks once; `renew` may get another session, and says whether that can help; `progress` is told why it goes on.
+ * before. `send` asks once; `renew` may get another session, and says whether that can help; `progress` is told why it goes on;
+ * `isWhole` knows an answer.
  */
-export async function settle({ send, renew, progress }) {
+export async function settle({ send, renew, progress, isWhole = (order) => Boolean(order?.id) }) {
   const giveUpAt = Date.now() + PATIENCE_MS;
   let strange = 0;
   for (let tries = 1; ; tries++) {
     let wait;
     try {
       const order = await send();
-      if (order?.id) return { order };
+      if (isWhole(order)) return { order };
       wait = backoff(tries);
       progress(t("excuse-cut-short"), tries);
     } catch (error) {

@@ -44,12 +44,12 @@ async function sync(call) {
 }
 
 /** Keeps the clock right for as long as the page is open. `call` asks the server; `changed` is called after each round. */
-export async function keepSynced(call, changed) {
+export async function keepSynced(call, changed, every = SYNC_MS) {
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) sync(call).then(changed, () => {});
   });
   for (;;) {
-    let wait = SYNC_MS;
+    let wait = every;
     try {
       await sync(call);
       changed();

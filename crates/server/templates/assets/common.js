@@ -74,6 +74,29 @@ export function backoff(tries, retryAfterMs) {
   return Math.max(asked, 0) + jittered(Math.min(400 * 2 ** (tries - 1), 8000)) * (asked ? 0.25 : 1);
 }
 
+/**
+ * Asks for as long as the page is open: `delay()` after each answer; while there is none, ever more seldom. Returns what asks at
+ * once.
+ */
+export function keepAsking(ask, delay, failingMax = 30_000) {
+  let wake = () => {};
+  (async () => {
+    for (let failures = 0; ; ) {
+      let wait;
+      try {
+        await ask();
+        failures = 0;
+        wait = delay();
+      } catch (error) {
+        failures += 1;
+        wait = Math.max(error.retryAfterMs ?? 0, jittered(Math.min(1000 * 2 ** failures, failingMax)));
+      }
+      await Promise.race([pause(wait), new Promise((now) => (wake = now))]);
+    }
+  })();
+  return () => wake();
+}
+
 /** Storage that a browser may refuse (private windows, full disk): then it lasts as long as the page. */
 function storage(kind) {
   const spare = new Map();

@@ -70,7 +70,7 @@ impl BuyForm {
     }
 }
 
-fn form_of<'a>(call: &Call<'a>) -> Result<&'a str, Problem> {
+pub(super) fn form_of<'a>(call: &Call<'a>) -> Result<&'a str, Problem> {
     if !call.fields.content_type.is_some_and(is_form) {
         return Err(Problem::unsupported_media_type(FORM));
     }
@@ -263,7 +263,7 @@ impl HttpService {
 }
 
 /// One reader's.
-fn private_page<'a>(
+pub(super) fn private_page<'a>(
     status: u16,
     headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     body: &[u8],

@@ -2,6 +2,7 @@
 
 pub(super) mod files;
 pub(super) mod forms;
+pub(super) mod line;
 pub(super) mod shelf;
 
 use engine::{ProductId, Refusal, SaleId, SkuId};

@@ -16,7 +16,7 @@ use crate::http::lists::{Bounded, KeptPage, PAGE_CACHE_CONTROL, STALE_STOCK_MS};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::pages::{
     ASSET_CACHE_CONTROL, BUTTON_CACHE_CONTROL, Image, ImageView, ItemView, LanguageId, Pages, PreparedPage,
-    Rendered, SaleState, SaleView,
+    Rendered, SaleState, SaleView, TurnView,
 };
 
 /// Pages of SKUs that are kept for all loops, of about 30 kB each, and their bytes; and those that each loop keeps of them.
@@ -282,6 +282,11 @@ pub(in crate::http) fn item_view(catalog: &Catalog, sale: &Sale, position: usize
         total: counters.total(),
         available: counters.available(),
         limit: item.limit,
+        line: item.line.map(|line| TurnView {
+            units: line.units,
+            turn_ms: line.turn_ms,
+            grace_ms: line.grace_ms,
+        }),
         image: item.image.as_ref().map(|image| ImageView {
             path: Pages::image_path(sale.spec.id.0, item.product.0, &image.name),
             alt: image.alt.clone(),

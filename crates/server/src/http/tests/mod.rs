@@ -18,6 +18,7 @@ mod operators;
 mod orders;
 mod pages;
 mod payments;
+mod places;
 mod published;
 mod sales;
 mod sessions;

@@ -120,8 +120,9 @@ fn ends_at(connection: &Connection) -> Result<(u64, Skus), rusqlite::Error> {
 
 pub(super) fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error> {
     let mut skus = Skus::default();
-    let mut statement = connection
-        .prepare_cached("SELECT sale, body FROM sale_events WHERE kind = 'created' ORDER BY seq")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT sale, body FROM sale_events WHERE kind IN ('created', 'created_with_line') ORDER BY seq",
+    )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         skus.add(SaleId(unsigned(row, 0)?), row.get_ref(1)?.as_str()?).map_err(|error| nonsense(1, error))?;

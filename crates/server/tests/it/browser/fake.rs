@@ -316,6 +316,7 @@ impl Shop {
             total: state.total,
             available: if state.rendered_fresh { state.available } else { state.total },
             limit: state.limit,
+            line: None,
             image: None,
         };
         SaleView {

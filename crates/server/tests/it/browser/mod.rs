@@ -12,6 +12,7 @@ mod buying;
 mod console;
 mod fake;
 mod languages;
+mod line;
 mod looking;
 mod phone;
 mod plain;

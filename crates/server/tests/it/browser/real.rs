@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::config::{Demo, Sources};
@@ -91,7 +91,7 @@ impl Shop {
             "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + 3_600_000,
             "items": [{
                 "product": PRODUCT, "title": TITLE, "description": "A dial as dark as midnight.",
-                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1, "image": null,
+                "price": 189_900, "list_price": 249_900, "total": 100, "limit": 1, "image": null, "line": null,
             }],
         });
         for (name, value) in changes.as_object().expect("changes are an object") {
@@ -141,6 +141,21 @@ impl Shop {
         placed["id"].as_str().expect("an order has an id").to_owned()
     }
 
+    /// Somebody without a browser joins the line (""), shows presence or leaves; their place.
+    pub(crate) fn line_as(&self, member: &str, what: &str) -> Value {
+        let path = format!("sales/{SALE}/items/{PRODUCT}/line{what}");
+        self.post(&path, &[("memberId", member)], &Value::Null)
+    }
+
+    /// The places of those who have joined the line are drawn: whoever joins from now on stands behind them.
+    pub(crate) fn wait_for_draw(&self) {
+        let until = Instant::now() + STARTS_WITHIN;
+        while self.get(&format!("sales/{SALE}/items/{PRODUCT}/line"))["drawn"].is_null() {
+            assert!(Instant::now() < until, "nothing was drawn");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// The order's buyer pays, as in a demo.
     pub(crate) fn pay_as(&self, member: &str, order: &str) {
         let paid = self.post(&format!("orders/{order}/pay"), &[("memberId", member)], &json!({}));
@@ -162,7 +177,8 @@ impl Shop {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut answer = request.send_json(body).unwrap();
+        let answer = if body.is_null() { request.send_empty() } else { request.send_json(body) };
+        let mut answer = answer.unwrap();
         let value: Value = answer.body_mut().read_json().unwrap();
         assert!(answer.status().is_success(), "{path}: {value}");
         value

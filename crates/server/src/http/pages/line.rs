@@ -1,0 +1,182 @@
+//! Waiting in a line without a script: a form that joins, and a page of one's place that asks for itself again.
+//!
+//! Must not: judge a place in another way than the page with scripts does (`place.js`).
+
+use engine::{
+    Accepted, BuyerId, Command, LineView, PRESENT_AHEAD, Phase, PlaceView, ProductId, Refusal, SaleId, SkuId,
+    Standing,
+};
+
+use crate::http::HttpService;
+use crate::http::call::Call;
+use crate::http::pages::forms::{form_of, private_page};
+use crate::http::pages::shelf::{item_view, sale_view};
+use crate::http::route::{Handler, Route};
+use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::error::Problem;
+use crate::http::wire::{needed_number_in, parameter};
+use crate::intake::{Reply, Request};
+use crate::ledger::Buyer;
+use crate::net::Answer;
+use crate::pages::{LanguageId, Pages, PlacePageView};
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(Shape::FORM),
+    Route::get("/line", Handler::Anybody(HttpService::line_page)).problems(Shape::FORM),
+    Route::post("/line/leave", Handler::Buyer(HttpService::leave_by_form)).problems(Shape::FORM),
+];
+
+/// How soon the page is asked for again: often enough that its reader counts as present, or, far from the front, to see how it goes.
+const NEAR: (&str, &str) = ("Refresh", "5");
+const FAR: (&str, &str) = ("Refresh", "30");
+/// More than the two lie apart, so that whoever waits is there at the start.
+const NEAR_BEFORE_START_MS: u64 = 60_000;
+
+/// An item whose line somebody stands in.
+#[derive(Clone, Copy)]
+struct Of {
+    sale: SaleId,
+    product: ProductId,
+    sku: SkuId,
+}
+
+impl Of {
+    fn page(self) -> String {
+        format!("/line?sale={}&product={}", self.sale.0, self.product.0)
+    }
+}
+
+impl HttpService {
+    fn item_in(&self, fields: &str) -> Result<Of, Problem> {
+        let sale = SaleId(needed_number_in(fields, "sale")?);
+        let product = ProductId(needed_number_in(fields, "product")?);
+        let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
+        self.catalog.skus[sku.0 as usize].board.as_ref().ok_or(Refusal::NoLine)?;
+        Ok(Of { sale, product, sku })
+    }
+
+    /// A demonstration's browser gets its cookie first, and sends the form with it once more.
+    fn join_by_form(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.access.auth.same_site(&call.fields, call.request.secure)?;
+        let of = self.item_in(form_of(call)?)?;
+        let buyer = match self.access.auth.buyer(&call.fields, call.between) {
+            Ok(buyer) => buyer,
+            // Whoever keeps no cookies would be sent round for ever.
+            Err(unknown) if parameter(call.request.query, "again").is_some() => return Err(unknown),
+            Err(unknown) => {
+                let cookie = self.demo_cookie(call).ok().flatten().ok_or(unknown)?;
+                out.empty(307, &[("Location", "/line?again=1"), ("Set-Cookie", &cookie)]);
+                return Ok(Answer::Ready);
+            }
+        };
+        self.then_show(call, of, Command::Join { sku: of.sku, buyer: buyer.id })
+    }
+
+    fn leave_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+        let of = self.item_in(form_of(call)?)?;
+        self.then_show(call, of, Command::GiveTurnBack { sku: of.sku, buyer: buyer.id })
+    }
+
+    /// Leads to the page of the place, which a reload only shows again.
+    fn then_show(&mut self, call: &Call<'_>, of: Of, command: Command) -> Result<Answer, Problem> {
+        self.ask(call, Request::Execute(command), move |_, reply, out| match reply {
+            Reply::Accepted(Accepted::Place { .. }) => {
+                out.empty(303, &[("Location", &of.page())]);
+                Ok(())
+            }
+            other => Err(other.into()),
+        })
+    }
+
+    /// For whoever has the place; the others are led to where one joins. Asking for it shows that somebody is there.
+    fn line_page(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let of = self.item_in(call.request.query)?;
+        let language = self.language(&call.fields);
+        let Ok(buyer) = self.access.auth.buyer(&call.fields, call.between) else {
+            lead_to_product(of, out);
+            return Ok(Answer::Ready);
+        };
+        self.ask(call, show_presence(of.sku, buyer.id), move |service, reply, out| {
+            service.show_place_page(of, reply, language, out)
+        })
+    }
+
+    fn show_place_page(
+        &mut self,
+        of: Of,
+        reply: Reply,
+        language: LanguageId,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        let place = match reply {
+            Reply::Accepted(Accepted::Place { place, .. }) => place,
+            Reply::Refused(Refusal::NotInLine) => {
+                lead_to_product(of, out);
+                return Ok(());
+            }
+            other => return Err(other.into()),
+        };
+        let now = self.shared.clock.now();
+        let entry = &self.catalog.skus[of.sku.0 as usize];
+        let line = entry.board.as_ref().and_then(|board| board.read());
+        let line = line.ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
+        let sale = &self.catalog.sales[entry.sale];
+        let phase = sale.phase(now);
+        let view = worth_of(&line, place, phase);
+        let order_by_ms = match place.standing {
+            Standing::Called { until } => Some(until.0),
+            _ => None,
+        };
+        // A page that is asked for again loses what is typed into it.
+        let asks_again = !matches!(view, "called" | "over" | "closed");
+        let PlaceView { number, place, .. } = place;
+        let starts_at = sale.spec.starts_at.0;
+        let page = PlacePageView {
+            view,
+            number,
+            place,
+            ahead: u64::from(place.unwrap_or(0).saturating_sub(line.borders.sure_to + 1)),
+            open: open_units(&line),
+            drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
+            starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
+            order_by_ms,
+            asks_again,
+        };
+        let views = (&sale_view(sale, Vec::new(), now), &item_view(&self.catalog, sale, entry.item));
+        self.scratch.clear();
+        self.shared.pages.pages.plain_line(language, views, &page, &mut self.scratch);
+        let may_be_near =
+            place.is_none_or(|place| place <= line.borders.sure_to.saturating_add(PRESENT_AHEAD));
+        let is_near = may_be_near && starts_at <= now.0.saturating_add(NEAR_BEFORE_START_MS);
+        private_page(200, asks_again.then_some(if is_near { NEAR } else { FAR }), &self.scratch, out);
+        Ok(())
+    }
+}
+
+fn show_presence(sku: SkuId, buyer: BuyerId) -> Request {
+    Request::Execute(Command::ShowPresence { sku, buyer })
+}
+
+fn lead_to_product(of: Of, out: &mut Answering<'_, '_>) {
+    let path = format!("/{}", Pages::sale_file_name(of.sale.0, of.product.0));
+    out.empty(303, &[("Location", &path), ("Cache-Control", "no-store")]);
+}
+
+fn open_units(line: &LineView) -> u64 {
+    line.stock.available() + line.stock.turns() + line.stock.held()
+}
+
+fn worth_of(line: &LineView, PlaceView { place, standing, .. }: PlaceView, phase: Phase) -> &'static str {
+    let is_sure = place.is_some_and(|place| place <= line.borders.sure_to);
+    match standing {
+        Standing::Called { .. } => "called",
+        Standing::Grace => "reached",
+        Standing::Away => "away",
+        Standing::Over => "over",
+        Standing::Waiting if is_sure => "sure",
+        Standing::Waiting if phase == Phase::Ended => "closed",
+        Standing::Waiting if place.is_none() => "drawing",
+        Standing::Waiting if open_units(line) == 0 => "none",
+        Standing::Waiting => "maybe",
+    }
+}

@@ -1,0 +1,139 @@
+//! Waiting in a line without a script, as a browser sends and reads it.
+
+use serde_json::json;
+
+use super::Response;
+use super::shop::{NOW, Sent, Setup, Shop, demo_mode, token_mode};
+use crate::http::AuthMode;
+
+const ITEM: &str = "sale=77&product=5";
+const PLACE: &str = "/line?sale=77&product=5";
+
+/// Nobody takes part in its draw: places are in the order of joining.
+fn shop(auth: AuthMode) -> Shop {
+    shop_that_closes(auth, 3600)
+}
+
+fn shop_that_closes(auth: AuthMode, close_s: u64) -> Shop {
+    let mut shop = Shop::with(Setup::new(auth));
+    let sale = json!({
+        "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60,
+        "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 3_600_000,
+        "items": [
+            { "product": 5, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": { "close_s": close_s } },
+            { "product": 6, "title": "Sock", "price": 100, "total": 1, "limit": 1 },
+        ],
+    });
+    let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
+    assert_eq!(made.status, 201, "{}", made.text());
+    shop.advance(0);
+    shop
+}
+
+fn form(path: &str, fields: &str) -> Sent {
+    let sent = Sent::post(path, fields).with("Content-Type", "application/x-www-form-urlencoded");
+    sent.with("Origin", "http://here").with("Accept", "text/html")
+}
+
+/// Joins, or leaves; then as the writer does with each batch.
+fn press(shop: &mut Shop, path: &str, member: u64) {
+    let pressed = shop.send(&form(path, ITEM).member(member));
+    assert_eq!((pressed.status, pressed.header("location")), (303, Some(PLACE)), "{}", pressed.text());
+    shop.advance(0);
+}
+
+/// The page as its reader has it after it has asked for itself once, and how soon it does so again.
+fn page(shop: &mut Shop, member: u64) -> (String, Option<String>) {
+    shop.send(&Sent::get(PLACE).member(member));
+    shop.advance(0);
+    let page: Response = shop.send(&Sent::get(PLACE).member(member));
+    assert_eq!((page.status, page.header("cache-control")), (200, Some("no-store")), "{}", page.text());
+    (page.text().to_owned(), page.header("refresh").map(str::to_owned))
+}
+
+#[track_caller]
+fn says(shop: &mut Shop, member: u64, heading: &str, asks_again: bool) -> String {
+    let (text, refresh) = page(shop, member);
+    assert!(text.contains(&format!("<h1>{heading}</h1>")), "{heading:?} is not in {text}");
+    assert_eq!(refresh.as_deref(), asks_again.then_some("5"), "{heading}");
+    text
+}
+
+#[test]
+fn a_place_is_worth_what_the_board_says() {
+    let mut shop = shop(AuthMode::MemberId);
+    for member in [1, 2, 3, 2] {
+        press(&mut shop, "/line", member);
+    }
+    let before = says(&mut shop, 1, "You will get one", true);
+    assert!(before.contains("Your place: 1") && before.contains("The first are called at"), "{before}");
+    let behind = says(&mut shop, 3, "You may get one", true);
+    assert!(
+        behind.contains("Your place: 3") && behind.contains("1 person ahead of you is not sure"),
+        "{behind}"
+    );
+    shop.advance(60_000);
+    let called = says(&mut shop, 1, "It is your turn", false);
+    assert!(
+        called.contains("action=\"/buy\"") && called.contains("name=\"quantity\" value=\"1\""),
+        "{called}"
+    );
+    assert!(!called.contains(" disabled"), "{called}");
+    press(&mut shop, "/line/leave", 1);
+    says(&mut shop, 1, "Your turn is over", false);
+    let second = says(&mut shop, 2, "It is your turn", false);
+    assert!(second.contains("action=\"/line/leave\""), "{second}");
+    let order = shop.send(&form("/buy", &format!("{ITEM}&quantity=1&key=k")).member(2));
+    assert_eq!(order.status, 303, "{}", order.text());
+    says(&mut shop, 3, "You may get one", true);
+    shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator());
+    shop.advance(0);
+    says(&mut shop, 3, "The line is closed", false);
+}
+
+#[test]
+fn a_place_is_known_once_it_is_drawn() {
+    let mut shop = shop_that_closes(AuthMode::MemberId, 30);
+    press(&mut shop, "/line", 1);
+    let before = says(&mut shop, 1, "Your place is not drawn yet", true);
+    assert!(before.contains("Your number: 1") && before.contains("It is drawn at"), "{before}");
+    shop.advance(30_000);
+    let after = says(&mut shop, 1, "You will get one", true);
+    assert!(after.contains("Your place: 1") && !after.contains("It is drawn at"), "{after}");
+}
+
+#[test]
+fn who_has_no_place_is_led_to_where_one_joins() {
+    let mut shop = shop(AuthMode::MemberId);
+    for asked in [Sent::get(PLACE).member(9), Sent::get(PLACE)] {
+        let answer = shop.send(&asked);
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/seckill_77_5.html")));
+    }
+    for (sent, status) in [
+        (form("/line", ITEM), 401),
+        (form("/line", "sale=77&product=6").member(1), 404),
+        (form("/line", "sale=77&product=7").member(1), 404),
+        (form("/line", "sale=77").member(1), 400),
+        (form("/line/leave", ITEM).member(1), 404),
+        (Sent::post("/line", "{}").member(1), 415),
+        (Sent::get("/line?sale=77&product=6").member(1), 404),
+        (Sent::post("/line", ITEM).with("Origin", "http://evil.example").member(1), 403),
+    ] {
+        let answer = shop.send(&sent);
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+}
+
+/// With one press, and without being sent round for ever by a browser that keeps no cookies.
+#[test]
+fn a_demo_gives_a_browser_its_cookie_on_the_way_into_the_line() {
+    let mut shop = shop(demo_mode());
+    let first = shop.send(&form("/line", ITEM));
+    assert_eq!((first.status, first.header("location")), (307, Some("/line?again=1")));
+    let cookie = first.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let joined = shop.send(&form("/line?again=1", ITEM).with("Cookie", &cookie));
+    assert_eq!((joined.status, joined.header("location")), (303, Some(PLACE)), "{}", joined.text());
+    assert_eq!(shop.send(&form("/line?again=1", ITEM)).status, 401);
+    let mut shop = self::shop(token_mode());
+    assert_eq!(shop.send(&form("/line", ITEM)).status, 401);
+}

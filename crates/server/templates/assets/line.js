@@ -1,0 +1,395 @@
+// The page of a product that is sold to its line: joining, waiting, being called, ordering. It reads the board, which is the same
+// for everybody, the more seldom the farther back it stands, and shows the shop that somebody is there only near the front.
+// Nothing is promised from a board that is old.
+
+import { refusalText, settle } from "./attempt.js";
+import { Checkout } from "./buy.js";
+import { everySecond, isSet, keepSynced, now, observe, spanText } from "./clock.js";
+import { count, jittered, keepAsking, local, moment, stored, units } from "./common.js";
+import { placeOf } from "./draw.js";
+import { drawCountdown, nextMoment, readOffer } from "./offer.js";
+import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js";
+import { buyer, byId, call, closeSession, isSignedIn, openSession, say, signInLink } from "./shop.js";
+import { VIEWS, take, viewOf } from "./state.js";
+import { t } from "./texts.js";
+
+const WORDS = {
+  drawing: ["line-drawing", "line-drawing-text"],
+  sure: ["line-sure", "line-sure-text"],
+  maybe: ["line-maybe", "line-maybe-text"],
+  none: ["line-none", "line-none-text"],
+  unknown: ["line-unknown", "line-unknown-text"],
+  reached: ["line-reached", "line-reached-text"],
+  called: ["line-called", "line-called-text"],
+  away: ["line-away", "line-away-text"],
+  over: ["line-over", "line-over-text"],
+  closed: ["line-closed", "line-closed-text"],
+};
+// Beyond this a board, or what the shop said of a place, promises nothing.
+const OLD_MS = 5000;
+// The server's clock is asked for seldom: everybody waits here, and for long.
+const SYNC_MS = 600_000;
+const PRESENCE_MS = [4000, 5000];
+const PRESENCE_FAILING_MS_MAX = 4000;
+const WARN_AT_S = [60, 30, 10];
+const CLOSE_FROM_MINUTES = 15;
+const MINUTE_MS = 60_000;
+// Where a browser can't compute its place, the shop is asked, by everybody within this.
+const ASK_WITHIN_MS = 30_000;
+
+const offer = readOffer();
+const unitsOfTurn = Number(byId("line").dataset.units);
+const path = `/api/v1/sales/${offer.sale}/items/${offer.product}/line`;
+const mineName = `doorbuster.line.${buyer}.${offer.sale}.${offer.product}`;
+const pageTitle = document.title;
+
+// The reader's place as the shop said it last, which a reload still has; and when that was.
+let mine = stored(mineName);
+let mineAt = -Infinity;
+let board = null;
+let boardAt = -Infinity;
+let boardWait = 0;
+let draw = null;
+let view = null;
+let phase = "";
+let toldSeconds = Infinity;
+let asking = null;
+let audio = null;
+
+const startsIn = () => offer.startsAt - now();
+
+/** The board was fresh when it came, and the next one is not overdue. */
+function isKnown() {
+  const age = performance.now() - boardAt;
+  return board !== null && isSet() && now() - age - board.now_ms < OLD_MS && age < boardWait + OLD_MS;
+}
+
+function viewNow() {
+  if (!mine) return phase === "ended" ? "closed" : "outside";
+  const { standing, place } = mine;
+  if (standing === "over" || (standing === "called" && (phase === "paused" || now() < mine.turn_until_ms + OLD_MS))) return standing;
+  // A page that has just been opened has not asked yet.
+  if (!isKnown()) return performance.now() < OLD_MS ? "" : "unknown";
+  if (standing === "waiting") return place === null && phase !== "ended" ? "drawing" : worthOf(board, place ?? Infinity);
+  return performance.now() > mineAt + 2 * OLD_MS ? "unknown" : standing;
+}
+
+function redraw() {
+  if (board) Object.assign(offer, { phase: board.state, available: openUnits(board), known: true });
+  phase = viewOf(offer);
+  const next = viewNow();
+  if (byId("offer").dataset.view !== phase) changePhase();
+  if (next !== view) change(next);
+  drawCountdown(offer, phase);
+  drawUnits();
+  drawPlace();
+  drawTurn();
+}
+
+function changePhase() {
+  byId("offer").dataset.view = phase;
+  byId("badge").textContent = VIEWS[phase].badge;
+  say(byId("status"), phase === "paused" ? VIEWS.paused.said : "");
+  drawForm();
+}
+
+function change(next) {
+  const before = view;
+  view = next;
+  byId("line").dataset.view = view;
+  const words = WORDS[view];
+  const heading = document.createElement("strong");
+  heading.textContent = words ? t(words[0]) : "";
+  const text = words ? ` ${t(words[1], { units: units(unitsOfTurn) })}` : "";
+  byId("worth").replaceChildren(...(words ? [heading, text] : []));
+  byId("worth").classList.toggle("good", view === "sure" || view === "called");
+  byId("join").hidden = view !== "outside";
+  byId("meaning").hidden = view !== "outside";
+  byId("sound").hidden = ["outside", "over", "closed"].includes(view);
+  document.title = view === "called" ? `${t("line-called")} · ${pageTitle}` : pageTitle;
+  drawForm();
+  if (view === "called" && before) ring(3);
+}
+
+// Whoever waits can fill it in; who was called can send it. An order whose answer is missing is asked for in any view.
+function drawForm() {
+  const called = view === "called" && phase !== "paused";
+  const waits = !["", "outside", "over", "closed", "none"].includes(view) && Boolean(byId("address"));
+  byId("buy").hidden = !(view === "called" || waits || checkout.attempt());
+  byId("ready").hidden = view === "called" || !waits;
+  byId("leave").hidden = view !== "called";
+  checkout.setOpen(called, called ? t("buy-now") : view === "called" ? VIEWS.paused.button : t("line-not-yet"));
+}
+
+function drawUnits() {
+  const total = board ? openUnits(board) + board.sold : offer.total;
+  byId("bar").max = Math.max(total, 1);
+  byId("bar").value = board ? openUnits(board) : total;
+  byId("left").textContent = board && phase !== "not_started"
+    ? t("line-unsold", { left: count(openUnits(board)), total: units(total) })
+    : t("line-units", { count: total, text: count(total) });
+}
+
+function drawPlace() {
+  const place = mine?.place ?? null;
+  const waits = ["sure", "maybe", "unknown"].includes(view);
+  byId("place").hidden = !mine || ["over", "closed"].includes(view);
+  if (place !== null) say(byId("place"), t("line-place", { place: count(place) }));
+  else if (mine) say(byId("place"), t("line-number", { number: count(mine.number) }));
+  const way = byId("way");
+  way.hidden = !waits || place === null || phase === "not_started";
+  if (board && place !== null) {
+    way.max = place;
+    way.value = Math.max(way.value, Math.min(board.served, place));
+  }
+  byId("figures").textContent = view === "maybe" ? figures(place).join(" ") : "";
+  byId("when").textContent = waits || view === "drawing" ? prospects(place).join(" ") : "";
+  const closes = draw?.closes_at_ms && draw.state === "open" ? { time: moment(draw.closes_at_ms) } : null;
+  byId("drawn").hidden = view !== "outside" || !closes;
+  if (closes) byId("drawn").textContent = t("line-draw-open", closes);
+}
+
+function figures(place) {
+  const ahead = place - 1 - board.sure_to;
+  return [
+    t("line-ahead", { count: ahead, text: count(ahead) }),
+    t("line-open", { units: units(openUnits(board)) }),
+    ...(board.gave_up ? [t("line-gave-up", { text: count(board.gave_up) })] : []),
+  ];
+}
+
+// When it goes on, and whether the page may be closed until then.
+function prospects(place) {
+  if (!isSet()) return [];
+  const said = [];
+  let backAt = null;
+  if (place === null && draw?.closes_at_ms > now()) said.push(t("line-drawn-at", { time: moment(draw.closes_at_ms) }));
+  if (phase === "not_started") {
+    said.push(t("line-starts", { time: moment(offer.startsAt) }));
+    if (startsIn() > 10 * MINUTE_MS) backAt = offer.startsAt - 5 * MINUTE_MS;
+  } else if (place !== null && isKnown() && phase !== "paused") {
+    const wait = minutesUntil(board, place);
+    if (wait) said.push(t("line-minutes", { from: count(wait.from), to: count(wait.to) }));
+    if (wait?.from >= CLOSE_FROM_MINUTES) backAt = now() + wait.from * MINUTE_MS / 2;
+  }
+  said.push(backAt ? t("line-may-close", { time: moment(backAt) }) : t("line-stay"));
+  return said;
+}
+
+function drawTurn() {
+  const shown = view === "called" && phase !== "paused" && isSet();
+  byId("turn").hidden = !shown;
+  byId("turn-label").hidden = !shown;
+  if (!shown) {
+    toldSeconds = Infinity;
+    return;
+  }
+  const left = mine.turn_until_ms - now();
+  byId("turn").textContent = spanText(left);
+  const seconds = Math.ceil(left / 1000);
+  byId("turn").classList.toggle("soon", seconds <= 30);
+  const passed = WARN_AT_S.findLast((at) => seconds <= at && toldSeconds > at);
+  if (passed) say(byId("turn-said"), t("line-seconds-left", { text: count(Math.max(seconds, 0)) }));
+  toldSeconds = seconds;
+}
+
+// Only whoever has asked for it hears something: a browser plays nothing unasked, and a page should not.
+function ring(times) {
+  if (!audio) return;
+  for (let i = 0; i < times; i++) {
+    const [tone, loudness] = [audio.createOscillator(), audio.createGain()];
+    const at = audio.currentTime + i * 0.6;
+    tone.frequency.value = 880;
+    loudness.gain.setValueAtTime(0.2, at);
+    loudness.gain.exponentialRampToValueAtTime(0.001, at + 0.5);
+    tone.connect(loudness).connect(audio.destination);
+    tone.start(at);
+    tone.stop(at + 0.5);
+  }
+}
+
+function takePlace(place, sentAt) {
+  observe(place.now_ms, sentAt, performance.now());
+  const { number = null, place: drawn = null, standing, turn_until_ms } = place;
+  // What this page has computed is what the shop would say.
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, said_ms: place.now_ms };
+  mineAt = performance.now();
+  local.set(mineName, JSON.stringify(mine));
+  redraw();
+}
+
+function forgetPlace() {
+  mine = null;
+  local.remove(mineName);
+  redraw();
+}
+
+/** Asks as this buyer; "" joins. */
+async function askAs(what) {
+  await openSession();
+  const sentAt = performance.now();
+  const answer = await call("POST", path + what);
+  if (answer?.standing) takePlace(answer, sentAt);
+  return answer;
+}
+
+let joining = false;
+
+async function join(event) {
+  event.preventDefault();
+  const outcome = byId("join-outcome");
+  if (joining) return;
+  if (!isSignedIn()) {
+    say(outcome, t("sign-in-first"), "bad");
+    outcome.append(...signInLink());
+    return;
+  }
+  joining = true;
+  byId("join-button").setAttribute("aria-busy", "true");
+  say(outcome, t("one-moment"));
+  // Whoever has a place gets the same one again, so it is asked until there is an answer.
+  const { order: place, refusal, unauthorized } = await settle({
+    send: () => askAs(""),
+    renew: closeSession,
+    progress: (reason) => say(outcome, reason),
+    isWhole: (answer) => Boolean(answer?.standing),
+  });
+  joining = false;
+  byId("join-button").removeAttribute("aria-busy");
+  const refused = refusal ? refusalText(refusal) : unauthorized?.message ?? t("no-answer");
+  say(outcome, place ? "" : refused, place ? "" : "bad");
+  if (unauthorized) outcome.append(...signInLink());
+  if (!place) return;
+  // The button that was pressed is gone.
+  byId("place").focus();
+  wakeBoard();
+  wakePresence();
+}
+
+// Whoever waits for long may have been signed out: nobody sees that they are there.
+function askToSignIn() {
+  if (byId("status").textContent) return;
+  say(byId("status"), t("sign-in-first"));
+  byId("status").append(...signInLink());
+}
+
+async function leave() {
+  try {
+    await askAs("/leave");
+  } catch {
+    // The turn is over by now, or it goes on: the shop says which.
+  }
+  wakePresence();
+}
+
+async function readBoard() {
+  const read = await call("GET", path).catch((error) => {
+    // It is overdue from now on, not from when it would have been asked for without this.
+    boardWait = Math.min(boardWait, performance.now() - boardAt);
+    throw error;
+  });
+  // Two caches may be a second apart: the newer one stays.
+  if (board && read.now_ms < board.now_ms) return;
+  const isFirst = board === null;
+  board = read;
+  boardAt = performance.now();
+  boardWait = waitForBoard();
+  // The sale was moved under the page, or its data is new.
+  if ((board.state === "not_started") !== (startsIn() > 0)) wakeTimes();
+  // Another ledger's place. A board of before the place can't have it.
+  if (mine && board.now_ms > mine.said_ms && (mine.place ?? mine.number) > board.tail) forgetPlace();
+  const isReached = mine?.standing === "waiting" && mine.place !== null && mine.place <= board.served;
+  if (isFirst || isReached) wakePresence();
+  redraw();
+  await followDraw();
+}
+
+function waitForBoard() {
+  if (mine?.standing === "over" || view === "closed") return jittered(30_000);
+  if (document.hidden) return jittered(11_000);
+  const place = mine?.place ?? null;
+  // Before the start nothing moves but the number of those who join.
+  return jittered(startsIn() > MINUTE_MS ? 11_000 : boardDelay(board, place));
+}
+
+// The board says when there was a draw; the page then finds its place by itself.
+async function followDraw() {
+  if (!draw || (board.drawn !== null && !draw.seed)) draw = await call("GET", `${path}/draw`);
+  if (mine?.place === null && draw.seed) await findPlace();
+  redraw();
+}
+
+async function findPlace() {
+  if (!crypto.subtle) {
+    asking ??= setTimeout(() => askAs("").catch(() => { asking = null; }), ASK_WITHIN_MS * Math.random());
+    return;
+  }
+  const place = await placeOf(draw.seed, draw.entries, mine.number);
+  if (!mine) return;
+  mine = { ...mine, place };
+  local.set(mineName, JSON.stringify(mine));
+  wakePresence();
+}
+
+async function showPresence() {
+  if (!mine || mine.standing === "over" || !board) return;
+  const isReached = mine.standing !== "waiting";
+  if (!isReached && (mine.place === null || !isNear(board, mine.place, startsIn()))) return;
+  if (view === "closed") return;
+  try {
+    await askAs("/presence");
+  } catch (error) {
+    if (error.code === "not_in_line") return forgetPlace();
+    if (error.status === 401 && !closeSession()) askToSignIn();
+    throw error;
+  }
+}
+
+// When the sale starts and ends is no part of the board.
+async function readTimes() {
+  const sentAt = performance.now();
+  const stock = await call("GET", `/api/v1/stock?sale=${offer.sale}&product=${offer.product}`);
+  observe(stock.now_ms, sentAt, performance.now());
+  // What is set aside for a turn is not sold out.
+  take(offer, { ...stock, available: board ? openUnits(board) : stock.total }, sentAt);
+  redraw();
+}
+
+const checkout = new Checkout(offer, () => wakePresence());
+const [presenceMin, presenceMax] = PRESENCE_MS;
+const wakeBoard = keepAsking(readBoard, () => boardWait, 4000);
+const wakePresence = keepAsking(
+  showPresence, () => presenceMin + (presenceMax - presenceMin) * Math.random(), PRESENCE_FAILING_MS_MAX,
+);
+const wakeTimes = keepAsking(readTimes, () => jittered(SYNC_MS));
+const tick = everySecond(() => nextMoment(offer, phase), redraw);
+keepSynced(call, tick, SYNC_MS);
+
+function comeBack() {
+  if (document.hidden) return;
+  wakeBoard();
+  wakePresence();
+}
+
+byId("join").addEventListener("submit", join);
+byId("leave").addEventListener("click", () => byId("sure").showModal());
+byId("sure").addEventListener("close", () => {
+  if (byId("sure").returnValue === "leave") leave();
+  byId("sure").returnValue = "";
+});
+byId("sound").addEventListener("click", () => {
+  if (audio) audio.close();
+  audio = audio ? null : new AudioContext();
+  byId("sound").setAttribute("aria-pressed", String(audio !== null));
+  ring(1);
+});
+document.addEventListener("visibilitychange", comeBack);
+addEventListener("pageshow", (event) => event.persisted && comeBack());
+addEventListener("online", comeBack);
+// Another tab of this buyer's has joined, or was called.
+addEventListener("storage", ({ key }) => {
+  if (key !== mineName) return;
+  mine = stored(mineName);
+  mineAt = performance.now();
+  redraw();
+});

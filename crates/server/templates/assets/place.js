@@ -1,0 +1,37 @@
+// What a place in a line is worth, by the board alone, which is the same for everybody; and when it is reached.
+
+// Whoever is farther behind those who are sure has nothing to tell: the server does not look at it.
+const PRESENT_AHEAD = 10_000;
+// Presence counts for 15 s: whoever is there when the sale starts has shown it before.
+const PRESENT_BEFORE_START_MS = 20_000;
+const BOARD_MS_MIN = 1000;
+// A third more at most: at the back of a line of a million that is one request in a quarter of a minute.
+const BOARD_MS_MAX = 11_000;
+
+/** Units that somebody may still get who was not promised one. */
+export const openUnits = (board) => board.free + board.turns + board.held;
+
+/** "sure", "maybe", "none", or "closed": nobody becomes sure after the end. */
+export function worthOf(board, place) {
+  if (place <= board.sure_to) return "sure";
+  if (board.state === "ended") return "closed";
+  return openUnits(board) === 0 ? "none" : "maybe";
+}
+
+/** Whether somebody in this place has to show that they are there. */
+export const isNear = (board, place, startsInMs) => place <= board.sure_to + PRESENT_AHEAD && startsInMs < PRESENT_BEFORE_START_MS;
+
+/** How long a board is good enough for this place: a second near the front, longer the farther back. */
+export function boardDelay(board, place) {
+  if (place === null) return BOARD_MS_MAX;
+  const ahead = Math.max(place - board.served, 0);
+  return Math.min(Math.max(BOARD_MS_MIN * Math.sqrt(ahead / 100), BOARD_MS_MIN), BOARD_MS_MAX);
+}
+
+/** Between how many minutes and how many a place is reached, at the pace of the last one; null while the line stands. */
+export function minutesUntil({ pace, served }, place) {
+  const ahead = place - served - 1;
+  if (pace === 0 || ahead < 0) return null;
+  const minutes = ahead / pace;
+  return { from: Math.floor(minutes * 0.7), to: Math.ceil(minutes * 1.5) + 1 };
+}

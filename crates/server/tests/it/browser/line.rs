@@ -1,0 +1,291 @@
+//! A product that is sold to its line: its page is where one waits, is called and orders.
+
+use engine::Status;
+use engine::draw::Permutation;
+use serde_json::{Value, json};
+
+use super::axe::assert_accessible;
+use super::languages::choose;
+use super::looking::AUDIT;
+use super::real::{PRODUCT, SALE, Shop, TITLE};
+use super::real_visitors::token;
+use super::steps::{
+    come_back, fill_address, open_sale, press_buy, sale_url, type_address, wait_for_order, wait_for_view,
+};
+use super::webdriver::Browser;
+
+/// Nobody takes part in its draw: places are in the order of joining.
+fn sell(shop: &Shop, mut terms: Value) {
+    terms["line"]["close_s"] = json!(86_400);
+    shop.sell(&terms);
+    shop.wait_for_draw();
+}
+
+fn join(browser: &Browser, shop: &Shop) {
+    open_sale(browser, &shop.base, SALE, PRODUCT);
+    browser.click("#join-button");
+    browser.wait_until("a place", |browser| browser.text("#place").starts_with("Your place"));
+}
+
+#[test]
+fn two_join_and_the_unit_that_the_first_cancels_goes_to_the_second() {
+    let (shop, (first, second)) = (Shop::demo(), Browser::two());
+    sell(&shop, json!({ "line": {}, "total": 1 }));
+    open_sale(&first, &shop.base, SALE, PRODUCT);
+    assert_eq!(first.attribute("#line", "data-view").as_deref(), Some("outside"));
+    assert!(first.text("#meaning").contains("you have 2 minutes to order it"), "{}", first.text("#meaning"));
+    assert_accessible(&first, "before joining");
+    join(&first, &shop);
+    assert_eq!(first.text("#place"), "Your place: 1");
+    wait_for_view(&first, "#line", "called");
+    assert_eq!(first.run("return document.title.startsWith('It is your turn')"), true);
+    assert!(first.text("#turn").contains("1 min"), "{}", first.text("#turn"));
+    assert_accessible(&first, "called");
+
+    join(&second, &shop);
+    wait_for_view(&second, "#line", "maybe");
+    let figures = second.text("#figures");
+    assert!(figures.starts_with("You are next when one comes free. Not sold yet: 1 unit."), "{figures}");
+    assert_accessible(&second, "waiting");
+    // What is not one's turn can be filled in, and not sent.
+    fill_address(&second);
+    second.click("#submit");
+    second.wait_for_text("#outcome", "Not your turn yet. Nothing was ordered.");
+
+    fill_address(&first);
+    press_buy(&first);
+    let id = wait_for_order(&first);
+    assert_eq!(shop.units(), (0, 1, 0));
+    shop.cancel(&id);
+    wait_for_view(&second, "#line", "called");
+    press_buy(&second);
+    let next = wait_for_order(&second);
+    let orders: Vec<_> = shop.orders().iter().map(|order| (order.id.to_string(), order.status)).collect();
+    assert_eq!(orders, [(id, Status::Cancelled), (next, Status::Held)]);
+    assert_eq!(shop.units(), (0, 1, 0));
+
+    // Whoever has had a turn finds that, and the order.
+    open_sale(&second, &shop.base, SALE, PRODUCT);
+    wait_for_view(&second, "#line", "over");
+    assert!(second.text("#mine").contains("See your order"), "{}", second.text("#mine"));
+    assert_eq!((first.complaints(), second.complaints()), (vec![], vec![]));
+}
+
+#[test]
+fn who_was_away_is_called_for_the_unit_that_comes_free() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    let starts_at_ms = shop.now_ms() + 600_000;
+    shop.sell(&json!({ "line": { "grace_s": 0 }, "total": 1, "starts_at_ms": starts_at_ms }));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    browser.wait_until("the draw is told of", |browser| {
+        browser.text("#drawn").starts_with("Places are drawn at")
+    });
+    browser.click("#join-button");
+    wait_for_view(&browser, "#line", "drawing");
+    assert_eq!(browser.text("#place"), "Your number: 1");
+    assert!(browser.text("#when").starts_with("It is drawn at"), "{}", browser.text("#when"));
+    assert_accessible(&browser, "before the draw");
+    browser.open(&format!("{}/orders", shop.base));
+    shop.start_at(shop.now_ms() + 1000);
+    shop.wait_for_draw();
+    shop.line_as("77", "");
+    browser.wait_until("the next is called", |_| shop.line_as("77", "/presence")["standing"] == "called");
+
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    wait_for_view(&browser, "#line", "away");
+    assert_accessible(&browser, "away");
+    shop.line_as("77", "/leave");
+    wait_for_view(&browser, "#line", "called");
+    // Given back, after a second thought.
+    browser.click("#leave");
+    browser.click("#sure button[value=keep]");
+    assert_eq!(browser.attribute("#line", "data-view").as_deref(), Some("called"));
+    browser.click("#leave");
+    assert_accessible(&browser, "a second thought");
+    browser.click("#sure button[value=leave]");
+    wait_for_view(&browser, "#line", "over");
+    assert_eq!(shop.units(), (1, 0, 0));
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_place_is_kept_over_a_reload_a_pause_and_the_end() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": {}, "total": 1 }));
+    shop.line_as("77", "");
+    shop.line_as("77", "/presence");
+    join(&browser, &shop);
+    assert_eq!(browser.text("#place"), "Your place: 2");
+    browser.reload();
+    wait_for_view(&browser, "#line", "maybe");
+    assert_eq!(browser.text("#place"), "Your place: 2");
+    // In another browser, or in this one when it has forgotten everything, the same buyer gets the same place.
+    browser.open(&format!("{}/orders", shop.base));
+    browser.run("localStorage.clear()");
+    join(&browser, &shop);
+    assert_eq!(browser.text("#place"), "Your place: 2");
+    assert_eq!(shop.get(&format!("sales/{SALE}/items/{PRODUCT}/line"))["tail"], 2);
+    shop.steer("pause");
+    wait_for_view(&browser, "#offer", "paused");
+    browser.wait_for_text("#status", "The sale is paused");
+    shop.steer("resume");
+    wait_for_view(&browser, "#offer", "live");
+    shop.steer("end");
+    wait_for_view(&browser, "#line", "closed");
+    assert_accessible(&browser, "closed");
+}
+
+#[test]
+fn a_board_that_cannot_be_read_promises_nothing() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": {}, "total": 1, "starts_at_ms": shop.now_ms() + 1_800_000 }));
+    join(&browser, &shop);
+    wait_for_view(&browser, "#line", "sure");
+    browser.wait_for_text("#when", "You may close this page");
+    browser.run(
+        "window.ask = window.fetch;
+         window.fetch = () => Promise.reject(new TypeError('cut off'))",
+    );
+    come_back(&browser);
+    wait_for_view(&browser, "#line", "unknown");
+    assert!(browser.text("#worth").contains("nothing is promised here"), "{}", browser.text("#worth"));
+    assert_accessible(&browser, "unknown");
+    // An answer that a cache has kept for too long is no better.
+    browser.run(
+        "const old = (answer) => answer.json().then((board) => Response.json({ ...board, now_ms: board.now_ms - 6000 }));
+         window.fetch = (url, how) => window.ask(url, how).then((answer) => (url.endsWith('/line') ? old(answer) : answer));
+         window.dispatchEvent(new Event('online'))",
+    );
+    browser.wait_until("the shop is there again", |browser| browser.text("#connection").is_empty());
+    assert_eq!(browser.attribute("#line", "data-view").as_deref(), Some("unknown"));
+    browser.run("window.fetch = window.ask; window.dispatchEvent(new Event('online'))");
+    wait_for_view(&browser, "#line", "sure");
+}
+
+#[test]
+fn who_is_signed_out_while_waiting_is_asked_to_sign_in() {
+    let (shop, browser) = (Shop::with_tokens(), Browser::start());
+    sell(&shop, json!({ "line": {}, "total": 1 }));
+    let page = sale_url(&shop.base, SALE, PRODUCT);
+    browser.open(&format!("{page}#token={}", token(7, shop.now_ms() / 1000 + 600)));
+    wait_for_view(&browser, "#offer", "live");
+    browser.click("#join-button");
+    wait_for_view(&browser, "#line", "called");
+    assert_eq!(browser.text("#status"), "");
+    browser.open(&format!("{}/orders#token={}", shop.base, token(7, 1_000_000)));
+    browser.open(&page);
+    browser.wait_for_text("#status", "Sign in at the shop first.");
+    assert_eq!(browser.text("#place"), "Your place: 1");
+}
+
+#[test]
+fn without_a_script_a_form_joins_and_a_page_waits() {
+    let shop = Shop::demo();
+    let terms = json!({ "line": { "units": 2, "grace_s": 0 }, "total": 2, "limit": 2 });
+    sell(&shop, terms);
+    shop.line_as("77", "");
+    let browser = Browser::start();
+    choose(&browser, &shop.base, "en");
+    browser.allow_scripts(false);
+    browser.resize(360, 800);
+    browser.open(&sale_url(&shop.base, SALE, PRODUCT));
+    browser.click("#join-button");
+    // Nobody is there to be called before, so this page calls its reader by being read again.
+    browser.wait_for_text("h1", "It is your turn");
+    assert!(browser.text("main").contains("Your place: 2") && browser.text("main").contains(TITLE));
+    assert_eq!(browser.run(AUDIT), "", "the plain place");
+    browser.allow_scripts(true);
+    assert_accessible(&browser, "the plain place");
+    browser.allow_scripts(false);
+    browser.resize(360, 800);
+    browser.type_into("#quantity", "2");
+    type_address(&browser);
+    browser.click("#submit");
+    browser.wait_for_text("h1", "Check your order");
+    browser.click("button.primary");
+    browser.wait_for_text("h1", "Reserved for you");
+    assert_eq!(shop.units(), (0, 2, 0));
+    browser.open(&format!("{}/line?sale={SALE}&product={PRODUCT}", shop.base));
+    browser.wait_for_text("h1", "Your turn is over");
+}
+
+#[test]
+fn the_page_finds_its_place_in_a_draw_by_itself() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "line": {}, "total": 1, "starts_at_ms": shop.now_ms() + 1_800_000 }));
+    for member in ["1", "2", "3"] {
+        shop.line_as(member, "");
+    }
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    let seed: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 7).unwrap());
+    let place_of = |entries, number| match number > entries {
+        true => number,
+        false => Permutation::new(&seed, entries).place_of(number),
+    };
+    let hex: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
+    for entries in [1, 2, 3, 5, 16, 17, 40] {
+        let found = browser.run_async(&format!(
+            "const {{ href }} = document.querySelector('link[href*=\"/assets/draw-\"]');
+             const numbers = Array.from({{ length: {entries} + 1 }}, (_, at) => at + 1);
+             import(href)
+               .then(({{ placeOf }}) => Promise.all(numbers.map((number) => placeOf('{hex}', {entries}, number))))
+               .then(done, (error) => done(String(error)));"
+        ));
+        let places: Vec<u32> = (1..=entries + 1).map(|number| place_of(entries, number)).collect();
+        assert_eq!(found, json!(places), "of {entries}");
+        let mut each = places;
+        each.sort_unstable();
+        assert_eq!(each, (1..=entries + 1).collect::<Vec<_>>(), "a place for everybody");
+    }
+
+    // A page that waits for its place, and hears that there was a draw.
+    browser.run(&format!(
+        "const mine = {{ number: 3, place: null, standing: 'waiting', turn_until_ms: null }};
+         localStorage.setItem('doorbuster.line.demo.{SALE}.{PRODUCT}', JSON.stringify(mine));"
+    ));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    wait_for_view(&browser, "#line", "drawing");
+    assert_eq!(browser.text("#place"), "Your number: 3");
+    browser.run(&format!(
+        "const ask = window.fetch;
+         const drawn = async (answer) => Response.json({{ ...await answer.json(), drawn: 3, tail: 3, sure_to: 1 }});
+         window.fetch = (url, how) => (
+           url.endsWith('/line/draw') ? Promise.resolve(Response.json({{ state: 'drawn', entries: 3, seed: '{hex}' }}))
+           : url.endsWith('/line') ? ask(url, how).then(drawn) : ask(url, how));"
+    ));
+    come_back(&browser);
+    let place = place_of(3, 3);
+    browser.wait_for_text("#place", &format!("Your place: {place}"));
+    wait_for_view(&browser, "#line", if place == 1 { "sure" } else { "maybe" });
+}
+
+#[test]
+fn a_line_waits_in_every_language() {
+    let shop = Shop::demo();
+    sell(&shop, json!({ "line": {}, "total": 1 }));
+    shop.line_as("77", "");
+    shop.line_as("77", "/presence");
+    for (place, (code, said)) in
+        [("de", "Ihr Platz"), ("es", "Su puesto"), ("zh", "您的位置"), ("ar", "مكانك")]
+            .into_iter()
+            .enumerate()
+    {
+        let browser = Browser::start();
+        choose(&browser, &shop.base, code);
+        open_sale(&browser, &shop.base, SALE, PRODUCT);
+        browser.click("#join-button");
+        wait_for_view(&browser, "#line", "maybe");
+        let shown = browser.text("#place");
+        assert!(shown.starts_with(said) && shown.ends_with(&(place + 2).to_string()), "{shown}");
+        browser.resize(360, 800);
+        assert_eq!(browser.run(AUDIT), "", "{code}");
+        let main = browser.text("#line");
+        for word in ["line", "place", "unit", "turn", "order"] {
+            assert!(
+                !main.split(|c: char| !c.is_alphabetic()).any(|shown| shown == word),
+                "{code}: {word}: {main}"
+            );
+        }
+        assert_eq!(browser.complaints(), [""; 0], "{code}");
+    }
+}
