@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 20] = [
+const TABLES: [&[Route]; 21] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,

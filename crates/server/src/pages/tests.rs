@@ -155,12 +155,15 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
         add(&format!("order, {standing}"), &|out| pages.plain_order(language, &order, out));
     }
     let sale = sale(vec![ItemView { line: Some(TURN), ..item(30, "Aurora <phone>") }]);
-    for view in ["sure", "maybe", "none", "reached", "called", "away", "over", "closed"] {
+    for view in ["drawing", "sure", "maybe", "none", "reached", "called", "away", "over", "closed"] {
+        let is_drawn = view != "drawing";
         let page = PlacePageView {
             view,
-            place: 1234,
+            number: 4321,
+            place: is_drawn.then_some(1234),
             ahead: 1,
             open: 3,
+            drawn_at_ms: (!is_drawn).then_some(1_795_175_970_000),
             starts_at_ms: (view == "sure").then_some(1_795_176_000_000),
             order_by_ms: (view == "called").then_some(1_795_176_900_000),
             asks_again: view == "maybe",
