@@ -258,7 +258,7 @@ impl Rows for Ledger {
             "WITH ends AS (SELECT order_seq, kind FROM transitions AS t WHERE step =
                            (SELECT max(step) FROM transitions WHERE order_seq = t.order_seq))
              SELECT (SELECT coalesce(sum(json_extract(item.value, '$.total')), 0)
-                     FROM sale_events, json_each(body, '$.items') AS item WHERE kind IN ('created', 'created_with_line'))
+                     FROM sale_events, json_each(body, '$.items') AS item WHERE kind IN ('created', 'line_created'))
                   + (SELECT coalesce(sum(units), 0) FROM stock_adjustments),
                     coalesce(sum(quantity) FILTER (WHERE ends.kind IS NULL), 0),
                     coalesce(sum(quantity) FILTER (WHERE ends.kind IN (1, 4)), 0)

@@ -53,7 +53,7 @@ pub(super) fn sale_event_row(event: &Event) -> Option<(SaleId, &'static str, Str
         // Another kind, too: who knows no lines would sell to whoever comes first.
         Event::SaleCreated(spec) => {
             let has_line = spec.items.iter().any(|item| item.line.is_some());
-            let kind = if has_line { CREATED_WITH_LINE } else { "created" };
+            let kind = if has_line { LINE_CREATED } else { "created" };
             (spec.id, kind, json(&SaleRecord::of(spec)))
         }
         // Another kind: a program that knows no changes of items must refuse what it would half understand.
@@ -75,7 +75,7 @@ pub(super) fn json(record: &impl serde::Serialize) -> String {
 
 pub(super) fn sale_event(sale: SaleId, kind: &str, body: &str) -> Result<Event, RowError> {
     match kind {
-        "created" | CREATED_WITH_LINE => {
+        "created" | LINE_CREATED => {
             let record: SaleRecord = serde_json::from_str(body)?;
             Ok(Event::SaleCreated(Box::new(record.into_spec(sale))))
         }
@@ -162,7 +162,7 @@ const OPERATOR_REVOKED: &str = "operator_revoked";
 /// Of what an operator did.
 pub(super) const OPERATED: &str = "operated";
 /// Of `sale_events`.
-const CREATED_WITH_LINE: &str = "created_with_line";
+const LINE_CREATED: &str = "line_created";
 
 /// Kind and body of a row of `further_entries`; `None` if the event is of another table.
 pub(super) fn further_row(event: &Event) -> Option<(&'static str, String)> {

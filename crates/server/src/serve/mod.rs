@@ -321,6 +321,8 @@ fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), Ser
         ),
         Source::MySql(options) => Ledger::from(MySqlLedger::open(*options).map_err(OpenError::from)?),
     };
+    // A new one has none before; the secrets of its lines are made of it.
+    ledger.id_secret()?;
     let mut book = ledger.load()?;
     book.set_cool_down(config.sale.cool_down());
     let (orders, took) = (book.orders_len(), started.elapsed());

@@ -16,6 +16,7 @@ mod gate;
 mod history;
 mod images;
 mod ledger;
+mod lines;
 mod lives;
 mod mysql_book;
 mod mysql_faults;

@@ -138,7 +138,8 @@ impl EventReader {
         if to <= after {
             return Ok(events);
         }
-        let new = "SELECT EXISTS (SELECT 1 FROM sale_events WHERE seq > ? AND kind IN ('created', 'created_with_line'))";
+        let new =
+            "SELECT EXISTS (SELECT 1 FROM sale_events WHERE seq > ? AND kind IN ('created', 'line_created'))";
         if connection.exec_first(new, (self.skus_to,))? == Some(1) {
             self.skus = read_skus(connection)?;
         }

@@ -106,7 +106,7 @@ impl EventReader {
     }
 
     fn follow_sales(&mut self, to: u64) -> Result<(), rusqlite::Error> {
-        let new = "SELECT EXISTS (SELECT 1 FROM sale_events WHERE seq > ?1 AND kind IN ('created', 'created_with_line'))";
+        let new = "SELECT EXISTS (SELECT 1 FROM sale_events WHERE seq > ?1 AND kind IN ('created', 'line_created'))";
         if self.connection.prepare_cached(new)?.query_row([int(self.skus_to)], |row| row.get(0))? {
             self.skus = read_skus(&self.connection)?;
         }

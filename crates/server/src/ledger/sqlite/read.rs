@@ -121,7 +121,7 @@ fn ends_at(connection: &Connection) -> Result<(u64, Skus), rusqlite::Error> {
 pub(super) fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error> {
     let mut skus = Skus::default();
     let mut statement = connection.prepare_cached(
-        "SELECT sale, body FROM sale_events WHERE kind IN ('created', 'created_with_line') ORDER BY seq",
+        "SELECT sale, body FROM sale_events WHERE kind IN ('created', 'line_created') ORDER BY seq",
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

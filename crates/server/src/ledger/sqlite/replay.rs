@@ -31,7 +31,7 @@ impl SqliteLedger {
     /// If the ledger cannot be read or breaks an invariant.
     pub fn load(&self) -> Result<Book, LoadError> {
         let mut book = Book::new();
-        book.set_ledger_secret(LedgerSecret(self.id_secret()?));
+        book.set_ledger_secret(LedgerSecret(secret(&self.connection)?.unwrap_or_default()));
         let last = last_seq(&self.connection)?;
         book.reserve_orders(orders_len(&self.connection, last)?);
         replay_to(&self.connection, last, |entry| {

@@ -143,8 +143,7 @@ fn ends_at(connection: &mut Conn, since: u64) -> Result<(u64, Skus), OpenError> 
 
 pub(in crate::ledger::mysql) fn read_skus(connection: &mut Conn) -> Result<Skus, OpenError> {
     let mut skus = Skus::default();
-    let query =
-        "SELECT sale, body FROM sale_events WHERE kind IN ('created', 'created_with_line') ORDER BY seq";
+    let query = "SELECT sale, body FROM sale_events WHERE kind IN ('created', 'line_created') ORDER BY seq";
     for row in connection.query_iter(query)? {
         let mut columns = Columns::of(row?);
         let (sale, body): (u64, String) = (columns.take()?, columns.take()?);

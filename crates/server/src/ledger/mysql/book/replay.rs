@@ -51,7 +51,6 @@ impl MySqlLedger {
     fn load_now(&mut self) -> Result<Book, LoadError> {
         let (ours, in_doubt) = (self.generation, self.in_doubt);
         self.knock()?;
-        let secret = LedgerSecret(self.id_secret()?);
         let connection = self.connected()?;
         // A transaction whose commit was not answered holds the row's lock until it is decided. Without one nobody
         // but a server that takes over can write, and a server that takes no writes can still be read.
@@ -65,7 +64,7 @@ impl MySqlLedger {
             return Err(LoadError::Sequence { next: row.next_seq, last });
         }
         let mut book = Book::new();
-        book.set_ledger_secret(secret);
+        book.set_ledger_secret(LedgerSecret(secret(connection)?.unwrap_or_default()));
         replay_to(connection, last, |entry| book.replay(LedgerKind::Book, &entry).map_err(LoadError::from))?;
         book.drain_touched(|_, _| {});
         self.batch = row.batch;

@@ -1,0 +1,107 @@
+//! A line in the ledger's backends: every kind of entry comes back as it was, and the readers see its orders.
+
+use std::collections::BTreeSet;
+
+use engine::{
+    BeaconTerms, Book, BuyerId, Command, DrawView, Event, Fingerprint, LineTerms, LineView, OrderId,
+    PlaceView, Placement, ProductId, SaleSpec, SkuId, Spoken, TurnEnd, UnixMs,
+};
+use server::ledger::NoDraw;
+
+use crate::history::sale;
+use crate::ledger::commit;
+use crate::places::Place;
+
+const SKU: SkuId = SkuId(0);
+const PEOPLE: u64 = 8;
+const STARTS_AT: u64 = 100_000;
+const TURN_MS: u64 = 10_000;
+
+/// The first item is sold to its line, which waits for a beacon.
+fn sold_to_its_line() -> SaleSpec {
+    let beacon = BeaconTerms { public_key: [7; 96], genesis_s: 0, period_s: 1 };
+    let terms =
+        LineTerms { units: 1, turn_ms: TURN_MS, grace_ms: 1_000, close_ms: 50_000, beacon: Some(beacon) };
+    let mut sale = sale(1);
+    sale.starts_at = UnixMs(STARTS_AT);
+    sale.open_holds_per_buyer_max = None;
+    sale.items[0].line = Some(terms);
+    sale.items[0].total = 3;
+    sale
+}
+
+/// Numbers and hashes.
+fn buyer(number: u64) -> BuyerId {
+    if number.is_multiple_of(2) { BuyerId(number.into()) } else { BuyerId::of_hash(number.into()) }
+}
+
+fn everybody(command: impl Fn(BuyerId) -> Command) -> Vec<Command> {
+    (0..PEOPLE).map(|number| command(buyer(number))).collect()
+}
+
+fn line_of(book: &Book) -> (LineView, Vec<Option<PlaceView>>) {
+    let places = (0..PEOPLE).map(|number| book.place_in_line(SKU, buyer(number)).ok()).collect();
+    (book.line_of(SKU).unwrap(), places)
+}
+
+/// Who has this place.
+fn at(book: &Book, place: u32) -> BuyerId {
+    let stands = |number: &u64| book.place_in_line(SKU, buyer(*number)).unwrap().place == Some(place);
+    buyer((0..PEOPLE).find(stands).unwrap())
+}
+
+#[test]
+fn every_entry_of_a_line_comes_back_as_it_was() {
+    for place in Place::each() {
+        let mut ledger = place.open();
+        let mut book = ledger.load().unwrap();
+        let mut kinds = BTreeSet::new();
+        let mut step = |book: &mut Book, at_ms: u64, commands: Vec<Command>| {
+            for entry in commit(book, &mut ledger, at_ms, commands) {
+                kinds.insert(match entry.event {
+                    Event::LineJoined { .. } => "joined",
+                    Event::LineClosed { .. } => "closed",
+                    Event::LineDrawn { .. } => "drawn",
+                    Event::LineMoved { .. } => "moved",
+                    Event::TurnOpened { .. } => "opened",
+                    Event::TurnEnded { how: TurnEnd::Expired, .. } => "expired",
+                    Event::TurnEnded { how: TurnEnd::GivenBack, .. } => "given back",
+                    _ => "other",
+                });
+            }
+            assert_eq!(line_of(&ledger.load().unwrap()), line_of(book), "{place:?} at {at_ms}");
+            assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new(), "{place:?} at {at_ms}");
+        };
+        let of = (sold_to_its_line().id, ProductId(1));
+        step(&mut book, 1_000, vec![Command::CreateSale(sold_to_its_line())]);
+        step(&mut book, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
+        assert_eq!(place.source().draw(of).unwrap().unwrap_err(), NoDraw::Open(UnixMs(50_000)));
+        step(&mut book, 50_000, Vec::new());
+        assert_eq!(place.source().draw(of).unwrap().unwrap_err(), NoDraw::Waiting);
+        let round = book.line_of(SKU).unwrap().draw.closed().unwrap().round.unwrap();
+        let spoken = Box::new(Spoken { round, signature: [9; 48] });
+        step(&mut book, 60_000, vec![Command::Draw { sku: SKU, spoken }]);
+        let drawn = place.source().draw(of).unwrap().unwrap();
+        assert!(matches!(drawn.line.draw, DrawView::Drawn { spoken: Some(_), .. }));
+        assert_eq!(drawn.leaves.len() as u64, PEOPLE);
+
+        // Presence is in no ledger: it is shown with the batch that calls.
+        let present = everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
+        step(&mut book, STARTS_AT, present.clone());
+        step(&mut book, STARTS_AT + 1, present);
+        let (first, second) = (at(&book, 1), at(&book, 2));
+        let id = OrderId { sku: SKU, hash: 5 };
+        let order = Placement { id, buyer: first, quantity: 1, fingerprint: Fingerprint(0) };
+        step(
+            &mut book,
+            STARTS_AT + 2,
+            vec![Command::Place(order), Command::GiveTurnBack { sku: SKU, buyer: second }],
+        );
+        step(&mut book, STARTS_AT + 60_000, Vec::new());
+        let all = ["joined", "closed", "drawn", "moved", "opened", "expired", "given back"];
+        assert!(all.iter().all(|kind| kinds.contains(kind)), "{place:?}: {kinds:?}");
+        let mut products = Vec::new();
+        place.source().export(0, &mut |line| products.push(line.product)).unwrap();
+        assert_eq!(products, [ProductId(1)], "{place:?}");
+    }
+}
