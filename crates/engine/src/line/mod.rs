@@ -297,7 +297,8 @@ impl Line {
 
     /// How many were reached and have no order of it: they were away, or let their turn go.
     pub(crate) fn gave_up(&self) -> u32 {
-        self.uncalled_in(0, self.borders.away_to) + self.let_go
+        let uncalled = u32::try_from(self.uncalled.len()).expect("places have 32 bits");
+        uncalled - self.in_grace + self.let_go
     }
 
     /// Units that are kept for those who were not called yet: nobody else gets them.

@@ -49,6 +49,8 @@ pub(crate) struct Model {
     holds: Vec<Hold>,
     free: u64,
     units: u64,
+    /// Turns that ended without an order.
+    let_go: u32,
     paused_at: Option<u64>,
     ended: bool,
 }
@@ -63,6 +65,7 @@ impl Model {
             holds: Vec::new(),
             free: item.total,
             units,
+            let_go: 0,
             paused_at: None,
             ended: false,
         }
@@ -171,6 +174,7 @@ impl Model {
         if gives {
             person.state = State::Over;
             self.free += units;
+            self.let_go += 1;
         }
         gives || self.person(buyer).expect("just found").state == State::Over
     }
@@ -269,6 +273,7 @@ impl Model {
                 State::Called { until } if until <= now => {
                     person.state = State::Over;
                     self.free += self.units;
+                    self.let_go += 1;
                     return true;
                 }
                 State::Reached { until } if until <= now && !person.away => {
@@ -308,6 +313,9 @@ impl Model {
         let line = shop.book.line_of(SKU).expect("the item has a line");
         let drawn = if let Draw::Drawn { entries } = self.draw { Some(entries) } else { None };
         assert_eq!(line.draw.drawn(), drawn);
+        let is_away = |person: &&Person| matches!(person.state, State::Reached { .. }) && person.away;
+        let away = u32::try_from(self.people.iter().filter(is_away).count()).expect("a few");
+        assert_eq!(line.gave_up, away + self.let_go);
         let sure = self.people.iter().filter(|person| person.sure).count();
         assert_eq!((line.joined as usize, line.borders.sure_to as usize), (self.people.len(), sure));
         assert_eq!((line.stock.available(), line.promised), (self.free, self.promised()));
