@@ -205,7 +205,7 @@ impl Book {
         let phase = self.phase_of(now, sku);
         match line.draw() {
             DrawView::Open => return (phase != Phase::Ended).then(|| line.closes_at(sale.spec.starts_at)),
-            DrawView::Closed(closed) => return Some(line.patience_ends(closed, sale.spec.starts_at)),
+            DrawView::Closed(_) => return Some(line.patience_ends(sale.spec.starts_at)),
             DrawView::Drawn { .. } => {}
         }
         match phase {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{BEACON_PATIENCE_MS, Borders, Closed, DrawView, Line, TurnEnd};
+use super::{Borders, Closed, DrawView, Line, TurnEnd};
 use crate::{Phase, UnixMs};
 
 /// What a step is decided by, beside the line.
@@ -43,9 +43,7 @@ impl Line {
                 let closes = phase != Phase::Ended && self.closes_at(starts_at) <= now;
                 return closes.then(|| Call::Close(self.closed_now(now)));
             }
-            DrawView::Closed(closed) => {
-                return (self.patience_ends(closed, starts_at) <= now).then_some(Call::Draw);
-            }
+            DrawView::Closed(_) => return (self.patience_ends(starts_at) <= now).then_some(Call::Draw),
             DrawView::Drawn { .. } => {}
         }
         if phase == Phase::Paused {
@@ -86,9 +84,8 @@ impl Line {
     }
 
     /// Until when the beacon is waited for.
-    pub(crate) fn patience_ends(&self, closed: Closed, starts_at: UnixMs) -> UnixMs {
-        let due = self.terms.beacon.zip(closed.round).map(|(beacon, round)| beacon.due_at(round));
-        due.map_or(UnixMs(0), |due| due.plus(BEACON_PATIENCE_MS).max(starts_at))
+    pub(crate) fn patience_ends(&self, starts_at: UnixMs) -> UnixMs {
+        if self.terms.beacon.is_some() { self.patience.max(starts_at) } else { UnixMs(0) }
     }
 
     /// The entries as they are.

@@ -139,48 +139,6 @@ impl Entries {
     }
 }
 
-/// The hashes that lead from a leaf to the root, from below.
-///
-/// # Panics
-/// If there is no such leaf; positions count from 0.
-pub fn path(leaves: &[Hash], position: usize) -> Vec<Hash> {
-    assert!(position < leaves.len(), "a path leads from a leaf");
-    if leaves.len() == 1 {
-        return Vec::new();
-    }
-    let (left, right) = leaves.split_at(split(leaves.len()));
-    let (mut steps, other) = match position.checked_sub(left.len()) {
-        None => (path(left, position), right),
-        Some(position) => (path(right, position), left),
-    };
-    steps.push(root_of(other));
-    steps
-}
-
-/// The root that a path leads to.
-pub fn follow(leaf: Hash, (position, count): (usize, usize), path: &[Hash]) -> Option<Hash> {
-    if count <= 1 {
-        return (path.is_empty() && position < count).then_some(leaf);
-    }
-    let (last, below) = path.split_last()?;
-    let left = split(count);
-    match position.checked_sub(left) {
-        None => Some(node(&follow(leaf, (position, left), below)?, last)),
-        Some(position) => Some(node(last, &follow(leaf, (position, count - left), below)?)),
-    }
-}
-
-/// The largest power of two below a count of at least 2.
-fn split(count: usize) -> usize {
-    count.next_power_of_two() / 2
-}
-
-fn root_of(leaves: &[Hash]) -> Hash {
-    let mut entries = Entries::default();
-    leaves.iter().for_each(|leaf| entries.add(*leaf));
-    entries.root()
-}
-
 /// The seed of a draw. `beacon`: the randomness of its round, which is the SHA-256 of the round's signature.
 pub fn seed(secret: &Hash, root: &Hash, beacon: Option<&Hash>) -> Hash {
     let mut hash = Sha256::new();
@@ -221,10 +179,6 @@ impl Permutation {
         let right_bits = bits / 2;
         let mac = Hmac::new_from_slice(seed).expect("a key of any length does");
         Permutation { count, left_bits: bits - right_bits, right_bits, mac }
-    }
-
-    pub fn count(&self) -> u32 {
-        self.count
     }
 
     /// Where a number stands. Who joined after the close follows in the order of joining.

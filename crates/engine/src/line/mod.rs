@@ -61,7 +61,8 @@ pub struct BeaconTerms {
 
 /// A round is later than the close by so much at least: what was closed is published before.
 const BEACON_AFTER_MS: u64 = 3_000;
-/// A beacon that has said nothing when the sale starts is waited for so long after its round was due, at least.
+/// A beacon that has said nothing when the sale starts is waited for so long after its round was due, at least. Nor longer, if
+/// the clock was far ahead at the close: by the time since then, which a correction moves too.
 const BEACON_PATIENCE_MS: u64 = 20_000;
 
 impl BeaconTerms {
@@ -180,6 +181,8 @@ pub(crate) struct Line {
     number_of: Option<Sharded<u32>>,
     entries: Entries,
     draw: DrawView,
+    /// Of closed entries: until when the beacon is waited for, if the sale has started by then.
+    patience: UnixMs,
     /// Once the places are drawn.
     order: Option<Permutation>,
     borders: Borders,
@@ -213,6 +216,7 @@ impl Line {
             number_of: None,
             entries: Entries::default(),
             draw: DrawView::Open,
+            patience: UnixMs(0),
             order: None,
             borders: Borders::default(),
             graces: VecDeque::new(),
@@ -349,6 +353,11 @@ impl Line {
 
     pub(crate) fn close(&mut self, closed: Closed) {
         self.draw = DrawView::Closed(closed);
+        if let Some((beacon, round)) = self.terms.beacon.zip(closed.round) {
+            // A beacon that begins in a hundred years is none.
+            let latest = closed.at.plus(BEACON_AFTER_MS + u64::from(beacon.period_s) * 1000);
+            self.patience = beacon.due_at(round).min(latest).plus(BEACON_PATIENCE_MS);
+        }
     }
 
     pub(crate) fn place_by_draw(&mut self, spoken: Option<Spoken>) {
@@ -403,6 +412,7 @@ impl Line {
     pub(crate) fn shift(&mut self, by_ms: i64) {
         let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
         self.kept_until = self.kept_until.shifted(by_ms);
+        self.patience = self.patience.shifted(by_ms);
         for time in graces.chain(self.turns.values_mut()).chain(self.present.values_mut()) {
             *time = time.shifted(by_ms);
         }
@@ -453,7 +463,7 @@ impl Line {
         };
         match spoken {
             Some(spoken) if closed.round != Some(spoken.round) => Err("a draw went by another round"),
-            None if self.patience_ends(closed, starts_at) > at => Err("a draw did not wait for its beacon"),
+            None if self.patience_ends(starts_at) > at => Err("a draw did not wait for its beacon"),
             _ => Ok(()),
         }
     }

@@ -1,11 +1,9 @@
 //! The draw: that it is one to one, fair, and what it was announced to be.
 
-use engine::draw::{
-    Entries, LedgerSecret, LineSecrets, Permutation, commitment, follow, leaf, path, randomness, seed,
-};
+use engine::draw::{Entries, LedgerSecret, LineSecrets, Permutation, commitment, leaf, randomness, seed};
 use engine::{
-    BuyerId, Command, DrawView, Entry, Event, LedgerKind, ProductId, Refusal, SaleChange, SaleId, Spoken,
-    UnixMs,
+    BeaconTerms, BuyerId, Command, DrawView, Entry, Event, LedgerKind, ProductId, Refusal, SaleChange,
+    SaleId, Spoken, UnixMs,
 };
 
 use crate::shop::{BEACON, CLOSE_MS, SALE, SKU, START, Shop, buyer, item};
@@ -60,27 +58,39 @@ fn a_place_says_nothing_of_who_joined_when() {
     }
 }
 
+/// The roots of RFC 6962's own example, of the entries "", 00, 10 and 20 21.
 #[test]
-fn a_path_leads_from_each_entry_to_the_root_and_from_no_other() {
-    for count in 1..40_usize {
-        let leaves: Vec<_> = (0..count as u64).map(key).collect();
-        let mut entries = Entries::default();
-        leaves.iter().for_each(|leaf| entries.add(*leaf));
-        for position in 0..count {
-            let steps = path(&leaves, position);
-            let led = |leaf, position| follow(leaf, (position, count), &steps);
-            assert_eq!(led(leaves[position], position), Some(entries.root()), "{position} of {count}");
-            assert_ne!(led(key(77), position), Some(entries.root()));
-            let other = (position + 1) % count;
-            assert!(count == 1 || led(leaves[position], other) != Some(entries.root()));
-            let more = [steps.clone(), vec![key(1)]].concat();
-            assert_eq!(follow(leaves[position], (position, count), &more), None);
-        }
+fn the_tree_is_that_of_the_standard() {
+    let leaves = [&[0][..], &[0, 0], &[0, 0x10], &[0, 0x20, 0x21]].map(randomness);
+    let roots = ["6e340b9c", "fac54203", "aeb6bcfe", "d37ee418"];
+    let mut entries = Entries::default();
+    assert_eq!(entries.root(), randomness(&[]), "of nobody it is the hash of nothing");
+    for (leaf, root) in leaves.into_iter().zip(roots) {
+        entries.add(leaf);
+        let found: String = entries.root()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, root);
     }
-    assert_eq!(Entries::default().root(), randomness(&[]), "of nobody it is the hash of nothing");
 }
 
-/// The tree's shape is RFC 6962's: its roots of 0x00, 0x10.. are known.
+/// The root of a list, by the standard's own words.
+fn root_of(leaves: &[[u8; 32]]) -> [u8; 32] {
+    if let [leaf] = leaves {
+        return *leaf;
+    }
+    let (left, right) = leaves.split_at(leaves.len().next_power_of_two() / 2);
+    randomness(&[&[1][..], &root_of(left), &root_of(right)].concat())
+}
+
+#[test]
+fn whoever_joins_later_changes_the_root_as_a_whole_tree_would() {
+    let leaves: Vec<_> = (0..200).map(key).collect();
+    let mut entries = Entries::default();
+    for (count, leaf) in (1..).zip(&leaves) {
+        entries.add(*leaf);
+        assert_eq!(entries.root(), root_of(&leaves[..count]), "of {count}");
+    }
+}
+
 #[test]
 fn a_proof_is_its_owners_alone() {
     let secrets = |ledger: u8, sale, product| {
@@ -177,6 +187,31 @@ fn a_beacon_that_speaks_is_heard_once_and_a_silent_one_is_not_waited_for_for_eve
         assert!(matches!(shop.draw_view(), DrawView::Drawn { seed: again, .. } if again == seed));
         shop.assert_replays();
     }
+}
+
+/// By a clock that was a year ahead the round is a year away, and so it is of a beacon that has not begun.
+#[test]
+fn a_wrong_clock_or_a_beacon_of_another_age_does_not_keep_a_draw_waiting() {
+    const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
+    let mut shop = with_beacon();
+    shop.join(0..3);
+    let (right, wrong) = (shop.now, shop.now + YEAR_MS);
+    let far = SaleChange { ends_at: Some(UnixMs(2 * YEAR_MS)), ..SaleChange::default() };
+    shop.run(Command::ChangeSale { sale: SALE, change: far }).unwrap();
+    shop.call_at(wrong);
+    assert!(matches!(shop.draw_view(), DrawView::Closed(_)));
+    shop.book.correct_clock(UnixMs(wrong), UnixMs(right), "root").unwrap();
+    shop.call_at(START + 26_001);
+    assert!(matches!(shop.draw_view(), DrawView::Drawn { spoken: None, .. }));
+    shop.assert_replays();
+
+    let mut spec = item(3, 1);
+    let to_come = BeaconTerms { genesis_s: 4_000_000_000, ..BEACON };
+    spec.line.as_mut().expect("it has a line").beacon = Some(to_come);
+    let mut shop = Shop::new(spec);
+    shop.call_at(START - CLOSE_MS);
+    shop.call_at(START + 26_001);
+    assert!(matches!(shop.draw_view(), DrawView::Drawn { spoken: None, .. }));
 }
 
 #[test]
