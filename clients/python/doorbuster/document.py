@@ -325,6 +325,30 @@ class PlaceInLine(TypedDict):
     now_ms: Milliseconds
 
 
+class Receipt(TypedDict):
+    format: int
+    sale: int
+    product: int
+    title: str
+    buyer: str
+    number: int
+    place: int | None
+    outcome: Literal['waiting', 'reached', 'away', 'called', 'ordered', 'expired', 'given_back', 'not_reached']
+    reached_by_entry: int | None
+    left_when_reached: int | None
+    state: Literal['not_started', 'live', 'paused', 'ended']
+    served: int
+    sure_to: int
+    free: int
+    turns: int
+    held: int
+    sold: int
+    entries: int | None
+    root: str | None
+    entry: int
+    made_at_ms: Milliseconds
+
+
 class Beacon(TypedDict):
     public_key: str
     genesis_s: int
@@ -630,6 +654,12 @@ class ItemRequest(TypedDict, closed=True):
     line: NotRequired[LineRequest | None]
 
 
+class SignedReceipt(TypedDict):
+    receipt: Receipt
+    public_key: str
+    signature: str
+
+
 class Draw(TypedDict):
     state: Literal['open', 'closed', 'drawn', 'abandoned']
     closes_at_ms: Milliseconds
@@ -637,6 +667,8 @@ class Draw(TypedDict):
     closed_at_ms: Milliseconds | None
     entries: int | None
     root: str | None
+    signature: str | None
+    signed_by: str | None
     beacon: Beacon | None
     secret: str | None
     randomness: str | None

@@ -21,6 +21,7 @@ use crate::ledger::{AuditArguments, BackupArguments};
 use crate::operators::OperatorsArguments;
 use crate::orders::OrdersArguments;
 use crate::queues::QueuesArguments;
+use crate::receipt::ReceiptArguments;
 use crate::refunds::RefundsArguments;
 use crate::rehearse::RehearseArguments;
 use crate::sale::SaleArguments;
@@ -70,6 +71,7 @@ pub(crate) enum CommandGroup {
     Clock(ClockArguments),
     DeadLetters(DeadLettersArguments),
     Draw(DrawArguments),
+    Receipt(ReceiptArguments),
     Queues(QueuesArguments),
     Token(TokenArguments),
     Demo(DemoArguments),

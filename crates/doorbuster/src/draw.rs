@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use engine::draw::{self, Entries, Hash, Permutation};
-use engine::{BeaconTerms, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
+use engine::{BeaconTerms, Closed, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
 use serde::{Deserialize, Serialize};
 use server::beacon::is_genuine;
-use server::config::Environment;
+use server::config::{Environment, SIGNING_KEY};
 use server::hex::{hex, unhex};
-use server::ledger::Draw;
+use server::ledger::{Draw, Source, close_statement};
 use server::line_ticket::LineTicket;
+use server::signing::{SigningKey, is_signed};
 
 use crate::failure::Failure;
 use crate::ledger::LedgerArguments;
@@ -60,6 +61,9 @@ struct ExportArguments {
     /// The file, which must not be there yet
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
+    /// The key that signs the close [default: report-key in the data directory, if it is there]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 }
 
 /// Find every place of an exported draw out again, without a server or a network.
@@ -80,6 +84,9 @@ struct VerifyArguments {
     /// Whose place to show: the ticket that joining the line gave
     #[arg(long, value_name = "TICKET")]
     ticket: Option<LineTicket>,
+    /// The public key that must have signed the close: 64 hexadecimal digits
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
 }
 
 /// The first line.
@@ -97,6 +104,11 @@ struct Head {
     beacon: Option<HeadBeacon>,
     secret: String,
     seed: String,
+    /// Whose signature the close has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signed_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
 }
 
 /// What was announced; without a signature, it was silent, and the draw made without it.
@@ -113,7 +125,7 @@ struct HeadBeacon {
 pub(crate) fn run(arguments: &DrawArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         DrawCommand::Export(arguments) => export(arguments, environment),
-        DrawCommand::Verify(arguments) => verify(&arguments.file, arguments.ticket),
+        DrawCommand::Verify(arguments) => verify(arguments),
     }
 }
 
@@ -123,15 +135,28 @@ fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), 
     let found = source.draw(of).map_err(crate::ledger::cannot_audit)?;
     let name = format!("product {} of sale {}", arguments.product, arguments.sale);
     let draw = found.map_err(|why| Failure::check(format!("{name}: {why}")))?;
+    let key = match (&arguments.key, &source) {
+        (Some(file), _) => {
+            SigningKey::read(file).map_err(Failure::usage)?.map_or_else(|| no_key(file), Ok).map(Some)
+        }
+        (None, Source::Directory(data_dir)) => {
+            SigningKey::read(&data_dir.join(SIGNING_KEY)).map_err(Failure::usage)
+        }
+        (None, _) => Ok(None),
+    }?;
     let path = &arguments.to;
     let failed =
         |error: std::io::Error| Failure::usage(format!("{} can't be written: {error}", path.display()));
     let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
-    write(&draw, file).inspect_err(|_| drop(std::fs::remove_file(path))).map_err(failed)?;
+    write(&draw, key.as_ref(), file).inspect_err(|_| drop(std::fs::remove_file(path))).map_err(failed)?;
     output::print(&format!("{}: {} entries, {name}\n", path.display(), draw.leaves.len()))
 }
 
-fn write(draw: &Draw, file: File) -> std::io::Result<()> {
+fn no_key<T>(file: &Path) -> Result<T, Failure> {
+    Err(Failure::usage(format!("there is no key {}", file.display())))
+}
+
+fn write(draw: &Draw, key: Option<&SigningKey>, file: File) -> std::io::Result<()> {
     let DrawView::Drawn { closed, spoken, secret, seed } = draw.line.draw else {
         unreachable!("only places that are drawn are exported")
     };
@@ -154,6 +179,8 @@ fn write(draw: &Draw, file: File) -> std::io::Result<()> {
         beacon,
         secret: hex(&secret),
         seed: hex(&seed),
+        signed_by: key.map(SigningKey::public),
+        signature: key.map(|key| key.sign(close_statement((draw.sale, draw.product), &closed).as_bytes())),
     };
     let mut out = BufWriter::new(file);
     serde_json::to_writer(&mut out, &head)?;
@@ -165,7 +192,8 @@ fn write(draw: &Draw, file: File) -> std::io::Result<()> {
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
 }
 
-fn verify(path: &Path, ticket: Option<LineTicket>) -> Result<(), Failure> {
+fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
+    let VerifyArguments { file: path, ticket, key } = arguments;
     let name = path.display();
     let file = File::open(path).map_err(|error| Failure::usage(format!("{name} can't be read: {error}")))?;
     let mut lines = Lines { input: BufReader::new(file), line: String::new() };
@@ -177,7 +205,8 @@ fn verify(path: &Path, ticket: Option<LineTicket>) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
     }
     let seed = check_seed(&head).map_err(wrong)?;
-    let own = check_entries(&head, &seed, lines, ticket).map_err(wrong)?;
+    check_signature(&head, key.as_deref()).map_err(wrong)?;
+    let own = check_entries(&head, &seed, lines, *ticket).map_err(wrong)?;
     let beacon = match &head.beacon {
         None => "no beacon was announced: whoever runs the sale could choose who else joined".to_owned(),
         Some(HeadBeacon { round, signature: None, .. }) => {
@@ -191,6 +220,13 @@ fn verify(path: &Path, ticket: Option<LineTicket>) -> Result<(), Failure> {
         "ok: {} places of product {} in sale {} are as they were drawn\n{beacon}\ncommitment {}\nroot       {}\n",
         head.entries, head.product, head.sale, head.commitment, head.root
     );
+    match &head.signed_by {
+        None => text.push_str("its close is not signed\n"),
+        Some(signed_by) => {
+            let whose = if key.is_some() { "" } else { "; --key compares whose key it is" };
+            text.push_str(&format!("its close is signed by {signed_by}{whose}\n"));
+        }
+    }
     if let Some((number, place)) = own {
         let after = if number > head.entries { ": it joined after the close" } else { "" };
         text.push_str(&format!("your number {number} has place {place}{after}\n"));
@@ -214,6 +250,24 @@ fn check_seed(head: &Head) -> Result<Hash, String> {
         return Err("the seed does not come of secret, root and beacon".to_owned());
     }
     Ok(seed)
+}
+
+/// That the shop has signed who takes part.
+fn check_signature(head: &Head, key: Option<&str>) -> Result<(), String> {
+    let (signed_by, signature) = match (&head.signed_by, &head.signature) {
+        (Some(signed_by), Some(signature)) => (signed_by, signature),
+        _ if key.is_some() => return Err("its close is not signed".to_owned()),
+        _ => return Ok(()),
+    };
+    if key.is_some_and(|key| !key.trim().eq_ignore_ascii_case(signed_by)) {
+        return Err(format!("another key signed its close: {signed_by}"));
+    }
+    let root = unhex(&head.root).expect("it was read before");
+    let round = head.beacon.as_ref().map(|beacon| beacon.round);
+    let closed = Closed { at: UnixMs(head.closed_at_ms), entries: head.entries, root, round };
+    let statement = close_statement((SaleId(head.sale), ProductId(head.product)), &closed);
+    let is_true = is_signed(statement.as_bytes(), signed_by, signature);
+    if is_true { Ok(()) } else { Err("the signature of its close is of something else".to_owned()) }
 }
 
 fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Option<Spoken>, String> {

@@ -25,6 +25,7 @@ mod operators;
 mod orders;
 mod output;
 mod queues;
+mod receipt;
 mod refunds;
 mod rehearse;
 mod reload;
@@ -65,6 +66,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         CommandGroup::Sale(arguments) => sale::run(&arguments, &environment),
         CommandGroup::Rehearse(arguments) => rehearse::run(&arguments, &environment),
         CommandGroup::Draw(arguments) => draw::run(&arguments, &environment),
+        CommandGroup::Receipt(arguments) => receipt::run(&arguments),
         CommandGroup::Clock(arguments) => clock::run(&arguments, &environment),
         CommandGroup::Token(arguments) => token::run(&arguments, &environment),
         CommandGroup::Demo(arguments) => demo::run(&arguments, &environment),

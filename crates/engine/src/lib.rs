@@ -28,7 +28,7 @@ mod sharded;
 mod stock;
 pub mod working_set;
 
-pub use book::{Book, LedgerKind, LineView};
+pub use book::{Book, LedgerKind, LineView, ReceiptView};
 pub use command::{Accepted, Action, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};
@@ -37,7 +37,7 @@ pub use id::{
 };
 pub use line::draw;
 pub use line::{
-    BeaconTerms, Borders, Closed, DrawView, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView, Spoken,
+    BeaconTerms, Borders, Closed, DrawView, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView, Reached, Spoken,
     Standing, TurnEnd,
 };
 pub use notice::Notice;

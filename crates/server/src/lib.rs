@@ -25,6 +25,7 @@ mod recurring;
 pub mod secret;
 mod serve;
 pub mod shop_keys;
+pub mod signing;
 pub mod stripe;
 mod tls_fault;
 pub mod webhooks;

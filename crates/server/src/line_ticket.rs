@@ -8,6 +8,9 @@ use engine::draw::Proof;
 
 use crate::hex::{hex, unhex};
 
+/// The name of a receipt in its document.
+pub const RECEIPT: &str = "receipt";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineTicket {
     pub number: u32,

@@ -3,20 +3,15 @@
 //! An Ed25519 key signs, of the data directory or of a file that is named (decision 030). Whoever has the file can check the signature; whoever has the ledger
 //! too can have everything found out again. Must not: add anything up.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ring::rand::SystemRandom;
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use server::config::Environment;
-use server::hex::{hex, unhex};
+use server::config::{Environment, SIGNING_KEY};
+use server::hex::hex;
 use server::ledger::{Audit, SaleReport, Source};
+use server::signing::{SigningKey, read_document};
 
 use super::gates::GateAndQueue;
 use super::report::write_new;
@@ -24,9 +19,8 @@ use crate::failure::Failure;
 use crate::ledger::{cannot_audit, configured};
 use crate::output;
 
-/// In the data directory, PKCS#8, for its owner alone.
-const KEY_FILE: &str = "report-key";
-const KEY_BYTES_MAX: u64 = 1_024;
+/// Of a certificate, in its file.
+const NAME: &str = "certificate";
 /// One with 10,000 items and 1,000 things that happened has some 5 MB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const DIFFERENCES_MAX: usize = 20;
@@ -72,16 +66,6 @@ impl VerifyArguments {
     }
 }
 
-/// The file. The signature is of the certificate's bytes as they stand in it.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Signed {
-    certificate: Box<RawValue>,
-    /// Hexadecimal, as the signature.
-    public_key: String,
-    signature: String,
-}
-
 /// What is certified, all of it as of one entry.
 pub(super) struct Certified<'a> {
     pub(super) source: &'a Source,
@@ -118,18 +102,9 @@ pub(super) fn write(
     let mut certificate = certified.to_json()?;
     certificate["made_at_ms"] = now_ms.into();
     certificate["program"] = env!("CARGO_PKG_VERSION").into();
-    let certificate = RawValue::from_string(certificate.to_string()).expect("it was just written as JSON");
-    let signature = hex(key.sign(certificate.get().as_bytes()).as_ref());
-    let public_key = hex(key.public_key().as_ref());
     let seen = certified.gates.map_or_else(String::new, |gates| gates.says() + "\n");
-    let lines = format!("{seen}{}: signed by the key {public_key}\n", file.display());
-    let text = in_full(&Signed { certificate, public_key, signature });
-    write_new(file, text.as_bytes())?;
-    Ok(lines)
-}
-
-fn in_full(signed: &Signed) -> String {
-    serde_json::to_string(signed).expect("all of it is plain") + "\n"
+    write_new(file, key.document(NAME, &certificate.to_string()).as_bytes())?;
+    Ok(format!("{seen}{}: signed by the key {}\n", file.display(), key.public()))
 }
 
 /// Where the key is, or will be.
@@ -140,46 +115,22 @@ impl KeyFile {
     pub(super) fn of(named: Option<&Path>, source: Option<&Source>) -> Option<KeyFile> {
         match (named, source) {
             (Some(file), _) => Some(KeyFile(file.to_owned())),
-            (None, Some(Source::Directory(data_dir))) => Some(KeyFile(data_dir.join(KEY_FILE))),
+            (None, Some(Source::Directory(data_dir))) => Some(KeyFile(data_dir.join(SIGNING_KEY))),
             (None, _) => None,
         }
     }
 
     /// It is made when it is needed first.
-    fn read_or_make(&self) -> Result<Ed25519KeyPair, Failure> {
-        if let Some(key) = self.read()? {
-            return Ok(key);
-        }
-        let path = &self.0;
-        let failed = |error: io::Error| Failure::usage(format!("{} can't be made: {error}", path.display()));
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("the system gives entropy");
-        let mut made = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-        made.write_all(pkcs8.as_ref()).and_then(|()| made.sync_all()).map_err(failed)?;
-        Ok(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("it was just made"))
-    }
-
-    /// `None`: it was never needed.
-    fn read(&self) -> Result<Option<Ed25519KeyPair>, Failure> {
-        let path = &self.0;
-        let wrong = |what: &dyn std::fmt::Display| Failure::usage(format!("{}: {what}", path.display()));
-        let bytes = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(metadata) if metadata.len() > KEY_BYTES_MAX => {
-                return Err(wrong(&"it is too large for a key"));
-            }
-            _ => fs::read(path).map_err(|error| wrong(&error))?,
-        };
-        Ed25519KeyPair::from_pkcs8(&bytes).map(Some).map_err(|error| wrong(&error))
+    fn read_or_make(&self) -> Result<SigningKey, Failure> {
+        SigningKey::read_or_make(&self.0).map_err(Failure::usage)
     }
 
     /// Why this is not its public key, if so.
     fn is_not(&self, public_key: &str) -> Result<Option<String>, Failure> {
         let path = self.0.display();
-        Ok(match self.read()? {
+        Ok(match SigningKey::read(&self.0).map_err(Failure::usage)? {
             None => Some(format!("there is no key {path}")),
-            Some(key) if hex(key.public_key().as_ref()) != public_key => {
-                Some(format!("the key is not that of {path}"))
-            }
+            Some(key) if key.public() != public_key => Some(format!("the key is not that of {path}")),
             Some(_) => None,
         })
     }
@@ -235,20 +186,12 @@ fn signed_by(file: &Path) -> Result<(Value, String), Failure> {
     }
     let bytes = fs::read(file).map_err(|error| unreadable(&error))?;
     let wrong = || Failure::check(format!("{}: it was changed, or is no certificate", file.display()));
-    let signed: Signed = serde_json::from_slice(&bytes).map_err(|_not_one| wrong())?;
-    let (key, signature) =
-        unhex::<32>(&signed.public_key).zip(unhex::<64>(&signed.signature)).ok_or_else(wrong)?;
-    let message = signed.certificate.get().as_bytes();
-    UnparsedPublicKey::new(&ED25519, key).verify(message, &signature).map_err(|_unspecified| wrong())?;
-    // What is not signed may be written in one way only.
-    if in_full(&signed).as_bytes() != bytes {
-        return Err(wrong());
-    }
-    let certificate: Value = serde_json::from_str(signed.certificate.get()).map_err(|_not_json| wrong())?;
+    let (certificate, public_key) = read_document(NAME, &bytes).ok_or_else(wrong)?;
+    let certificate: Value = serde_json::from_str(certificate.get()).map_err(|_not_json| wrong())?;
     if certificate["format"] != FORMAT {
         return Err(Failure::usage(format!("{}: it is of another format than {FORMAT}", file.display())));
     }
-    Ok((certificate, signed.public_key))
+    Ok((certificate, public_key))
 }
 
 fn gates_of(certificate: &Value) -> Result<Option<GateAndQueue>, Failure> {

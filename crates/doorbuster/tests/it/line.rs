@@ -226,7 +226,11 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
         output.contains("genuine") && output.contains(&format!("your number 7 has place {}\n", places[6])),
         "{output}"
     );
+    let key = drawn["signed_by"].as_str().unwrap();
+    let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--key", key]);
+    assert!(code == 0 && output.contains(&format!("its close is signed by {key}\n")), "{output}{errors}");
     refuse_what_was_changed(directory.path());
+    verify_a_receipt(directory.path(), &mut connection, ticket, key);
 
     serving.kill();
     serving = serve();
@@ -234,6 +238,34 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     let again: Vec<Value> = (1..=40).map(|buyer| place(&mut connection, buyer)).collect();
     assert_eq!(again, places, "the same places after a kill");
     assert_eq!(serving.stop(), 0);
+}
+
+fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str, key: &str) {
+    let asked = json!({ "ticket": ticket }).to_string();
+    let receipt = connection.exchange("POST", &format!("{LINE}/receipt"), &[], &asked).unwrap();
+    let text = receipt.body.clone();
+    let verify = |text: &str, arguments: &[&str]| {
+        std::fs::write(directory.join("receipt.json"), text).unwrap();
+        run(directory, &[&["receipt", "verify", "receipt.json"], arguments].concat())
+    };
+    let (code, output, errors) = verify(&text, &["--key", key]);
+    assert!(
+        code == 0 && output.contains("number 7, place ") && output.contains(": waiting; "),
+        "{output}{errors}"
+    );
+    assert_eq!(verify(&text, &[]).0, 0);
+    let others = "0".repeat(64);
+    let wrong = [
+        (text.as_str(), ["--key", others.as_str()], 1),
+        (&text.replacen("\"number\":7", "\"number\":1", 1), ["--key", key], 1),
+        (&text[..text.len() - 9], ["--key", key], 1),
+        ("", ["--key", key], 1),
+    ];
+    for (text, arguments, expected) in wrong {
+        let (code, output, errors) = verify(text, &arguments);
+        assert_eq!(code, expected, "{text}: {output}{errors}");
+    }
+    assert_eq!(run(directory, &["receipt", "verify", "missing.json"]).0, 64);
 }
 
 fn export(to: &str) -> [&str; 10] {
@@ -246,7 +278,7 @@ fn refuse_what_was_changed(directory: &Path) {
     let lines: Vec<&str> = good.lines().collect();
     let head: Value = serde_json::from_str(lines[0]).unwrap();
     let other = |name: &str| {
-        let text = head[name].as_str().or_else(|| head["beacon"][name].as_str()).unwrap();
+        let text = head["beacon"][name].as_str().or_else(|| head[name].as_str()).unwrap();
         let flipped = if text.ends_with('0') { '1' } else { '0' };
         good.replacen(text, &format!("{}{flipped}", &text[..text.len() - 1]), 1)
     };
@@ -259,6 +291,11 @@ fn refuse_what_was_changed(directory: &Path) {
         ("root", other("root")),
         ("seed", other("seed")),
         ("signature", other("signature")),
+        ("signed_by", other("signed_by")),
+        ("the close's signature", {
+            let text = head["signature"].as_str().unwrap();
+            good.replacen(text, &"0".repeat(text.len()), 1)
+        }),
         ("silent", good.replacen(&format!("\"{signature}\""), "null", 1)),
         (
             "round",

@@ -8,8 +8,8 @@ use crate::line::{AFTER_START_MS, Call, Line, Moment};
 use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::{
-    Accepted, Borders, BuyerId, DrawView, Event, LineTerms, Phase, PlaceView, Refusal, Seq, SkuId, Spoken,
-    Standing, Stock, TurnEnd, UnixMs,
+    Accepted, Borders, BuyerId, DrawView, Event, LineTerms, Phase, PlaceView, Reached, Refusal, Seq, SkuId,
+    Spoken, Standing, Stock, TurnEnd, UnixMs,
 };
 
 /// The line of a SKU, to read.
@@ -27,6 +27,16 @@ pub struct LineView {
     /// Of the units that are available the line has promised so many.
     pub promised: u64,
     pub stock: Stock,
+}
+
+/// What became of a buyer's place, as of the entry that is the line's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiptView {
+    pub buyer: BuyerId,
+    pub place: PlaceView,
+    /// `None`: not yet.
+    pub reached: Option<Reached>,
+    pub line: LineView,
 }
 
 impl Book {
@@ -61,6 +71,17 @@ impl Book {
     /// If there is no such SKU, no line, or no place.
     pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
         self.known_line(sku)?.view(buyer).ok_or(Refusal::NotInLine)
+    }
+
+    /// What became of a buyer's place in the line of a SKU until now.
+    ///
+    /// # Errors
+    /// If there is no such SKU, no line, or no place.
+    pub fn receipt(&self, sku: SkuId, buyer: BuyerId) -> Result<ReceiptView, Refusal> {
+        let place = self.place_in_line(sku, buyer)?;
+        let reached = place.place.and_then(|place| self.line(sku)?.reached(place));
+        let line = self.line_of(sku).expect("the buyer has a place in it");
+        Ok(ReceiptView { buyer, place, reached, line })
     }
 
     /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps. Returns how many.
@@ -139,7 +160,7 @@ impl Book {
         let turn = self.known_line(sku)?.turn_of(buyer);
         if let Some(place) = turn {
             record(self, now, Event::TurnEnded { sku, place, how: TurnEnd::GivenBack });
-        } else if known.standing != Standing::Over {
+        } else if !matches!(known.standing, Standing::Ordered | Standing::LetGo(_)) {
             return Err(Refusal::TurnRequired);
         }
         let place = self.place_in_line(sku, buyer)?;

@@ -36,7 +36,7 @@ use crate::{
     Status, Stock, UnixMs,
 };
 
-pub use line::LineView;
+pub use line::{LineView, ReceiptView};
 pub use replay::LedgerKind;
 
 /// A SKU in the book.

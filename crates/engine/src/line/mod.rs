@@ -22,7 +22,7 @@ pub mod draw;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::sharded::{Sharded, hash_of};
-use crate::{BuyerId, Refusal, UnixMs};
+use crate::{BuyerId, Refusal, Seq, UnixMs};
 
 pub(crate) use call::{Call, Moment};
 use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
@@ -154,8 +154,19 @@ pub enum Standing {
     Away,
     /// Called; the turn is over at this time.
     Called { until: UnixMs },
-    /// Called, and the turn was used or is over.
-    Over,
+    /// Called, and has ordered.
+    Ordered,
+    /// Called, and the turn ended without an order.
+    LetGo(TurnEnd),
+}
+
+/// When a place was reached, and what was there then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The entry that moved the line so far.
+    pub by: Seq,
+    /// Units that nobody held, owned or was called for: those of the places that it reached, and of any behind them.
+    pub left: u64,
 }
 
 /// Somebody in a line, to read.
@@ -169,7 +180,7 @@ pub struct PlaceView {
     pub standing: Standing,
 }
 
-/// See above. Per person who joined: 16 bytes and a hash table's entry of 4; while not called 4 more.
+/// See above. Per person who joined: 16 bytes and a hash table's entry of 4; while not called 4 more, and 8 for a turn that was let go.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     terms: LineTerms,
@@ -186,6 +197,8 @@ pub(crate) struct Line {
     /// Once the places are drawn.
     order: Option<Permutation>,
     borders: Borders,
+    /// Up to which place each of the moves came that reached somebody, in order.
+    reaches: Vec<(u32, Reached)>,
     /// Whose grace ends when: up to a place, in order.
     graces: VecDeque<(u32, UnixMs)>,
     /// Reached and not called yet.
@@ -198,8 +211,8 @@ pub(crate) struct Line {
     expiring: VecDeque<(u32, UnixMs)>,
     /// When they were last seen. Of those that can be called soon, and were not.
     present: BTreeMap<u32, UnixMs>,
-    /// Turns that ended without an order.
-    let_go: u32,
+    /// The places whose turns ended without an order.
+    let_go: BTreeMap<u32, TurnEnd>,
     /// Since when the sale is paused.
     paused_at: Option<UnixMs>,
     /// No turn and no grace is over before. No ledger has it.
@@ -219,13 +232,14 @@ impl Line {
             patience: UnixMs(0),
             order: None,
             borders: Borders::default(),
+            reaches: Vec::new(),
             graces: VecDeque::new(),
             uncalled: BTreeSet::new(),
             in_grace: 0,
             turns: BTreeMap::new(),
             expiring: VecDeque::new(),
             present: BTreeMap::new(),
-            let_go: 0,
+            let_go: BTreeMap::new(),
             paused_at: None,
             kept_until: UnixMs(0),
         }
@@ -281,12 +295,18 @@ impl Line {
         } else if place > self.borders.reached {
             Standing::Waiting
         } else if !self.uncalled.contains(&place) {
-            Standing::Over
+            self.let_go.get(&place).map_or(Standing::Ordered, |how| Standing::LetGo(*how))
         } else if place > self.borders.away_to {
             Standing::Grace
         } else {
             Standing::Away
         }
+    }
+
+    /// `None`: not yet.
+    pub(crate) fn reached(&self, place: u32) -> Option<Reached> {
+        let after = self.reaches.partition_point(|(to, _)| *to < place);
+        self.reaches.get(after).map(|(_, reached)| *reached)
     }
 
     /// The place whose turn a buyer has.
@@ -302,7 +322,8 @@ impl Line {
     /// How many were reached and have no order of it: they were away, or let their turn go.
     pub(crate) fn gave_up(&self) -> u32 {
         let uncalled = u32::try_from(self.uncalled.len()).expect("places have 32 bits");
-        uncalled - self.in_grace + self.let_go
+        let let_go = u32::try_from(self.let_go.len()).expect("places have 32 bits");
+        uncalled - self.in_grace + let_go
     }
 
     /// Units that are kept for those who were not called yet: nobody else gets them.
@@ -369,9 +390,10 @@ impl Line {
         self.draw = DrawView::Drawn { closed, spoken, secret, seed };
     }
 
-    /// Whose grace begins now has it until `at` and the grace.
-    pub(crate) fn move_to(&mut self, at: UnixMs, to: Borders) {
+    /// Whose grace begins now has it until `at` and the grace. `reached`: what those have met who are reached by it.
+    pub(crate) fn move_to(&mut self, at: UnixMs, to: Borders, reached: Reached) {
         if to.reached > self.borders.reached {
+            self.reaches.push((to.reached, reached));
             let newly = self.borders.reached + 1..=to.reached;
             self.in_grace += to.reached - self.borders.reached;
             self.uncalled.extend(newly);
@@ -403,9 +425,9 @@ impl Line {
     }
 
     /// It ended without an order.
-    pub(crate) fn let_go(&mut self, place: u32) {
+    pub(crate) fn let_go(&mut self, place: u32, how: TurnEnd) {
         self.end_turn(place);
-        self.let_go += 1;
+        self.let_go.insert(place, how);
     }
 
     /// The clock was wrong by so much: what is to come moves with it.
@@ -525,6 +547,9 @@ impl Line {
         let in_grace = self.uncalled_in(away_to, reached);
         if in_grace != self.in_grace {
             return Err(format!("{in_grace} are in grace, but counted {}", self.in_grace));
+        }
+        if self.reaches.last().map_or(0, |(to, _)| *to) != reached {
+            return Err("it is not known when somebody was reached".to_owned());
         }
         let last = self.graces.back().map_or(away_to, |(place, _)| *place);
         if last != reached || self.uncalled.last().is_some_and(|place| *place > reached) {

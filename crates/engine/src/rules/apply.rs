@@ -3,7 +3,7 @@
 //! Must not: judge. An event that comes here is right, and what is asserted is a bug, never input.
 
 use super::rows::{Moved, Rows, SkuRow};
-use crate::line::Line;
+use crate::line::{Line, Reached};
 use crate::order::Order;
 use crate::{
     Adjust, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleId, SaleSpec, Seq,
@@ -69,14 +69,17 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         Event::LineJoined { sku, buyer } => line(rows, *sku).join(*buyer),
         Event::LineClosed { sku, closed } => line(rows, *sku).close(**closed),
         Event::LineDrawn { sku, spoken } => line(rows, *sku).place_by_draw(spoken.as_deref().copied()),
-        Event::LineMoved { sku, to } => line(rows, *sku).move_to(at, *to),
+        Event::LineMoved { sku, to } => {
+            let left = rows.sku_mut(*sku).stock.available();
+            line(rows, *sku).move_to(at, *to, Reached { by: seq, left });
+        }
         Event::TurnOpened { sku, place } => {
             let line = line(rows, *sku);
             line.open_turn(at, *place);
             let units = line.terms().units;
             rows.sku_mut(*sku).stock.set_aside(units.into());
         }
-        Event::TurnEnded { sku, place, .. } => end_turn(rows, *sku, |line| line.let_go(*place)),
+        Event::TurnEnded { sku, place, how } => end_turn(rows, *sku, |line| line.let_go(*place, *how)),
         Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }

@@ -1,7 +1,7 @@
 //! The rules again, over a list of people: slow, and with nothing that could be out of step.
 
 use engine::draw::Permutation;
-use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, UnixMs};
+use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, TurnEnd, UnixMs};
 
 use crate::shop::{BEACON, CLOSE_MS, END, GRACE_MS, SKU, START, Shop, TURN_MS};
 
@@ -10,7 +10,8 @@ enum State {
     Waiting,
     Reached { until: u64 },
     Called { until: u64 },
-    Over,
+    Ordered,
+    LetGo(TurnEnd),
 }
 
 /// How far the draw is.
@@ -152,7 +153,7 @@ impl Model {
             _ if paused => Err(Refusal::Paused),
             Some(_) if u64::from(asked.quantity) > units => Err(Refusal::NotEnoughLeft),
             Some(person) => {
-                person.state = State::Over;
+                person.state = State::Ordered;
                 let quantity = u64::from(asked.quantity);
                 self.free += units - quantity;
                 self.holds.push(Hold { key: asked.id.hash, quantity, at: now, open: true });
@@ -172,11 +173,11 @@ impl Model {
         let Some(person) = self.person(buyer) else { return false };
         let gives = matches!(person.state, State::Called { .. });
         if gives {
-            person.state = State::Over;
+            person.state = State::LetGo(TurnEnd::GivenBack);
             self.free += units;
             self.let_go += 1;
         }
-        gives || self.person(buyer).expect("just found").state == State::Over
+        gives || matches!(self.person(buyer).expect("just found").state, State::Ordered | State::LetGo(_))
     }
 
     pub(crate) fn cancel(&mut self, key: u128, accepted: bool) {
@@ -215,7 +216,7 @@ impl Model {
         for person in &mut self.people {
             match &mut person.state {
                 State::Reached { until } | State::Called { until } => *until += pause,
-                State::Waiting | State::Over => {}
+                State::Waiting | State::Ordered | State::LetGo(_) => {}
             }
             person.seen = person.seen.map(|seen| seen + pause);
         }
@@ -238,7 +239,7 @@ impl Model {
         let kept = |person: &&Person| match person.state {
             State::Waiting => person.sure,
             State::Reached { .. } => !person.away,
-            State::Called { .. } | State::Over => false,
+            State::Called { .. } | State::Ordered | State::LetGo(_) => false,
         };
         self.people.iter().filter(kept).count() as u64 * self.units
     }
@@ -271,7 +272,7 @@ impl Model {
         for person in &mut self.people {
             match person.state {
                 State::Called { until } if until <= now => {
-                    person.state = State::Over;
+                    person.state = State::LetGo(TurnEnd::Expired);
                     self.free += self.units;
                     self.let_go += 1;
                     return true;
@@ -326,7 +327,8 @@ impl Model {
                 State::Reached { .. } if person.away => Standing::Away,
                 State::Reached { .. } => Standing::Grace,
                 State::Called { until } => Standing::Called { until: UnixMs(until) },
-                State::Over => Standing::Over,
+                State::Ordered => Standing::Ordered,
+                State::LetGo(how) => Standing::LetGo(how),
             };
             let place = matches!(self.draw, Draw::Drawn { .. }).then_some(place);
             assert_eq!((found.number, found.place, found.standing), (person.number, place, standing));

@@ -80,7 +80,7 @@ fn what_was_not_used_goes_to_the_next_who_is_there() {
     shop.at(START, &[0]);
     // The turn is over; the next is not there and has the grace.
     shop.at(START + TURN_MS, &[2, 3]);
-    assert_eq!([shop.standing(0), shop.standing(1)], [Standing::Over, Standing::Grace]);
+    assert_eq!([shop.standing(0), shop.standing(1)], [Standing::LetGo(TurnEnd::Expired), Standing::Grace]);
     shop.at(START + TURN_MS + GRACE_MS, &[2, 3]);
     assert_eq!(shop.standing(1), Standing::Away);
     assert!(matches!(shop.standing(2), Standing::Called { .. }));
@@ -90,6 +90,34 @@ fn what_was_not_used_goes_to_the_next_who_is_there() {
     shop.at(shop.now, &[3]);
     assert!(matches!(shop.standing(1), Standing::Called { .. }), "{:?}", shop.standing(1));
     assert_eq!(shop.standing(3), Standing::Waiting);
+}
+
+/// Of who ordered, gave back, missed it, let it pass, and was never reached.
+#[test]
+fn a_receipt_says_what_became_of_a_place_and_what_it_met() {
+    let mut shop = joined(3, 5);
+    let met = |shop: &Shop, number| {
+        let receipt = shop.book.receipt(SKU, buyer(number)).expect("they have joined");
+        assert_eq!(receipt.line.version, Seq(shop.book.next_seq().0 - 1));
+        (receipt.reached.map(|reached| reached.left), receipt.place.standing)
+    };
+    assert_eq!(met(&shop, 4), (None, Standing::Waiting));
+    assert_eq!(shop.book.receipt(SKU, buyer(9)), Err(Refusal::NotInLine));
+    shop.at(START, &[0, 1]);
+    shop.book.place(UnixMs(START), &place(1, buyer(0), 1)).expect("the buyer was called");
+    shop.run(Command::GiveTurnBack { sku: SKU, buyer: buyer(1) }).expect("a turn can be given back");
+    shop.at(START + GRACE_MS, &[3]);
+    shop.at(START + GRACE_MS + TURN_MS, &[]);
+    let outcomes = [0, 1, 2, 3, 4].map(|number| met(&shop, number));
+    let let_go = |how| Standing::LetGo(how);
+    // The fourth was reached when two units were not taken, one of which was kept for the third.
+    let of_the_first =
+        [Standing::Ordered, let_go(TurnEnd::GivenBack), Standing::Away].map(|how| (Some(3), how));
+    assert_eq!(outcomes[..3], of_the_first);
+    assert_eq!(outcomes[3], (Some(2), let_go(TurnEnd::Expired)));
+    let reached = |number| shop.book.receipt(SKU, buyer(number)).unwrap().reached;
+    assert_eq!((reached(0), reached(0) == reached(3)), (reached(2), false));
+    shop.assert_replays();
 }
 
 #[test]
@@ -146,7 +174,7 @@ fn a_pause_stops_a_lines_time() {
     shop.at(shop.now + TURN_MS - 1, &[0]);
     assert!(matches!(shop.standing(0), Standing::Called { .. }));
     shop.at(shop.now + 1, &[0]);
-    assert_eq!(shop.standing(0), Standing::Over);
+    assert_eq!(shop.standing(0), Standing::LetGo(TurnEnd::Expired));
 }
 
 #[test]
@@ -158,7 +186,7 @@ fn a_start_gives_turns_and_graces_time() {
     shop.at(down, &[]);
     assert!(matches!(shop.standing(0), Standing::Called { until } if until.0 > down));
     shop.at(down + 60_000, &[]);
-    assert_eq!(shop.standing(0), Standing::Over);
+    assert_eq!(shop.standing(0), Standing::LetGo(TurnEnd::Expired));
 }
 
 #[test]

@@ -8,6 +8,9 @@ use super::{Problem, Secrets, path_unless_empty};
 use crate::ledger::sqlite::Synchronous;
 use crate::ledger::{Source, mysql};
 
+/// The key that the shop signs with, in the data directory.
+pub const SIGNING_KEY: &str = "report-key";
+
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
@@ -27,6 +30,8 @@ pub struct Ledger {
     pub queue_commands_max: usize,
     pub checkpoint_pages: u32,
     pub address_retention_days: u32,
+    #[serde(deserialize_with = "path_unless_empty")]
+    signing_key_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -64,6 +69,12 @@ impl Ledger {
             return Source::Directory(self.data_dir.clone());
         }
         Source::MySql(Box::new(self.mysql_options(secrets)))
+    }
+
+    /// What the server signs with; `None`: nothing. Lines, which need it, are sold by one server.
+    pub fn signing_key(&self) -> Option<PathBuf> {
+        let in_data_dir = || (self.backend == Backend::Sqlite).then(|| self.data_dir.join(SIGNING_KEY));
+        self.signing_key_file.clone().or_else(in_data_dir)
     }
 
     /// The ledger's server: of the book writer, and of a cluster whatever the backend is.

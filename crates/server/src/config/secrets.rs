@@ -4,9 +4,8 @@
 //! survive a restart. Must not: print one.
 
 use std::error::Error;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -19,7 +18,7 @@ use crate::image_origins::ImageOrigins;
 use crate::ledger::sqlite::make_data_dir;
 use crate::net;
 use crate::pages::{Image, Languages};
-use crate::secret::SecretBytes;
+use crate::secret::{SecretBytes, read_or_make};
 use crate::shop_keys::{KeySource, ShopKeys};
 use crate::stripe::Account;
 use crate::webhooks::Endpoint;
@@ -479,29 +478,15 @@ fn without_line_end(bytes: &[u8]) -> &[u8] {
     bytes.strip_suffix(b"\r").unwrap_or(bytes)
 }
 
-/// Returns the file's content; makes it first if it is missing. The file appears whole or not at all, and the
-/// first of two processes wins: a second one may be about to be refused, and must not take the first one's
-/// secret away.
+/// A secret of ours that is kept in a file.
 fn read_or_generate(path: &Path) -> io::Result<Vec<u8>> {
-    match std::fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        other => return other,
-    }
-    if let Some(directory) = path.parent() {
-        make_data_dir(directory)?;
-    }
-    let mut entropy = [0; GENERATED_BYTES];
-    let filled = SystemRandom::new().fill(&mut entropy);
-    filled.map_err(|_unspecified| io::Error::other("the system gave no entropy"))?;
-    let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(URL_SAFE_NO_PAD.encode(entropy).as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    let linked = std::fs::hard_link(&draft, path);
-    std::fs::remove_file(&draft)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => std::fs::read(path),
-    }
+    read_or_make(path, || {
+        if let Some(directory) = path.parent() {
+            make_data_dir(directory)?;
+        }
+        let mut entropy = [0; GENERATED_BYTES];
+        let filled = SystemRandom::new().fill(&mut entropy);
+        filled.map_err(|_unspecified| io::Error::other("the system gave no entropy"))?;
+        Ok((URL_SAFE_NO_PAD.encode(entropy) + "\n").into_bytes())
+    })
 }

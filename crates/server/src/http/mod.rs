@@ -35,9 +35,10 @@ mod tests;
 mod wire;
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{By, Role, UnixMs, limits};
+use engine::{By, Role, SkuId, UnixMs, limits};
 
 pub use auth::{AuthMode, NotMinted, TokenRules, mint};
 pub use pages::files::PageFiles;
@@ -111,6 +112,8 @@ pub struct HttpService {
     sold_out: SoldOut,
     streams: Streams,
     attempts: LoopAttempts,
+    /// Signatures of the closes of lines.
+    closes: HashMap<SkuId, Box<str>>,
 }
 
 impl HttpService {
@@ -130,6 +133,7 @@ impl HttpService {
             sold_out: SoldOut::new(),
             streams: Streams::default(),
             attempts: shared.attempts.of_loop(),
+            closes: HashMap::new(),
             client,
             access: shared.access.get(),
             operators: OperatorsCopy::default(),

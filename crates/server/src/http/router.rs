@@ -14,10 +14,11 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 21] = [
+const TABLES: [&[Route]; 22] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
+    routes::receipt::ROUTES,
     routes::session::ROUTES,
     routes::payments::ROUTES,
     routes::support::ROUTES,

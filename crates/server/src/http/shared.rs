@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
 use crate::shop_keys::{KeySource, ShopKeys};
+use crate::signing::SigningKey;
 use crate::stripe::Desk;
 use crate::webhooks::Control;
 
@@ -133,6 +134,7 @@ pub struct Shared {
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
     pub(super) figures: Arc<Figures>,
+    pub(super) signing_key: Option<SigningKey>,
     stop: Stop,
 }
 
@@ -160,6 +162,8 @@ pub struct Parts {
     pub stripe: Option<Desk>,
     /// What this server does, second by second.
     pub figures: Arc<Figures>,
+    /// Signs closes of draws and receipts; `None`: nothing does.
+    pub signing_key: Option<SigningKey>,
     /// What the event loops are stopped with.
     pub stop: Stop,
 }
@@ -192,6 +196,7 @@ impl Shared {
             options,
             health: parts.health,
             attempts: Arc::default(),
+            signing_key: parts.signing_key,
             stop: parts.stop,
         })
     }

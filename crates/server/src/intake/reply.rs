@@ -1,6 +1,6 @@
 //! What the profile answers to a request.
 
-use engine::{Accepted, OrderView, PaymentView, Refusal, UnixMs};
+use engine::{Accepted, OrderView, PaymentView, ReceiptView, Refusal, UnixMs};
 
 use super::admission::NotAdmitted;
 
@@ -28,6 +28,7 @@ pub enum Reply {
     StillPending,
     Stored,
     RefundsDue(Vec<PaymentView>),
+    Receipt(Box<ReceiptView>),
     /// Items whose balance was set.
     BalanceSet {
         items: usize,

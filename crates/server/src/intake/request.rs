@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{BuyerId, By, Command, OrderId, Placement};
+use engine::{BuyerId, By, Command, OrderId, Placement, SkuId};
 
 use super::admission::{BuyerBounds, NotAdmitted, Permit};
 use crate::net::Ticket;
@@ -48,6 +48,11 @@ pub enum Request {
     /// One durable row of the message table.
     Message(Box<[u8]>),
     RefundsDue,
+    /// What became of a buyer's place in the line of an item.
+    Receipt {
+        sku: SkuId,
+        buyer: BuyerId,
+    },
     /// Sets the available units of every item of a sale to this balance, of all or of none.
     SetBalance {
         sale: engine::SaleId,

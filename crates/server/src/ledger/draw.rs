@@ -3,9 +3,10 @@
 //! Must not: read a ledger.
 
 use engine::draw::Hash;
-use engine::{Book, Entry, Event, LineView, ProductId, SaleId, SkuId, UnixMs};
+use engine::{Book, Closed, Entry, Event, LineView, ProductId, SaleId, SkuId, UnixMs};
 
 use super::Audit;
+use crate::hex::hex;
 
 /// Enough to find every place out again.
 #[derive(Clone, Debug)]
@@ -16,6 +17,19 @@ pub struct Draw {
     pub line: LineView,
     /// Of those who took part, by number.
     pub leaves: Vec<Hash>,
+}
+
+/// What the shop signs when the entries of a line are closed: a text, so that it can be checked without this program.
+pub fn close_statement((sale, product): (SaleId, ProductId), closed: &Closed) -> String {
+    let Closed { at, entries, root, round } = closed;
+    let round = round.map_or_else(|| "none".to_owned(), |round| round.to_string());
+    format!(
+        "doorbuster line close\nsale {}\nproduct {}\nclosed_at_ms {}\nentries {entries}\nroot {}\nround {round}\n",
+        sale.0,
+        product.0,
+        at.0,
+        hex(root)
+    )
 }
 
 /// Why there is none.

@@ -30,7 +30,7 @@ use engine::{Entry, Seq, UnixMs};
 pub use audit::{Audit, AuditedSku};
 pub use backend::{EventReader, Ledger, LoadError, OpenError, Source};
 pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
-pub use draw::{Draw, NoDraw};
+pub use draw::{Draw, NoDraw, close_statement};
 pub use feed::{Changes, OrderLine};
 pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};

@@ -31,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
 use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::secret::SecretBytes;
+use crate::signing::{KeyError, SigningKey};
 use crate::webhooks::{Counts, Duty, Sender, Surroundings};
 use crate::{cluster, demo};
 
@@ -54,6 +55,8 @@ pub enum ServeError {
     Prepare(#[from] PrepareError),
     #[error(transparent)]
     Cluster(#[from] cluster::StartError),
+    #[error(transparent)]
+    SigningKey(#[from] KeyError),
     #[error("cannot write the pages to pages.write_dir: {0}")]
     Pages(#[source] io::Error),
     #[error("a thread can't be started: {0}")]
@@ -180,6 +183,7 @@ fn run_on(
         webhooks,
         stripe: desk,
         figures: looking.figures(),
+        signing_key: open_signing_key(config)?,
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -296,6 +300,12 @@ fn join_cluster(
     stages.prepare(missing_demo_sales(config, core))?;
     let (order_id, health) = (stages.id_secret()?, stages.health());
     Ok((Profile::Cluster(Box::new(stages)), order_id, health))
+}
+
+/// Only lines need one, which a cluster has none of.
+fn open_signing_key(config: &Config) -> Result<Option<SigningKey>, KeyError> {
+    let path = if config.cluster.enabled { None } else { config.ledger.signing_key() };
+    path.map(|path| SigningKey::read_or_make(&path)).transpose()
 }
 
 fn host_name() -> String {

@@ -105,6 +105,7 @@ function change(next) {
   byId("worth").classList.toggle("good", view === "sure" || view === "called");
   byId("join").hidden = view !== "outside";
   byId("meaning").hidden = view !== "outside";
+  byId("receipt").hidden = !mine || !["away", "over", "none", "closed"].includes(view);
   byId("sound").hidden = ["outside", "over", "closed"].includes(view);
   document.title = view === "called" ? `${t("line-called")} · ${pageTitle}` : pageTitle;
   drawForm();
@@ -210,9 +211,9 @@ function ring(times) {
 
 function takePlace(place, sentAt) {
   observe(place.now_ms, sentAt, performance.now());
-  const { number = null, place: drawn = null, standing, turn_until_ms } = place;
+  const { number = null, place: drawn = null, standing, turn_until_ms, ticket } = place;
   // What this page has computed is what the shop would say.
-  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, said_ms: place.now_ms };
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, ticket, said_ms: place.now_ms };
   mineAt = performance.now();
   local.set(mineName, JSON.stringify(mine));
   redraw();
@@ -224,11 +225,11 @@ function forgetPlace() {
   redraw();
 }
 
-/** Asks as this buyer; "" joins. */
-async function askAs(what) {
-  await openSession();
+/** Asks as this buyer, who is signed in or has a ticket; "" joins. */
+async function askAs(what, ticket) {
+  if (!ticket) await openSession();
   const sentAt = performance.now();
-  const answer = await call("POST", path + what);
+  const answer = await call("POST", path + what, { body: ticket && JSON.stringify({ ticket }) });
   if (answer?.standing) takePlace(answer, sentAt);
   return answer;
 }
@@ -266,7 +267,7 @@ async function join(event) {
   wakePresence();
 }
 
-// Whoever waits for long may have been signed out: nobody sees that they are there.
+// Whoever waits for long may have been signed out. The ticket shows that they are there, and can't order.
 function askToSignIn() {
   if (byId("status").textContent) return;
   say(byId("status"), t("sign-in-first"));
@@ -280,6 +281,23 @@ async function leave() {
     // The turn is over by now, or it goes on: the shop says which.
   }
   wakePresence();
+}
+
+// What is signed are bytes, so it is saved as it comes.
+async function saveReceipt() {
+  say(byId("receipt-outcome"), "");
+  try {
+    const body = JSON.stringify({ ticket: mine.ticket });
+    const answer = await fetch(`${path}/receipt`, { method: "POST", headers: { "content-type": "application/json" }, body });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = `receipt-${offer.sale}-${offer.product}-${mine.number}.json`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), MINUTE_MS);
+  } catch {
+    say(byId("receipt-outcome"), t("line-receipt-failed"));
+  }
 }
 
 async function readBoard() {
@@ -340,8 +358,9 @@ async function showPresence() {
     await askAs("/presence");
   } catch (error) {
     if (error.code === "not_in_line") return forgetPlace();
-    if (error.status === 401 && !closeSession()) askToSignIn();
-    throw error;
+    if (error.status !== 401) throw error;
+    if (!closeSession()) askToSignIn();
+    if (mine?.ticket) await askAs("/presence", mine.ticket);
   }
 }
 
@@ -377,6 +396,7 @@ byId("sure").addEventListener("close", () => {
   if (byId("sure").returnValue === "leave") leave();
   byId("sure").returnValue = "";
 });
+byId("receipt").addEventListener("click", saveReceipt);
 byId("sound").addEventListener("click", () => {
   if (audio) audio.close();
   audio = audio ? null : new AudioContext();

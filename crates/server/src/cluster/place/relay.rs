@@ -84,7 +84,10 @@ impl<'a> Relay<'a> {
             // A place in the mailbox is free again, but what stands behind must not grow without bound.
             let full = |waiting: usize| waiting >= self.core.options.queue_commands_max;
             let behind = match &request {
-                Request::Place(_) | Request::Message(_) | Request::ConfirmClock { .. } => 0,
+                Request::Place(_)
+                | Request::Message(_)
+                | Request::ConfirmClock { .. }
+                | Request::Receipt { .. } => 0,
                 Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
                 Request::Execute(_) | Request::Operate(..) | Request::SetBalance { .. } => {
                     self.core.commands.len()
@@ -102,6 +105,8 @@ impl<'a> Relay<'a> {
                     self.core.status.push(Question::Read { to, order, buyer, until, with_address });
                 }
                 Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
+                // A cluster has no lines.
+                Request::Receipt { .. } => self.answers.push(to, Reply::Refused(Refusal::NoLine)),
                 Request::Execute(command) => {
                     self.core.commands.push(Instruction::Execute { to, command, by: None })
                 }

@@ -390,6 +390,7 @@ impl Writer {
             // Without its address: the ledger may be what is away.
             Request::Read { order, buyer, .. } => self.read(order, buyer),
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
             Request::Place(order) => match self.book.lookup(&order.place) {
                 Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
                 None => Reply::Unavailable,
@@ -543,6 +544,7 @@ impl Writer {
                 Reply::Stored
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
             Request::ConfirmClock { closed } => self.confirm_clock(now, closed),
         }

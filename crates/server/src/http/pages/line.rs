@@ -24,6 +24,7 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(Shape::FORM),
     Route::get("/line", Handler::Anybody(HttpService::line_page)).problems(Shape::FORM),
     Route::post("/line/leave", Handler::Buyer(HttpService::leave_by_form)).problems(Shape::FORM),
+    Route::post("/line/receipt", Handler::Buyer(HttpService::receipt_by_form)).problems(Shape::FORM),
 ];
 
 /// How soon the page is asked for again: often enough that its reader counts as present, or, far from the front, to see how it goes.
@@ -75,6 +76,11 @@ impl HttpService {
     fn leave_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let of = self.item_in(form_of(call)?)?;
         self.then_show(call, of, Command::GiveTurnBack { sku: of.sku, buyer: buyer.id })
+    }
+
+    fn receipt_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
+        let of = self.item_in(form_of(call)?)?;
+        self.give_receipt(call, of.sku, buyer.id)
     }
 
     /// Leads to the page of the place, which a reload only shows again.
@@ -172,7 +178,7 @@ fn worth_of(line: &LineView, PlaceView { place, standing, .. }: PlaceView, phase
         Standing::Called { .. } => "called",
         Standing::Grace => "reached",
         Standing::Away => "away",
-        Standing::Over => "over",
+        Standing::Ordered | Standing::LetGo(_) => "over",
         Standing::Waiting if is_sure => "sure",
         Standing::Waiting if phase == Phase::Ended => "closed",
         Standing::Waiting if place.is_none() => "drawing",

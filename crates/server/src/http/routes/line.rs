@@ -17,9 +17,10 @@ use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::intake::catalog::Board;
 use crate::intake::{Reply, Request};
-use crate::ledger::Buyer;
+use crate::ledger::{Buyer, close_statement};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
+use crate::signing::SigningKey;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
@@ -58,11 +59,26 @@ impl HttpService {
     fn show_draw(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (sku, _, line) = self.line_of(call)?;
         let (sale, _) = self.catalog.item(sku).expect("a SKU has a sale");
-        self.scratch.clear();
+        let starts_at = sale.spec.starts_at;
         let is_over = sale.phase(call.now) == engine::Phase::Ended;
-        write_draw(&mut self.scratch, &line, sale.spec.starts_at, is_over);
+        self.sign_close(call, sku, &line);
+        let signature = self.closes.get(&sku).map(|signature| &**signature);
+        let signed = self.shared.signing_key.as_ref().zip(signature);
+        self.scratch.clear();
+        write_draw(&mut self.scratch, &line, (starts_at, is_over), signed);
         out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
         Ok(Answer::Ready)
+    }
+
+    /// Once for each line: what was closed stays.
+    fn sign_close(&mut self, call: &Call<'_>, sku: SkuId, line: &LineView) {
+        if let Some(closed) = line.draw.closed()
+            && let Some(key) = &self.shared.signing_key
+        {
+            let sign =
+                || key.sign(close_statement((call.params.sale, call.params.product), &closed).as_bytes());
+            self.closes.entry(sku).or_insert_with(|| sign().into());
+        }
     }
 
     fn join_line(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
@@ -72,12 +88,17 @@ impl HttpService {
 
     /// By the ticket alone, or by whoever is signed in.
     fn show_presence(&mut self, call: &Call<'_>, _: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let (sku, buyer) = self.who_stands_in_line(call)?;
+        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer })
+    }
+
+    pub(super) fn who_stands_in_line(&mut self, call: &Call<'_>) -> Result<(SkuId, BuyerId), Problem> {
         let sku = self.sku_of(call)?;
         let buyer = match call.request.body.is_empty() {
             true => self.acting_buyer(call)?.id,
             false => self.ticket_holder(call, &read_object::<Shown>(call)?.ticket)?,
         };
-        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer })
+        Ok((sku, buyer))
     }
 
     fn give_turn_back(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
@@ -142,7 +163,12 @@ fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), n
 }
 
 /// What was announced, and what has become of it: enough to find every place out again, once the places are drawn.
-fn write_draw(out: &mut Vec<u8>, line: &LineView, starts_at: UnixMs, is_over: bool) {
+fn write_draw(
+    out: &mut Vec<u8>,
+    line: &LineView,
+    (starts_at, is_over): (UnixMs, bool),
+    signed: Option<(&SigningKey, &str)>,
+) {
     let LineView { terms: LineTerms { close_ms, beacon, .. }, draw, .. } = line;
     let (state, spoken, revealed) = match draw {
         DrawView::Open if is_over => ("abandoned", None, None),
@@ -157,6 +183,8 @@ fn write_draw(out: &mut Vec<u8>, line: &LineView, starts_at: UnixMs, is_over: bo
     object.number_or_null("closed_at_ms", closed.map(|closed| closed.at.0));
     object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
     hex_or_null(&mut object, "root", closed.as_ref().map(|closed| &closed.root[..]));
+    object.text_or_null("signature", signed.map(|(_, signature)| signature));
+    object.text_or_null("signed_by", signed.map(|(key, _)| key.public()).as_deref());
     match beacon {
         None => object.raw("beacon", b"null"),
         Some(beacon) => {
@@ -181,7 +209,7 @@ fn write_draw(out: &mut Vec<u8>, line: &LineView, starts_at: UnixMs, is_over: bo
     object.end();
 }
 
-fn hex_or_null(object: &mut Object<'_>, name: &str, bytes: Option<&[u8]>) {
+pub(super) fn hex_or_null(object: &mut Object<'_>, name: &str, bytes: Option<&[u8]>) {
     let Some(bytes) = bytes else {
         object.raw(name, b"null");
         return;
@@ -199,7 +227,7 @@ fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64)
         Standing::Grace => ("reached", None),
         Standing::Away => ("away", None),
         Standing::Called { until } => ("called", Some(until.0)),
-        Standing::Over => ("over", None),
+        Standing::Ordered | Standing::LetGo(_) => ("over", None),
     };
     let mut object = Object::begin(out);
     object.number("number", number.into()).number_or_null("place", place.map(u64::from));

@@ -11,6 +11,7 @@ pub(super) mod operating;
 pub(super) mod operators;
 pub(super) mod orders;
 pub(super) mod payments;
+pub(super) mod receipt;
 pub(super) mod sales;
 pub(super) mod session;
 pub(super) mod stripe;

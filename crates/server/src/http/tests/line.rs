@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::problem;
 use super::shop::{NOW, Sent, Setup, Shop};
 use crate::http::AuthMode;
+use crate::line_ticket::RECEIPT;
+use crate::signing::{SigningKey, is_signed, read_document};
 
 const LINE: &str = "/api/v1/sales/77/items/5/line";
 /// Of the server, if the sale says nothing.
@@ -152,6 +154,14 @@ fn places_are_drawn_at_the_close_and_everything_for_it_is_shown() {
     let after = draw(&mut shop);
     assert_eq!((&after["state"], &after["entries"]), (&json!("drawn"), &json!(9)));
     assert_eq!(after["commitment"], before["commitment"]);
+    let statement = format!(
+        "doorbuster line close\nsale 77\nproduct 5\nclosed_at_ms {}\nentries 9\nroot {}\nround none\n",
+        after["closed_at_ms"],
+        after["root"].as_str().unwrap()
+    );
+    let [key, signature] = ["signed_by", "signature"].map(|name| after[name].as_str().unwrap());
+    assert!(is_signed(statement.as_bytes(), key, signature), "{after}");
+    assert_eq!([&before["signed_by"], &before["signature"]], [&Value::Null; 2]);
     let bytes = |name: &str| crate::hex::unhex::<32>(after[name].as_str().unwrap()).unwrap();
     let (secret, root, seed) = (bytes("secret"), bytes("root"), bytes("seed"));
     assert_eq!(engine::draw::commitment(&secret), bytes("commitment"));
@@ -164,6 +174,45 @@ fn places_are_drawn_at_the_close_and_everything_for_it_is_shown() {
     assert_eq!(ask(&mut shop, "", 10)["place"], 10);
     let shown = board(&mut shop);
     assert_eq!((&shown["drawn"], &shown["sure_to"], &shown["tail"]), (&json!(9), &json!(2), &json!(10)));
+}
+
+#[test]
+fn a_receipt_is_signed_and_says_what_became_of_a_place() {
+    let mut shop = shop(1, &json!({}));
+    let tickets = [1, 2].map(|buyer| ask(&mut shop, "", buyer)["ticket"].clone());
+    let receipt = |shop: &mut Shop, ticket: &Value| {
+        let asked = Sent::post(&format!("{LINE}/receipt"), &json!({ "ticket": ticket }).to_string());
+        let answer = shop.send(&asked);
+        assert_eq!(
+            (answer.status, answer.header("cache-control")),
+            (200, Some("no-store")),
+            "{}",
+            answer.text()
+        );
+        let (content, whose) = read_document(RECEIPT, answer.text().as_bytes()).expect("it is signed");
+        assert_eq!(whose, SigningKey::of_seed([7; 32]).public());
+        serde_json::from_str::<Value>(content.get()).unwrap()
+    };
+    let early = receipt(&mut shop, &tickets[0]);
+    assert_eq!((&early["outcome"], &early["left_when_reached"]), (&json!("waiting"), &Value::Null));
+    shop.advance(60_000);
+    standing(&mut shop, 1);
+    assert_eq!(order(&mut shop, 1, "a", 1).status, 201);
+    let first = receipt(&mut shop, &tickets[0]);
+    assert_eq!((&first["outcome"], &first["left_when_reached"]), (&json!("ordered"), &json!(1)));
+    assert!(first["reached_by_entry"].as_u64() < first["entry"].as_u64(), "{first}");
+    shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator());
+    let second = receipt(&mut shop, &tickets[1]);
+    assert_eq!(
+        (&second["outcome"], &second["place"], &second["held"]),
+        (&json!("not_reached"), &json!(2), &json!(1))
+    );
+    // Signed in it is the same, and whoever has no place has none.
+    let path = format!("{LINE}/receipt");
+    assert_eq!(shop.send(&Sent::post(&path, "").member(2)).json()["receipt"]["number"], 2);
+    assert_eq!(shop.send(&Sent::post(&path, "").member(3)).problem(), problem(404, "not_in_line"));
+    let forged = json!({ "ticket": "1.2.00000000000000000000000000000000" }).to_string();
+    assert_eq!(shop.send(&Sent::post(&path, &forged)).problem(), problem(403, "invalid_ticket"));
 }
 
 #[test]

@@ -80,6 +80,8 @@ fn a_place_is_worth_what_the_board_says() {
     );
     assert!(!called.contains(" disabled"), "{called}");
     press(&mut shop, "/line/leave", 1);
+    let receipt = shop.send(&form("/line/receipt", ITEM).member(1));
+    assert_eq!((receipt.status, &receipt.json()["receipt"]["outcome"]), (200, &"given_back".into()));
     says(&mut shop, 1, "Your turn is over", false);
     let second = says(&mut shop, 2, "It is your turn", false);
     assert!(second.contains("action=\"/line/leave\""), "{second}");
@@ -115,6 +117,8 @@ fn who_has_no_place_is_led_to_where_one_joins() {
         (form("/line", "sale=77&product=7").member(1), 404),
         (form("/line", "sale=77").member(1), 400),
         (form("/line/leave", ITEM).member(1), 404),
+        (form("/line/receipt", ITEM), 401),
+        (form("/line/receipt", ITEM).member(1), 404),
         (Sent::post("/line", "{}").member(1), 415),
         (Sent::get("/line?sale=77&product=6").member(1), 404),
         (Sent::post("/line", ITEM).with("Origin", "http://evil.example").member(1), 403),

@@ -31,6 +31,7 @@ use crate::net::{
 };
 use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::shop_keys::KeySource;
+use crate::signing::SigningKey;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -250,6 +251,7 @@ impl Shop {
             shop_key_source: setup.shop_key_source,
             webhooks: Vec::new(),
             stripe: None,
+            signing_key: Some(SigningKey::of_seed([7; 32])),
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
@@ -436,6 +438,10 @@ impl Shop {
             },
             Request::Message(_) => Reply::Stored,
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Receipt { sku, buyer } => match self.book.receipt(sku, buyer) {
+                Ok(receipt) => Reply::Receipt(Box::new(receipt)),
+                Err(refusal) => Reply::Refused(refusal),
+            },
             Request::SetBalance { .. } => Reply::BalanceSet { items: 2 },
             Request::ConfirmClock { .. } => Reply::ClockConfirmed { from: UnixMs(7), to: UnixMs(5) },
         }

@@ -190,6 +190,13 @@ impl<'a> Object<'a> {
         }
     }
 
+    pub(in crate::http) fn text_or_null(&mut self, name: &str, text: Option<&str>) -> &mut Self {
+        match text {
+            Some(text) => self.text(name, text),
+            None => self.raw(name, b"null"),
+        }
+    }
+
     pub(in crate::http) fn flag(&mut self, name: &str, flag: bool) -> &mut Self {
         self.raw(name, if flag { b"true" } else { b"false" })
     }

@@ -3,6 +3,8 @@
 use engine::Status;
 use engine::draw::Permutation;
 use serde_json::{Value, json};
+use server::line_ticket::RECEIPT;
+use server::signing::read_document;
 
 use super::axe::assert_accessible;
 use super::languages::choose;
@@ -68,7 +70,23 @@ fn two_join_and_the_unit_that_the_first_cancels_goes_to_the_second() {
     open_sale(&second, &shop.base, SALE, PRODUCT);
     wait_for_view(&second, "#line", "over");
     assert!(second.text("#mine").contains("See your order"), "{}", second.text("#mine"));
+    let receipt = save_receipt(&second);
+    assert_eq!((&receipt["place"], &receipt["outcome"]), (&json!(2), &json!("ordered")), "{receipt}");
     assert_eq!((first.complaints(), second.complaints()), (vec![], vec![]));
+}
+
+/// What the button saves.
+fn save_receipt(browser: &Browser) -> Value {
+    browser.run(
+        "const make = URL.createObjectURL; URL.createObjectURL = (blob) => { \
+         blob.text().then((text) => { window.saved = text; }); return make.call(URL, blob); }",
+    );
+    browser.click("#receipt");
+    browser
+        .wait_until("the receipt is saved", |browser| browser.run("return window.saved ?? null").is_string());
+    let saved = browser.run("return window.saved");
+    let (content, _) = read_document(RECEIPT, saved.as_str().unwrap().as_bytes()).expect("it is signed");
+    serde_json::from_str(content.get()).unwrap()
 }
 
 #[test]
@@ -162,18 +180,21 @@ fn a_board_that_cannot_be_read_promises_nothing() {
     wait_for_view(&browser, "#line", "sure");
 }
 
+/// The ticket shows that somebody is there; whoever is called has to sign in to order.
 #[test]
-fn who_is_signed_out_while_waiting_is_asked_to_sign_in() {
+fn who_is_signed_out_while_waiting_is_called_and_asked_to_sign_in() {
     let (shop, browser) = (Shop::with_tokens(), Browser::start());
-    sell(&shop, json!({ "line": {}, "total": 1 }));
+    shop.sell(&json!({ "line": {}, "total": 1, "starts_at_ms": shop.now_ms() + 600_000 }));
     let page = sale_url(&shop.base, SALE, PRODUCT);
     browser.open(&format!("{page}#token={}", token(7, shop.now_ms() / 1000 + 600)));
-    wait_for_view(&browser, "#offer", "live");
+    wait_for_view(&browser, "#offer", "not_started");
     browser.click("#join-button");
-    wait_for_view(&browser, "#line", "called");
-    assert_eq!(browser.text("#status"), "");
+    wait_for_view(&browser, "#line", "drawing");
     browser.open(&format!("{}/orders#token={}", shop.base, token(7, 1_000_000)));
     browser.open(&page);
+    wait_for_view(&browser, "#line", "drawing");
+    shop.start_at(shop.now_ms() + 1000);
+    wait_for_view(&browser, "#line", "called");
     browser.wait_for_text("#status", "Sign in at the shop first.");
     assert_eq!(browser.text("#place"), "Your place: 1");
 }

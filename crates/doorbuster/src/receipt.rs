@@ -1,0 +1,112 @@
+//! `doorbuster receipt verify`: whether the receipt of a place in a line is true, without a server or a network.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use server::line_ticket::RECEIPT;
+use server::signing::read_document;
+
+use crate::failure::Failure;
+use crate::output;
+
+const FORMAT: u64 = 1;
+/// Ten times what one has.
+const FILE_BYTES_MAX: u64 = 16_384;
+
+/// What the shop signed of somebody's place in a line.
+#[derive(Args, Debug)]
+pub(crate) struct ReceiptArguments {
+    #[command(subcommand)]
+    command: ReceiptCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum ReceiptCommand {
+    Verify(VerifyArguments),
+}
+
+/// Check the receipt of a place in a line.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+It says what the receipt says, and whose signature it has. Compare that key with the one that the shop published: with --key it is
+compared here. Where the place comes from is checked by `doorbuster draw verify`: root and entries are those of the same draw.
+
+Exit codes: 0 it holds; 1 it was changed, is no receipt, or another key signed it.
+
+Examples:
+  doorbuster receipt verify receipt.json
+  doorbuster receipt verify receipt.json --key 5f0c...")]
+struct VerifyArguments {
+    /// The receipt, as the page of the line gave it
+    file: PathBuf,
+    /// The public key that must have signed it: 64 hexadecimal digits
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+/// Fields that a newer program adds are read past.
+#[derive(Deserialize)]
+struct Receipt {
+    format: u64,
+    sale: u64,
+    product: u64,
+    title: String,
+    buyer: String,
+    number: u32,
+    place: Option<u32>,
+    outcome: String,
+    reached_by_entry: Option<u64>,
+    left_when_reached: Option<u64>,
+    served: u32,
+    free: u64,
+    turns: u64,
+    held: u64,
+    sold: u64,
+    root: Option<String>,
+    entry: u64,
+}
+
+pub(crate) fn run(arguments: &ReceiptArguments) -> Result<(), Failure> {
+    let ReceiptCommand::Verify(VerifyArguments { file, key }) = &arguments.command;
+    let name = file.display();
+    let bytes = read(file).map_err(|error| Failure::usage(format!("{name} can't be read: {error}")))?;
+    let wrong = |why: &str| Failure::check(format!("{name}: {why}"));
+    let changed = || wrong("it was changed, or is no receipt");
+    let (content, signed_by) = read_document(RECEIPT, &bytes).ok_or_else(changed)?;
+    if key.as_ref().is_some_and(|key| !key.trim().eq_ignore_ascii_case(&signed_by)) {
+        return Err(wrong(&format!("another key signed it: {signed_by}")));
+    }
+    let receipt: Receipt = serde_json::from_str(content.get()).map_err(|_other| changed())?;
+    if receipt.format != FORMAT {
+        return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
+    }
+    let whose = if key.is_some() { "" } else { "; --key compares whose key it is" };
+    output::print(&format!("ok: {}signed by {signed_by}{whose}\n", receipt.says()))
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Receipt {
+    fn says(&self) -> String {
+        let Receipt { sale, product, title, buyer, number, outcome, served, entry, .. } = self;
+        let place = self.place.map_or("no place yet".to_owned(), |place| format!("place {place}"));
+        let reached = match (self.reached_by_entry, self.left_when_reached) {
+            (Some(by), Some(left)) => format!("reached by entry {by} with {left} units left"),
+            _ => format!("not reached: {served} places were"),
+        };
+        let units =
+            format!("{} free, {} in turns, {} held, {} sold", self.free, self.turns, self.held, self.sold);
+        let root = self.root.as_deref().unwrap_or("none: the entries were not closed");
+        format!(
+            "product {product} of sale {sale}, {title}\nbuyer {buyer}, number {number}, {place}: {outcome}; {reached}\nas of entry {entry}: {units}\n\
+             root of the draw: {root}\n"
+        )
+    }
+}
