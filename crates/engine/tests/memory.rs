@@ -56,7 +56,7 @@ fn a_million_wait_in_a_hundred_bytes_each() {
             journal.clear();
         }
     }
-    book.call_due(UnixMs(100_000), usize::MAX);
+    book.call_due(UnixMs(100_000), usize::MAX, u32::MAX);
     let line = book.line_of(SkuId(0)).expect("it has a line");
     assert_eq!((u64::from(line.joined), line.draw.drawn()), (PEOPLE, Some(1_000_000)));
     let each = (resident() - before) / PEOPLE;

@@ -131,6 +131,55 @@ fn check(address: SocketAddr, answered: &Answered) {
     assert_eq!(units, UNITS, "{board}");
 }
 
+/// A sale that starts in an hour, and whose entries close a minute before. Returns the server's time.
+fn later_sale(connection: &mut Connection) -> u64 {
+    let now_ms =
+        connection.exchange("GET", "/api/v1/time", &[], "").unwrap().json()["now_ms"].as_u64().unwrap();
+    let sale = json!({
+        "id": 70, "title": "Drop", "currency": "EUR", "starts_at_ms": now_ms + 3_600_000, "ends_at_ms": now_ms + 7_200_000,
+        "items": [{ "product": 5, "title": "Shoe", "price": 100, "total": 30, "limit": 1, "line": { "close_s": 60 } }],
+    });
+    let made = operate(connection, "POST", "/api/v1/sales", &sale);
+    assert_eq!(made.status, 201, "{made:?}");
+    now_ms
+}
+
+/// The entries close at once if it is less than a minute until then.
+fn start_at(connection: &mut Connection, at_ms: u64) {
+    let changed = operate(connection, "PATCH", "/api/v1/sales/70", &json!({ "starts_at_ms": at_ms }));
+    assert_eq!(changed.status, 200, "{changed:?}");
+}
+
+fn operate(connection: &mut Connection, method: &str, path: &str, body: &Value) -> Response {
+    let bearer = format!("Bearer {OPERATOR}");
+    connection.exchange(method, path, &[("Authorization", &bearer)], &body.to_string()).unwrap()
+}
+
+/// By the entries of the ledger, so that no clock is asked.
+#[test]
+fn no_more_are_reached_at_once_than_orders_are_let_through() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = doorbuster(directory.path());
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.envs([("DOORBUSTER_ADMISSION_ORDERS_PER_S", "20"), ("DOORBUSTER_ADMISSION_BURST", "2")]);
+    let serving = Serving::start(command);
+    let mut connection = Connection::open(serving.address).unwrap();
+    let now_ms = later_sale(&mut connection);
+    let tickets: Vec<String> = (1..=12)
+        .map(|buyer| send(&mut connection, buyer, LINE, "").unwrap().json()["ticket"].to_string())
+        .collect();
+    start_at(&mut connection, now_ms + 1_000);
+    until(&mut connection, LINE, |board| board["served"] == 12);
+    let mut reached: HashMap<u64, u32> = HashMap::new();
+    for ticket in tickets {
+        let asked = format!("{{\"ticket\":{ticket}}}");
+        let receipt = connection.exchange("POST", &format!("{LINE}/receipt"), &[], &asked).unwrap().json();
+        *reached.entry(receipt["receipt"]["reached_by_entry"].as_u64().unwrap()).or_default() += 1;
+    }
+    assert!(reached.values().all(|places| *places <= 2), "{reached:?}");
+    assert_eq!(serving.stop(), 0);
+}
+
 /// A beacon with a key of its own that speaks every second. Its first answer is an error.
 fn beacon() -> (SocketAddr, SecretKey) {
     let key = SecretKey::key_gen(&[7; 32], &[]).unwrap();
@@ -185,23 +234,13 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     };
     let mut serving = serve();
     let mut connection = Connection::open(serving.address).unwrap();
-    let now_ms =
-        connection.exchange("GET", "/api/v1/time", &[], "").unwrap().json()["now_ms"].as_u64().unwrap();
-    let sale = json!({
-        "id": 70, "title": "Drop", "currency": "EUR", "starts_at_ms": now_ms + 3_600_000, "ends_at_ms": now_ms + 7_200_000,
-        "items": [{ "product": 5, "title": "Shoe", "price": 100, "total": 3, "limit": 1, "line": { "close_s": 60 } }],
-    });
-    let bearer = format!("Bearer {OPERATOR}");
-    let operator = [("Authorization", bearer.as_str())];
-    let made = connection.exchange("POST", "/api/v1/sales", &operator, &sale.to_string()).unwrap();
-    assert_eq!((made.status, &made.json()["items"][0]["line"]["beacon"]), (201, &json!(true)), "{made:?}");
+    let now_ms = later_sale(&mut connection);
     let tickets: Vec<Value> =
         (1..=40).map(|buyer| send(&mut connection, buyer, LINE, "").unwrap().json()).collect();
     assert!(tickets.iter().all(|ticket| ticket["place"].is_null()));
     let announced = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] == "open");
     // The start comes nearer: the entries close at once.
-    let soon = json!({ "starts_at_ms": now_ms + 60_000 }).to_string();
-    assert_eq!(connection.exchange("PATCH", "/api/v1/sales/70", &operator, &soon).unwrap().status, 200);
+    start_at(&mut connection, now_ms + 60_000);
     let closed = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] != "open");
     assert_eq!((&closed["entries"], &closed["commitment"]), (&json!(40), &announced["commitment"]));
     serving.kill();

@@ -29,6 +29,13 @@ pub struct LineView {
     pub stock: Stock,
 }
 
+/// What calling came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Called {
+    pub steps: usize,
+    pub reached: u32,
+}
+
 /// What became of a buyer's place, as of the entry that is the line's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiptView {
@@ -84,30 +91,44 @@ impl Book {
         Ok(ReceiptView { buyer, place, reached, line })
     }
 
-    /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps. Returns how many.
+    /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps, and at most so many places
+    /// reached, in all lines together.
     ///
     /// # Panics
     /// If `now` is before the latest event, as [`Book::execute`].
-    pub fn call_due(&mut self, now: UnixMs, max: usize) -> usize {
+    pub fn call_due(&mut self, now: UnixMs, max: usize, reach_max: u32) -> Called {
         self.assert_not_past(now);
+        for sku in std::mem::take(&mut self.held_back) {
+            self.line_mut(sku);
+        }
         while self.line_times.peek().is_some_and(|Reverse((at, _))| *at <= now) {
             let Reverse((_, sku)) = self.line_times.pop().expect("it was peeked at");
             self.line_mut(sku);
         }
-        let mut steps = 0;
+        let mut called = Called::default();
         while let Some(sku) = self.stirred.last().copied() {
-            while let Some(event) = self.next_call(now, sku) {
-                if steps == max {
-                    return steps;
+            while let Some(event) = self.next_call(now, sku, reach_max - called.reached) {
+                if called.steps == max {
+                    return called;
                 }
+                let reached = self.reached(sku);
                 record(self, now, event);
-                steps += 1;
+                called.reached += self.reached(sku) - reached;
+                called.steps += 1;
+            }
+            if self.line(sku).is_some_and(|line| line.is_held_back(self.phase_of(now, sku))) {
+                self.held_back.push(sku);
             }
             self.stirred.pop();
             self.skus[sku.0 as usize].stirred = false;
             self.line_times.extend(self.next_line_time(now, sku).map(|at| Reverse((at, sku))));
         }
-        steps
+        called
+    }
+
+    /// Whether somebody waits only because too many were reached at the last call.
+    pub fn is_line_held_back(&self) -> bool {
+        !self.held_back.is_empty()
     }
 
     /// From now on the book serves, maybe after a time in which nobody could show presence or order: nobody loses a turn or a
@@ -204,13 +225,17 @@ impl Book {
         self.sales.of_sku(sku).expect("a line is of a SKU").phase(now)
     }
 
-    fn next_call(&mut self, now: UnixMs, sku: SkuId) -> Option<Event> {
+    fn reached(&self, sku: SkuId) -> u32 {
+        self.line(sku).map_or(0, |line| line.borders().reached)
+    }
+
+    fn next_call(&mut self, now: UnixMs, sku: SkuId, reach_max: u32) -> Option<Event> {
         // Of a deleted sale nobody is called.
         self.sales.known_sku(sku).ok()?;
         let (phase, starts_at) = (self.phase_of(now, sku), self.starts_at(sku));
         let entry = &mut self.skus[sku.0 as usize];
         let available = entry.row.stock.available();
-        let call = entry.line.as_mut()?.next_call(Moment { now, phase, starts_at, available })?;
+        let call = entry.line.as_mut()?.next_call(Moment { now, phase, starts_at, available, reach_max })?;
         Some(match call {
             Call::Close(closed) => Event::LineClosed { sku, closed: Box::new(closed) },
             Call::Draw => Event::LineDrawn { sku, spoken: None },

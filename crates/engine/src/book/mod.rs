@@ -36,7 +36,7 @@ use crate::{
     Status, Stock, UnixMs,
 };
 
-pub use line::{LineView, ReceiptView};
+pub use line::{Called, LineView, ReceiptView};
 pub use replay::LedgerKind;
 
 /// A SKU in the book.
@@ -77,6 +77,8 @@ pub struct Book {
     moved: Vec<SkuId>,
     /// Whose lines may have somebody to call.
     stirred: Vec<SkuId>,
+    /// Whose lines have somebody to reach, which was not allowed at the last call.
+    held_back: Vec<SkuId>,
     /// When they may have next, though nothing happens.
     line_times: BinaryHeap<Reverse<(UnixMs, SkuId)>>,
     /// The clock's corrections, with how far they have moved it altogether. Nearly always none.
@@ -122,6 +124,7 @@ impl Book {
             ledger_secret: LedgerSecret::default(),
             moved: Vec::new(),
             stirred: Vec::new(),
+            held_back: Vec::new(),
             line_times: BinaryHeap::new(),
             corrections: Vec::new(),
             payments: Vec::new(),

@@ -13,6 +13,8 @@ pub(crate) struct Moment {
     pub(crate) starts_at: UnixMs,
     /// Units of the SKU, those that the line has promised among them.
     pub(crate) available: u64,
+    /// Places that may be reached now: the others wait, and their graces with them.
+    pub(crate) reach_max: u32,
 }
 
 /// A step of a line.
@@ -37,7 +39,7 @@ impl Line {
     /// Nothing happens in a pause: it stops a line's time too. After the sale's end whoever is sure is called still, and nobody
     /// else becomes so.
     pub(crate) fn next_call(&mut self, moment: Moment) -> Option<Call> {
-        let Moment { now, phase, starts_at, available } = moment;
+        let Moment { now, phase, starts_at, available, reach_max } = moment;
         match self.draw {
             DrawView::Open => {
                 let closes = phase != Phase::Ended && self.closes_at(starts_at) <= now;
@@ -74,9 +76,15 @@ impl Line {
             to.sure_to = to.sure_to.saturating_add(more).min(self.joined());
         }
         if phase != Phase::NotStarted {
-            to.reached = to.sure_to;
+            to.reached = to.sure_to.min(to.reached.saturating_add(reach_max));
         }
         (to != self.borders).then_some(Call::Move(to))
+    }
+
+    /// Whether somebody is sure and could be reached, but that it was not allowed.
+    pub(crate) fn is_held_back(&self, phase: Phase) -> bool {
+        let may_move = matches!(phase, Phase::Live | Phase::Ended);
+        self.order.is_some() && may_move && self.borders.reached < self.borders.sure_to
     }
 
     pub(crate) fn closes_at(&self, starts_at: UnixMs) -> UnixMs {

@@ -119,7 +119,7 @@ fn with_beacon() -> Shop {
 impl Shop {
     fn call_at(&mut self, now: u64) {
         self.now = now;
-        self.book.call_due(UnixMs(now), usize::MAX);
+        self.book.call_due(UnixMs(now), usize::MAX, u32::MAX);
         self.book.check_invariants().expect("no invariant is broken");
     }
 

@@ -92,8 +92,9 @@ fn one_history(seed: u64, seen: &mut [u64; 10]) {
         }
         let expired = shop.book.expire_due(UnixMs(shop.now), usize::MAX);
         assert_eq!(expired, model.expire(shop.now, PAYMENT_MS));
-        shop.book.call_due(UnixMs(shop.now), usize::MAX);
-        model.call(shop.now, || shop.seed());
+        let reach_max = [0, 1, u32::MAX][random.index(3)];
+        let reached = shop.book.call_due(UnixMs(shop.now), usize::MAX, reach_max).reached;
+        assert_eq!(model.call(shop.now, reach_max, || shop.seed()), reached);
         model.assert_same(&shop);
         shop.book.check_invariants().expect("no invariant is broken");
     }

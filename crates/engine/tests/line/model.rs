@@ -244,8 +244,8 @@ impl Model {
         self.people.iter().filter(kept).count() as u64 * self.units
     }
 
-    /// `seed`: of the draw that was made, if one was to be.
-    pub(crate) fn call(&mut self, now: u64, seed: impl Fn() -> [u8; 32]) {
+    /// `seed`: of the draw that was made, if one was to be. Returns how many were reached.
+    pub(crate) fn call(&mut self, now: u64, reach_max: u32, seed: impl Fn() -> [u8; 32]) -> u32 {
         if self.draw == Draw::Open && now >= START - CLOSE_MS && !self.is_over(now) {
             let entries = u32::try_from(self.people.len()).expect("a few");
             // The first that is due three seconds later or more.
@@ -260,11 +260,13 @@ impl Model {
             self.place_all(&seed());
         }
         let is_drawn = matches!(self.draw, Draw::Drawn { .. });
-        while is_drawn && !self.is_paused(now) && self.step(now) {}
+        let mut reached = 0;
+        while is_drawn && !self.is_paused(now) && self.step(now, reach_max, &mut reached) {}
+        reached
     }
 
     /// One change by the rules; `false`: there is none to be made.
-    fn step(&mut self, now: u64) -> bool {
+    fn step(&mut self, now: u64, reach_max: u32, reached: &mut u32) -> bool {
         let spare = self.free - self.promised();
         let (is_over, has_started) = (self.is_over(now), now >= START || self.ended);
         let is_there = |person: &Person| person.seen.is_some_and(|seen| now <= seen + PRESENT_MS);
@@ -302,7 +304,8 @@ impl Model {
                 person.sure = true;
                 return true;
             }
-            if person.state == State::Waiting && person.sure && has_started {
+            if person.state == State::Waiting && person.sure && has_started && *reached < reach_max {
+                *reached += 1;
                 person.state = State::Reached { until: now + GRACE_MS };
                 return true;
             }

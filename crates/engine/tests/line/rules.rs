@@ -14,7 +14,7 @@ fn joined(total: u64, people: u64) -> Shop {
     let mut spec = item(total, 1);
     spec.line.as_mut().expect("it has a line").close_ms = 60_000;
     let mut shop = Shop::new(spec);
-    shop.book.call_due(UnixMs(shop.now), usize::MAX);
+    shop.book.call_due(UnixMs(shop.now), usize::MAX, u32::MAX);
     for number in 0..people {
         let answer = shop.run(Command::Join { sku: SKU, buyer: buyer(number) });
         assert!(matches!(answer, Ok(Accepted::Place { replayed: false, .. })), "{answer:?}");
@@ -30,7 +30,7 @@ impl Shop {
             self.run(Command::ShowPresence { sku: SKU, buyer: buyer(*number) }).expect("they have joined");
         }
         self.book.expire_due(UnixMs(now), usize::MAX);
-        self.book.call_due(UnixMs(now), usize::MAX);
+        self.book.call_due(UnixMs(now), usize::MAX, u32::MAX);
         self.book.check_invariants().expect("no invariant is broken");
     }
 
@@ -189,6 +189,28 @@ fn a_start_gives_turns_and_graces_time() {
     assert_eq!(shop.standing(0), Standing::LetGo(TurnEnd::Expired));
 }
 
+/// Whoever is not reached yet has no grace that could pass.
+#[test]
+fn so_many_are_reached_at_once_and_the_others_lose_nothing_by_it() {
+    let mut shop = joined(5, 5);
+    let mut call = |shop: &mut Shop, at: u64, reach_max: u32| {
+        for number in 0..5 {
+            shop.now = at;
+            shop.run(Command::ShowPresence { sku: SKU, buyer: buyer(number) }).unwrap();
+        }
+        let called = shop.book.call_due(UnixMs(at), usize::MAX, reach_max);
+        shop.book.check_invariants().expect("no invariant is broken");
+        (called.reached, shop.book.stock(SKU).unwrap().turns(), shop.book.is_line_held_back())
+    };
+    assert_eq!(call(&mut shop, START, 2), (2, 2, true));
+    assert_eq!(call(&mut shop, START + 1, 0), (0, 2, true));
+    let later = START + GRACE_MS + 1;
+    assert_eq!(call(&mut shop, later, 1), (1, 3, true));
+    assert_eq!(shop.standing(4), Standing::Waiting);
+    assert_eq!(call(&mut shop, later, 9), (2, 5, false));
+    shop.assert_replays();
+}
+
 #[test]
 fn steps_are_bounded_and_the_rest_follows() {
     let mut shop = joined(5, 5);
@@ -196,9 +218,9 @@ fn steps_are_bounded_and_the_rest_follows() {
     for number in 0..5 {
         shop.run(Command::ShowPresence { sku: SKU, buyer: buyer(number) }).unwrap();
     }
-    assert_eq!(shop.book.call_due(UnixMs(START), 2), 2);
+    assert_eq!(shop.book.call_due(UnixMs(START), 2, u32::MAX).steps, 2);
     assert!(shop.book.next_deadline().is_some_and(|at| at.0 <= START), "it is to be asked again at once");
-    assert_eq!(shop.book.call_due(UnixMs(START), 100), 4);
+    assert_eq!(shop.book.call_due(UnixMs(START), 100, u32::MAX).steps, 4);
     assert_eq!(shop.book.stock(SKU).unwrap().turns(), 5);
 }
 

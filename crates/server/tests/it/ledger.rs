@@ -20,7 +20,7 @@ pub(crate) fn commit(book: &mut Book, ledger: &mut Ledger, at: u64, commands: Ve
         drop(book.execute(now, command));
     }
     book.expire_due(now, 1_000);
-    book.call_due(now, 1_000);
+    book.call_due(now, 1_000, u32::MAX);
     let mut entries = Vec::new();
     book.drain_journal(&mut entries);
     let addresses: Vec<(Seq, Box<[u8]>)> = entries

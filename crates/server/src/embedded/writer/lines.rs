@@ -1,5 +1,7 @@
 //! The lines of the book: called with every batch, and shown to whoever waits after the commit.
 
+use std::time::{Duration, Instant};
+
 use engine::{BuyerId, LineView, SkuId, UnixMs};
 
 use super::Writer;
@@ -9,9 +11,55 @@ use crate::intake::catalog::Sku;
 /// Steps of all lines together with one batch: bounds the batch, the rest follow with the next.
 const CALLS_PER_BATCH: usize = 1_000;
 
+/// While people wait only for the rate, they are reached so often: not one by one, each with an entry of its own.
+const REACHINGS_PER_S: u64 = 20;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// How many places of lines are reached per second: as many as orders are let through, since whoever is called orders.
+#[derive(Debug)]
+pub(super) struct Reaching {
+    /// What was reached is paid for by then.
+    paid_at: Instant,
+}
+
+impl Reaching {
+    pub(super) fn new() -> Reaching {
+        Reaching { paid_at: Instant::now() }
+    }
+
+    /// How many may be reached at this moment. `per_s`: 0 for no bound; `burst`: how many may be at once.
+    fn allowed(&self, now: Instant, (per_s, burst): (u64, u64)) -> u32 {
+        let Some(interval) = interval(per_s) else { return u32::MAX };
+        let burst = burst.max(1);
+        let owed = self.paid_at.saturating_duration_since(now).as_nanos().div_ceil(interval.as_nanos());
+        let allowed = burst.saturating_sub(u64::try_from(owed).unwrap_or(u64::MAX));
+        let worth_it = (per_s / REACHINGS_PER_S).clamp(1, burst);
+        if allowed < worth_it { 0 } else { u32::try_from(allowed).unwrap_or(u32::MAX) }
+    }
+
+    fn reached(&mut self, now: Instant, places: u32, per_s: u64) {
+        if let Some(interval) = interval(per_s) {
+            self.paid_at = self.paid_at.max(now) + interval * places;
+        }
+    }
+}
+
+/// Between two of so many a second; `None`: they are not bounded.
+fn interval(per_s: u64) -> Option<Duration> {
+    Some(Duration::from_nanos(NS_PER_S.checked_div(per_s)?.max(1)))
+}
+
 impl Writer {
     pub(super) fn call_lines(&mut self, now: UnixMs) {
-        self.book.call_due(now, CALLS_PER_BATCH);
+        let (at, limits) = (Instant::now(), self.shared.admission.limits());
+        let reach_max = self.reaching.allowed(at, (limits.orders_per_s, limits.burst));
+        let called = self.book.call_due(now, CALLS_PER_BATCH, reach_max);
+        self.reaching.reached(at, called.reached, limits.orders_per_s);
+    }
+
+    /// When it is worth calling again though nothing happens, if the rate alone keeps people waiting.
+    pub(super) fn until_reaching(&self) -> Option<Duration> {
+        self.book.is_line_held_back().then(|| Duration::from_nanos(NS_PER_S / REACHINGS_PER_S))
     }
 
     pub(super) fn receipt(&self, sku: SkuId, buyer: BuyerId) -> Reply {
@@ -30,4 +78,32 @@ impl Writer {
 
 pub(super) fn publish_line(now: UnixMs, sku: &Sku, line: LineView) {
     sku.board.as_ref().expect("the catalog is made from the book").publish(now, line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_are_reached_in_a_second_and_a_burst_at_once() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut reaching = Reaching { paid_at: start };
+        let rate = (100, 10);
+        let mut total = 0;
+        for ms in 0..1_000 {
+            let allowed = reaching.allowed(at(ms), rate);
+            assert!(allowed == 0 || allowed >= 5, "{allowed} are not worth an entry");
+            reaching.reached(at(ms), allowed, rate.0);
+            total += allowed;
+        }
+        assert!((100..=110).contains(&total), "{total}");
+        // Whoever was not there leaves nothing to be made up for.
+        assert_eq!(reaching.allowed(at(60_000), rate), 10);
+        for (rate, allowed) in
+            [((0, 0), u32::MAX), ((1, 0), 1), ((3, 1), 1), ((10_000_000, 1_000_000), 1_000_000)]
+        {
+            assert_eq!(Reaching { paid_at: start }.allowed(start, rate), allowed, "{rate:?}");
+        }
+    }
 }

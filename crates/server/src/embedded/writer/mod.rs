@@ -19,7 +19,7 @@ use crate::ledger::{AppendError, Batch, Ledger};
 use crate::net::Ticket;
 use crate::recurring::Recurring;
 use crate::webhooks::{Duty, Noticing};
-use lines::publish_line;
+use lines::{Reaching, publish_line};
 use timekeeping::Timekeeper;
 
 /// The longest that the writer waits for commands before it looks after holds and the ledger again.
@@ -86,6 +86,7 @@ pub struct Writer {
     told_at: Instant,
     clock_watch: ClockWatch,
     timekeeper: Timekeeper,
+    reaching: Reaching,
     /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
     /// the book; nothing changes it.
     read_only: Option<Instant>,
@@ -132,6 +133,7 @@ impl Writer {
             told_at: Instant::now(),
             clock_watch: ClockWatch::default(),
             timekeeper,
+            reaching: Reaching::new(),
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
@@ -209,7 +211,8 @@ impl Writer {
         let now = self.shared.clock.now();
         let until_expiry = |deadline: UnixMs| Duration::from_millis(deadline.0.saturating_sub(now.0));
         let deadline = self.book.next_deadline().filter(|_| self.expires());
-        deadline.map_or(PATIENCE_MAX, |deadline| until_expiry(deadline).min(PATIENCE_MAX))
+        let until_deadline = deadline.map_or(PATIENCE_MAX, until_expiry);
+        until_deadline.min(self.until_reaching().unwrap_or(PATIENCE_MAX)).min(PATIENCE_MAX)
     }
 
     /// Whether holds may expire: that can be written, and the time is known.

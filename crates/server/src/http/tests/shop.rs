@@ -313,7 +313,7 @@ impl Shop {
         self.shared.clock.advance_to(self.shared.clock.now().plus(ms));
         let now = self.shared.clock.now();
         self.book.expire_due(now, 1000);
-        self.book.call_due(now, 1000);
+        self.book.call_due(now, 1000, u32::MAX);
         self.publish();
     }
 
