@@ -202,9 +202,12 @@ fn addresses(config: &Config, address: SocketAddr, operators: Option<SocketAddr>
         text += &format!("operators     {for_operators}/metrics\n");
     }
     if config.demo.is_some() {
+        text += &format!("for people    {base}/seckill_3_30.html   (100 units, one each)\n");
+        if !config.cluster.enabled {
+            text += &format!("for a line    {base}/seckill_4_31.html   (50 units, places drawn)\n");
+        }
         text += &format!(
-            "for people    {base}/seckill_3_30.html   (100 units, one each)\n\
-             for ab        {base}/seckill_3_29.html   (10,000,000 units)\n\
+            "for ab        {base}/seckill_3_29.html   (10,000,000 units)\n\
              operator      doorbuster sale list --server {for_operators} --data-dir {}\n",
             config.ledger.data_dir.display()
         );

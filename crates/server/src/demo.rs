@@ -10,6 +10,11 @@ pub const FLASH_SALE: SaleId = SaleId(3);
 /// The shop of `POST /order/submit`: its goods are sold on account, an order is paid by being placed.
 pub const SHOP_SALE: SaleId = SaleId(1);
 
+/// The sale to a line, whose places are drawn among everybody who joins soon after the start.
+pub const LINE_SALE: SaleId = SaleId(4);
+const JOIN_MS: u64 = 20_000;
+const CLOSE_MS: u64 = 30_000;
+
 /// Goods of the shop, and units of each; the published plan asks for 101 to 1100.
 const SHOP_GOODS: std::ops::RangeInclusive<u64> = 100..=1101;
 const SHOP_BALANCE: u64 = 10;
@@ -18,10 +23,10 @@ const OPEN_MS: u64 = 365 * 24 * 3600 * 1000;
 
 /// The demo's sales, the flash sale starting so many milliseconds from now. It comes last: the list of sales
 /// shows the newest first. Where several servers sell, nothing is sold to a line.
-pub fn sales(now: UnixMs, starts_in_ms: u64, payment_ms: u64, sells_alone: bool) -> [SaleSpec; 2] {
-    let mut flash_sale = flash_sale(now.plus(starts_in_ms), payment_ms);
-    flash_sale.items.retain(|item| sells_alone || item.line.is_none());
-    [shop(now), flash_sale]
+pub fn sales(now: UnixMs, starts_in_ms: u64, payment_ms: u64, sells_alone: bool) -> Vec<SaleSpec> {
+    let starts_at = now.plus(starts_in_ms);
+    let line_sale = sells_alone.then(|| line_sale(starts_at.plus(JOIN_MS + CLOSE_MS), payment_ms));
+    [shop(now)].into_iter().chain(line_sale).chain([flash_sale(starts_at, payment_ms)]).collect()
 }
 
 fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
@@ -60,20 +65,37 @@ fn flash_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
                 image: None,
                 line: None,
             },
-            ItemSpec {
-                product: ProductId(31),
-                title: "Tideline diving watch".to_owned(),
-                description: "Steel, sapphire, three hundred metres deep. Fifty were made: they are sold to their line, \
-                              one for each buyer, and nobody has to be fast."
-                    .to_owned(),
-                price: 129_900,
-                list_price: 129_900,
-                total: 50,
-                limit: Some(1),
-                image: None,
-                line: Some(LineTerms { units: 1, turn_ms: 120_000, grace_ms: 20_000, close_ms: 30_000, beacon: None }),
-            },
         ],
+    }
+}
+
+/// One item that is sold to its line.
+fn line_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
+    let item = ItemSpec {
+        product: ProductId(31),
+        title: "Tideline diving watch".to_owned(),
+        description:
+            "Steel, sapphire, three hundred metres deep. Fifty were made: they are sold to their line, \
+                      one for each buyer, and nobody has to be fast."
+                .to_owned(),
+        price: 129_900,
+        list_price: 129_900,
+        total: 50,
+        limit: Some(1),
+        image: None,
+        line: Some(LineTerms {
+            units: 1,
+            turn_ms: 120_000,
+            grace_ms: 20_000,
+            close_ms: CLOSE_MS,
+            beacon: None,
+        }),
+    };
+    SaleSpec {
+        id: LINE_SALE,
+        title: "The Tideline drop".to_owned(),
+        items: vec![item],
+        ..flash_sale(starts_at, payment_ms)
     }
 }
 
@@ -114,13 +136,19 @@ mod tests {
         for sale in sales(UnixMs(1_000), 0, 900_000, true) {
             book.execute(UnixMs(1_000), Command::CreateSale(sale)).unwrap();
         }
-        let stock = |sale, product| book.stock(book.sku(sale, ProductId(product)).unwrap()).unwrap();
-        assert_eq!(stock(FLASH_SALE, 29).available(), 10_000_000);
-        assert_eq!(stock(FLASH_SALE, 30).available(), 100);
-        assert_eq!(stock(FLASH_SALE, 31).available(), 50);
+        let stock =
+            |book: &Book, sale, product| book.stock(book.sku(sale, ProductId(product)).unwrap()).unwrap();
+        assert_eq!(stock(&book, FLASH_SALE, 29).available(), 10_000_000);
+        assert_eq!(stock(&book, FLASH_SALE, 30).available(), 100);
+        assert_eq!(stock(&book, LINE_SALE, 31).available(), 50);
+        book.call_due(UnixMs(20_999), 10, u32::MAX);
+        let line = |book: &Book| book.line_of(book.sku(LINE_SALE, ProductId(31)).unwrap()).unwrap();
+        assert_eq!(line(&book).draw.drawn(), None, "there is time to join");
+        book.call_due(UnixMs(21_000), 10, u32::MAX);
+        assert_eq!(line(&book).draw.drawn(), Some(0));
         assert_eq!(book.sale(SHOP_SALE).unwrap().stocks.len(), 1_002);
-        let [_, where_several_sell] = sales(UnixMs(1_000), 0, 900_000, false);
-        assert!(where_several_sell.items.iter().all(|item| item.line.is_none()));
-        assert!((101..=1100).all(|good| stock(SHOP_SALE, good).available() == 10));
+        let where_several_sell = sales(UnixMs(1_000), 0, 900_000, false);
+        assert!(where_several_sell.iter().flat_map(|sale| &sale.items).all(|item| item.line.is_none()));
+        assert!((101..=1100).all(|good| stock(&book, SHOP_SALE, good).available() == 10));
     }
 }

@@ -193,7 +193,7 @@ fn a_start_gives_turns_and_graces_time() {
 #[test]
 fn so_many_are_reached_at_once_and_the_others_lose_nothing_by_it() {
     let mut shop = joined(5, 5);
-    let mut call = |shop: &mut Shop, at: u64, reach_max: u32| {
+    let call = |shop: &mut Shop, at: u64, reach_max: u32| {
         for number in 0..5 {
             shop.now = at;
             shop.run(Command::ShowPresence { sku: SKU, buyer: buyer(number) }).unwrap();
