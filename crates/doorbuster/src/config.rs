@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use server::config::{Config, ConfigErrors, DEFAULTS, Environment, Sources};
+use server::signing::SigningKey;
 use server::{Secrets, cluster};
 
 use crate::failure::Failure;
@@ -34,6 +35,9 @@ pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Res
     let config = Sources::default().file(path).environment(environment).load()?;
     let secrets = Secrets::load(&config, environment)?;
     config.check_data_dir().map_err(|problem| ConfigErrors(vec![problem]))?;
+    if let Some(path) = config.signing_key() {
+        SigningKey::read(&path).map_err(Failure::usage)?;
+    }
     for exposed in Secrets::exposed(&config) {
         eprintln!("warning: {exposed}");
     }

@@ -126,6 +126,10 @@ fn a_check_opens_what_a_start_opens() {
         ),
         (format!("{secret}[ledger]\ndata_dir = \"no-directory/ledger\"\n"), "no-directory: is no directory"),
         (
+            format!("{secret}[ledger]\nsigning_key_file = \"secret\"\n"),
+            "the signing key secret can't be used",
+        ),
+        (
             format!("{secret}[http]\ntls_certificate_file = \"secret\"\ntls_key_file = \"secret\"\n"),
             "holds no certificate",
         ),

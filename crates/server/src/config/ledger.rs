@@ -71,8 +71,7 @@ impl Ledger {
         Source::MySql(Box::new(self.mysql_options(secrets)))
     }
 
-    /// What the server signs with; `None`: nothing. Lines, which need it, are sold by one server.
-    pub fn signing_key(&self) -> Option<PathBuf> {
+    pub(super) fn signing_key(&self) -> Option<PathBuf> {
         let in_data_dir = || (self.backend == Backend::Sqlite).then(|| self.data_dir.join(SIGNING_KEY));
         self.signing_key_file.clone().or_else(in_data_dir)
     }

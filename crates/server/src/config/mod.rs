@@ -302,6 +302,11 @@ impl Config {
         self.ledger.source(secrets)
     }
 
+    /// What the server signs with; `None`: nothing. Only lines need it, which a cluster has none of.
+    pub fn signing_key(&self) -> Option<PathBuf> {
+        if self.cluster.enabled { None } else { self.ledger.signing_key() }
+    }
+
     /// Whether a server could keep its ledger in the data directory, or make it. Makes nothing.
     ///
     /// # Errors

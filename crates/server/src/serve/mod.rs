@@ -183,7 +183,7 @@ fn run_on(
         webhooks,
         stripe: desk,
         figures: looking.figures(),
-        signing_key: open_signing_key(config)?,
+        signing_key: config.signing_key().map(|path| SigningKey::read_or_make(&path)).transpose()?,
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -300,12 +300,6 @@ fn join_cluster(
     stages.prepare(missing_demo_sales(config, core))?;
     let (order_id, health) = (stages.id_secret()?, stages.health());
     Ok((Profile::Cluster(Box::new(stages)), order_id, health))
-}
-
-/// Only lines need one, which a cluster has none of.
-fn open_signing_key(config: &Config) -> Result<Option<SigningKey>, KeyError> {
-    let path = if config.cluster.enabled { None } else { config.ledger.signing_key() };
-    path.map(|path| SigningKey::read_or_make(&path)).transpose()
 }
 
 fn host_name() -> String {
