@@ -1,0 +1,126 @@
+//! The servers of a rehearsal: one with a ledger of its own, or those of a cluster, on engines that are there already.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use super::{Profile, Rehearsal};
+use crate::audit::gates::Gates;
+use crate::audit::invariants::{self, Rows, STILL};
+use crate::audit::receipts::Receipts;
+use crate::audit::{AUDIT_FAILED, Answered, Ledger};
+use crate::host::usage::Watched;
+use crate::target::{OPERATOR_TOKEN, Setup, Target};
+
+const REST_POLL: Duration = Duration::from_millis(500);
+/// Of the program's audit of a cluster: nothing was on its way, so all of gate and ledger was compared.
+const AT_REST: &str = "; at rest: ";
+
+pub(super) struct Servers {
+    /// Never empty.
+    all: Vec<Target>,
+}
+
+impl Servers {
+    /// Starts them and makes the sale. It is there before all but the first start: who finds it at its start sells it at once.
+    pub(super) fn start(rehearsal: &Rehearsal<'_>) -> anyhow::Result<Self> {
+        let count = match rehearsal.profile {
+            Profile::Embedded => 1,
+            Profile::Cluster { servers, .. } => servers.max(1),
+        };
+        let mut all: Vec<Target> = Vec::new();
+        for number in 1..=count {
+            rehearsal.progress.doing(&format!("starting server {number} of {count}"));
+            let folder = match rehearsal.profile {
+                Profile::Embedded => rehearsal.folder.to_owned(),
+                Profile::Cluster { .. } => rehearsal.folder.join(format!("server-{number}")),
+            };
+            std::fs::create_dir_all(&folder).context("a server's folder")?;
+            let setup = Setup { demo: false, settings: rehearsal.settings, stop: rehearsal.stop };
+            all.push(Target::start(rehearsal.program, &folder, setup)?);
+            if number == 1 {
+                all[0].operate("/api/v1/sales", &rehearsal.sale_of_rehearsal(), 201)?;
+            }
+        }
+        let servers = Self { all };
+        for server in servers.addresses() {
+            Gates::opened(server, OPERATOR_TOKEN, rehearsal.stop, Some(rehearsal.progress))?;
+        }
+        Ok(servers)
+    }
+
+    /// Whom to ask for what all of them know.
+    pub(super) fn first(&self) -> &Target {
+        &self.all[0]
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.all.iter().map(Target::address).collect()
+    }
+
+    pub(super) fn watched(&self) -> Vec<Watched> {
+        self.all.iter().map(|server| Watched::new("server", server.pid())).collect()
+    }
+
+    /// Orders per second that all of them admit together, as they say; 0: as many as come.
+    pub(super) fn admitted_per_s(&self) -> anyhow::Result<u64> {
+        let mut sum = 0;
+        for server in &self.all {
+            let said = server.settings()?.settings;
+            sum += said.get("admission orders_per_s").and_then(|rate| rate.parse::<u64>().ok()).unwrap_or(0);
+        }
+        Ok(sum)
+    }
+
+    /// Looks up every acknowledged order in the ledger, stops the servers, and audits: the ledger, or gate, queue and ledger.
+    pub(super) fn close(
+        mut self,
+        rehearsal: &Rehearsal<'_>,
+        answered: Answered,
+        receipts: &mut Receipts,
+    ) -> anyhow::Result<()> {
+        match rehearsal.profile {
+            Profile::Embedded => {
+                let [server] = &mut self.all[..] else { unreachable!("there is one") };
+                invariants::acknowledged(&mut Ledger::open(&server.data_dir())?, answered, receipts)?;
+                server.stop()?;
+                server.audit()?;
+            }
+            Profile::Cluster { ledger, .. } => {
+                let mut ledger = ledger()?;
+                // Requests with an unknown outcome may still become orders.
+                invariants::wait_until_still(&mut ledger, answered, rehearsal.stop)?;
+                let rejected = ledger.count("rejections")?;
+                ensure!(
+                    rejected == 0,
+                    "{AUDIT_FAILED}: {rejected} accepted orders were rejected by the ledger"
+                );
+                invariants::acknowledged(&mut ledger as &mut dyn Rows, answered, receipts)?;
+                for server in self.all.iter_mut().skip(1) {
+                    server.stop()?;
+                }
+                self.audit_at_rest(rehearsal)?;
+                self.all[0].stop()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the ledger has decided comes to the gates within moments.
+    fn audit_at_rest(&self, rehearsal: &Rehearsal<'_>) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while !self.first().audit_config()?.contains(AT_REST) {
+            ensure!(!rehearsal.stop.load(Ordering::Relaxed), "stopped by a signal");
+            ensure!(
+                begun.elapsed() < STILL,
+                "{AUDIT_FAILED}: {} s after the last order the gates are not at rest, so they can't be compared with the ledger",
+                STILL.as_secs()
+            );
+            sleep(REST_POLL);
+        }
+        Ok(())
+    }
+}
