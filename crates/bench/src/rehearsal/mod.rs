@@ -67,6 +67,8 @@ pub enum Profile<'a> {
     /// On the engines that the settings name, by so many servers.
     Cluster {
         servers: usize,
+        /// Names and addresses, of which some may be on this machine.
+        engines: &'a [(&'static str, String)],
         /// Connects to the ledger of the rehearsal, to look up what was acknowledged.
         ledger: &'a dyn Fn() -> anyhow::Result<Database>,
     },

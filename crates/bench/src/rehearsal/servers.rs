@@ -12,7 +12,9 @@ use crate::audit::gates::Gates;
 use crate::audit::invariants::{self, Rows, STILL};
 use crate::audit::receipts::Receipts;
 use crate::audit::{AUDIT_FAILED, Answered, Ledger};
+use crate::host::leftovers::listening_on;
 use crate::host::usage::Watched;
+use crate::target::address::{is_local, resolve};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 
 const REST_POLL: Duration = Duration::from_millis(500);
@@ -22,6 +24,8 @@ const AT_REST: &str = "; at rest: ";
 pub(super) struct Servers {
     /// Never empty.
     all: Vec<Target>,
+    /// Those on this machine: what they take of it is no other work.
+    engines: Vec<Watched>,
 }
 
 impl Servers {
@@ -45,7 +49,11 @@ impl Servers {
                 all[0].operate("/api/v1/sales", &rehearsal.sale_of_rehearsal(), 201)?;
             }
         }
-        let servers = Self { all };
+        let engines = match rehearsal.profile {
+            Profile::Embedded => Vec::new(),
+            Profile::Cluster { engines, .. } => engines.iter().filter_map(on_this_machine).collect(),
+        };
+        let servers = Self { all, engines };
         for server in servers.addresses() {
             Gates::opened(server, OPERATOR_TOKEN, rehearsal.stop, Some(rehearsal.progress))?;
         }
@@ -62,7 +70,8 @@ impl Servers {
     }
 
     pub(super) fn watched(&self) -> Vec<Watched> {
-        self.all.iter().map(|server| Watched::new("server", server.pid())).collect()
+        let servers = self.all.iter().map(|server| Watched::new("server", server.pid()));
+        servers.chain(self.engines.iter().cloned()).collect()
     }
 
     /// Orders per second that all of them admit together, as they say; 0: as many as come.
@@ -122,5 +131,29 @@ impl Servers {
             sleep(REST_POLL);
         }
         Ok(())
+    }
+}
+
+/// `None` of an engine somewhere else, or whose process can't be seen.
+fn on_this_machine((name, address): &(&str, String)) -> Option<Watched> {
+    let address = resolve(address).ok().filter(|address| is_local(*address))?;
+    Some(Watched::new(name, listening_on(address.port())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_engine_on_this_machine_is_watched() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap().to_string();
+        let watched = on_this_machine(&("redis", here)).unwrap();
+        assert_eq!((&*watched.name, watched.pid), ("redis", std::process::id()));
+        // Of the range for documentation: nobody has it.
+        let port = listener.local_addr().unwrap().port();
+        assert!(on_this_machine(&("redis", format!("203.0.113.77:{port}"))).is_none());
     }
 }

@@ -92,6 +92,7 @@ pub(super) fn rehearse(
         names.database(),
         (orders * DISK_BYTES_PER_ORDER).div_ceil(1 << 20)
     ));
+    let engines = site.engines().map_err(failure)?;
     let folder = Folder::make(&place)?;
     let mut settings = kept(sources, &[&KEPT[..], &KEPT_OF_CLUSTER[..]].concat());
     rename(&mut settings, &names, crowd.arguments.servers);
@@ -104,6 +105,7 @@ pub(super) fn rehearse(
         &settings,
         Profile::Cluster {
             servers: crowd.arguments.servers.into(),
+            engines: &engines,
             ledger: &|| Ok(Database::over(connect(&options, Purpose::Read)?.0, &options.server())),
         },
     );

@@ -1,5 +1,7 @@
 //! A sale rehearsed on the engines of a cluster, by the real program: what it sells, and that nothing of it is left.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -13,14 +15,17 @@ use crate::cluster::configure;
 use crate::engines::Engines;
 use crate::rehearse::{DROP, left};
 use crate::serving::{OPERATOR, Serving};
-use crate::{doorbuster, run, succeeds};
+use crate::{outcome, succeeds};
 
 /// Longer than any step takes on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 const QUICK: [&str; 8] =
     ["rehearse", "drop.toml", "--config", "doorbuster.toml", "--buyers", "300", "--over", "4s"];
 
-/// A folder with drop.toml, and the configuration of a cluster of that name, of which no server answers.
+const PASSWORD: &str = "hush";
+
+/// A folder with drop.toml, and the configuration of a cluster of that name, of which no server answers. Its users have rights
+/// by the beginnings of names alone, and their passwords are in the environment.
 fn installation(name: &str, drop: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     // Nobody listens on port 1. The broker may not answer in a second on a machine that is busy with other tests.
@@ -28,9 +33,48 @@ fn installation(name: &str, drop: &str) -> tempfile::TempDir {
     let config = std::fs::read_to_string(folder.path().join("doorbuster.toml")).unwrap();
     let patient = config.replace("servers = 2", "servers = 2\npublish_timeout_ms = 9000");
     let patient = patient.replace("[queue]", "timeout_ms = 9000\n[queue]\ntimeout_ms = 9000");
+    let patient = patient.replace("mysql_user = \"root\"", &format!("mysql_user = \"{name}\""));
+    let patient = patient.replace("[gate]", &format!("[gate]\nuser = \"{name}\""));
     std::fs::write(folder.path().join("doorbuster.toml"), patient).unwrap();
     std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
+    let databases = format!("`{}\\_rehearsal\\_%`", name.replace('_', "\\_"));
+    let rights = format!(
+        "CREATE USER {name} IDENTIFIED BY '{PASSWORD}'; GRANT ALL PRIVILEGES ON {name}.* TO {name}; \
+         GRANT ALL PRIVILEGES ON {databases}.* TO {name}"
+    );
+    client("mariadb", "mariadb", &[&rights]);
+    let (password, keys, tagged) = (format!(">{PASSWORD}"), format!("~{name}*"), format!("~{{{name}*"));
+    client(
+        "redis-cli",
+        "redis",
+        &[
+            "ACL",
+            "SETUSER",
+            name,
+            "on",
+            &password,
+            &keys,
+            &tagged,
+            "+@all",
+            "-@dangerous",
+            "+info",
+            "+config|get",
+        ],
+    );
     folder
+}
+
+fn doorbuster(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = crate::doorbuster(folder);
+    command
+        .args(arguments)
+        .env("DOORBUSTER_MYSQL_PASSWORD", PASSWORD)
+        .env("DOORBUSTER_GATE_PASSWORD", PASSWORD);
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+    outcome(doorbuster(folder, arguments).output().unwrap())
 }
 
 fn client(program: &str, engine: &str, arguments: &[&str]) -> String {
@@ -107,6 +151,10 @@ fn a_small_crowd_buys_all_on_two_servers_and_leaves_nothing() {
     let rehearsed = stderr.split_once("rehearsing as ").unwrap().1.split_once(':').unwrap().0;
     assert!(rehearsed.starts_with("rehearsed_rehearsal_"), "{stderr}");
     check_nothing_is_left(folder.path(), name, rehearsed);
+    // The engines are on this machine, so what they take of it is no other work.
+    let watched = found["usage"]["processes"].as_array().unwrap();
+    let watched: BTreeSet<_> = watched.iter().map(|of| of["name"].as_str().unwrap()).collect();
+    assert!(["mysql", "redis", "rocketmq", "server"].iter().all(|name| watched.contains(name)), "{stdout}");
     assert_eq!(audit(folder.path()), before);
 
     let own = serve(folder.path());
@@ -118,8 +166,8 @@ fn a_small_crowd_buys_all_on_two_servers_and_leaves_nothing() {
 }
 
 fn serve(folder: &Path) -> Serving {
-    let mut command = doorbuster(folder);
-    command.args(["serve", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+    let mut command =
+        doorbuster(folder, &["serve", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
     command.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-secret-of-more-than-thirty-two-bytes");
     Serving::start(command)
 }
@@ -130,25 +178,29 @@ fn create(folder: &Path, server: &Serving, starts: &str, id: u64) {
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("own.toml");
     std::fs::write(&file, format!("id = {id}\n{drop}")).unwrap();
-    let mut command = doorbuster(folder);
-    command.args(["sale", "create", "--server", &format!("http://{}", server.address)]).arg(&file);
+    let server = format!("http://{}", server.address);
+    let mut command = crate::doorbuster(folder);
+    command.args(["sale", "create", "--server", &server]).arg(&file);
     succeeds(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR));
 }
 
 fn audit(folder: &Path) -> String {
-    succeeds(doorbuster(folder).args(["audit", "--config", "doorbuster.toml"]))
+    succeeds(&mut doorbuster(folder, &["audit", "--config", "doorbuster.toml"]))
 }
 
 /// One that is under way, once that is so.
 fn under_way(folder: &Path, is: impl Fn() -> bool) -> Child {
-    let mut command = doorbuster(folder);
-    command.args(&QUICK[..6]).args(["--over", "60s"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().unwrap();
-    wait_until(is);
+    let mut command = doorbuster(folder, &QUICK[..6]);
+    command.args(["--over", "60s"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    wait_until(|| child.try_wait().unwrap().is_some() || is());
+    if child.try_wait().unwrap().is_some() {
+        panic!("it ended before: {:?}", child.wait_with_output());
+    }
     child
 }
 
-fn wait_until(is: impl Fn() -> bool) {
+fn wait_until(mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
         assert!(begun.elapsed() < PATIENCE, "it never came so far");
@@ -185,6 +237,9 @@ fn a_signal_ends_one_on_the_engines_and_removes_all() {
     let folder = installation(name, DROP);
     let mut child = under_way(folder.path(), || !keys(name).is_empty());
     let rehearsed = databases(name).pop().unwrap();
+    let files = folder.path().join(format!("rehearsal-{}", child.id()));
+    let mode = |file: &Path| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&files), mode(&files.join("ledger-mysql_password_file"))), (0o700, 0o600));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     check_nothing_is_left(folder.path(), name, &rehearsed);

@@ -4,12 +4,15 @@
 //! databases there are list what is to be removed, whenever a rehearsal was killed. Must not: touch what has the
 //! installation's own names.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::start::{StartError, gate_config, queue_options};
 use crate::config::{Config, Secrets};
-use crate::gate::{Gate, GateConfig, GateError, NodeHealth};
+use crate::gate::{Gate, GateConfig, GateError, NodeHealth, Why};
 use crate::hex::hex;
 use crate::ledger::mysql::beside::{Beside, BesideError, NAME_CHARS_MAX};
 use crate::queue::{self, Admin, AdminError, Topics};
@@ -23,6 +26,11 @@ const RANDOM_BYTES: usize = 4;
 const GATE_BYTES_PER_ORDER: u64 = 1024;
 /// Percent of Redis' memory that may be used then.
 const GATE_PERCENT_MAX: u64 = 90;
+
+/// How long an engine is asked again that does not answer, or fails as a broker does in its first second: what is not removed
+/// stays.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What one rehearsal is called on each engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +74,9 @@ pub enum SiteError {
     TooLong(String),
     #[error("{0}: rehearse when there is more")]
     NoRoom(String),
+    /// A Redis that can't serve, and why.
+    #[error("the gate (Redis) at {0}: {1}")]
+    Fault(String, String),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -87,6 +98,7 @@ impl SiteError {
 #[derive(Debug)]
 pub struct Site {
     ledger: Beside,
+    ledger_address: String,
     gate: GateConfig,
     queue: queue::Options,
     own: Names,
@@ -101,6 +113,7 @@ impl Site {
         let ledger = Beside::open(&options, INFIX)?;
         Ok(Site {
             ledger: ledger.ok_or(SiteError::UnderWay)?,
+            ledger_address: options.address(),
             gate: gate_config(config, secrets)?,
             queue: queue_options(config, secrets)?,
             own: Names {
@@ -154,10 +167,11 @@ impl Site {
     /// # Errors
     /// [`SiteError::NoRoom`], or what keeps an engine from serving.
     pub fn check_room(&self, orders: u64) -> Result<(), SiteError> {
-        for node in Gate::new(self.gate.clone()).health() {
+        let mut gate = Gate::new(self.gate.clone());
+        for node in patiently(|_| false, || faultless(gate.health()))? {
             check_memory(&node, orders)?;
         }
-        let used = Admin::new(self.queue.clone()).disk_used()? * 100.0;
+        let used = self.ask_brokers(Admin::disk_used)? * 100.0;
         if used >= f64::from(self.broker_disk_percent_max) {
             let most = self.broker_disk_percent_max;
             return Err(SiteError::NoRoom(format!(
@@ -167,6 +181,17 @@ impl Site {
         Ok(())
     }
 
+    /// Kind and address of those that take part in an order.
+    ///
+    /// # Errors
+    /// If the brokers can't be found.
+    pub fn engines(&self) -> Result<Vec<(&'static str, String)>, SiteError> {
+        let gates = Gate::new(self.gate.clone()).health().into_iter().map(|node| ("redis", node.address));
+        let brokers = self.ask_brokers(Admin::masters)?;
+        let brokers = brokers.into_iter().map(|(_, address)| ("rocketmq", address));
+        Ok(gates.chain(brokers).chain([("mysql", self.ledger_address.clone())]).collect())
+    }
+
     /// Makes what is removed again by [`Site::remove`], which is tried before: whoever may not remove does not make.
     ///
     /// # Errors
@@ -174,8 +199,8 @@ impl Site {
     pub fn make(&mut self, names: &Names) -> Result<(), SiteError> {
         self.remove(names)?;
         self.ledger.make(&names.tail)?;
-        let made =
-            Admin::new(self.queue.clone()).create_topics(&names.topics().each_ref().map(String::as_str));
+        let topics = names.topics();
+        let made = self.ask_brokers(|admin| admin.create_topics(&topics.each_ref().map(String::as_str)));
         if made.is_err() {
             // If that fails as well, the next rehearsal finds it in the list; why the topics were not made is what matters.
             drop(self.remove(names));
@@ -188,10 +213,33 @@ impl Site {
     /// # Errors
     /// What can't be removed; its database is there then, and with it the way to try again.
     pub fn remove(&mut self, names: &Names) -> Result<(), SiteError> {
-        Admin::new(self.queue.clone()).delete_topics(&names.topics().each_ref().map(String::as_str))?;
-        Gate::new(GateConfig { key_prefix: names.prefix.clone(), ..self.gate.clone() }).remove_all()?;
+        let topics = names.topics();
+        self.ask_brokers(|admin| admin.delete_topics(&topics.each_ref().map(String::as_str)))?;
+        let mut gate = Gate::new(GateConfig { key_prefix: names.prefix.clone(), ..self.gate.clone() });
+        patiently(is_lasting, || gate.remove_all())?;
         Ok(self.ledger.drop(&names.tail)?)
     }
+
+    fn ask_brokers<T>(&self, ask: impl Fn(&mut Admin) -> Result<T, AdminError>) -> Result<T, AdminError> {
+        let mut admin = Admin::new(self.queue.clone());
+        patiently(AdminError::is_lasting, || ask(&mut admin))
+    }
+}
+
+fn patiently<T, E>(is_lasting: impl Fn(&E) -> bool, mut ask: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Err(error) if !is_lasting(&error) && begun.elapsed() < PATIENCE => sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+}
+
+/// It stays so until a configuration is changed.
+fn is_lasting(error: &GateError) -> bool {
+    let (GateError::NotExecuted(why) | GateError::Unknown(why)) = error else { return false };
+    matches!(why, Why::Denied(_) | Why::Refused(_))
 }
 
 /// Of whoever has these names: another prefix or topic has another one.
@@ -200,11 +248,16 @@ fn mark(Names { database, prefix, topic, .. }: &Names) -> String {
     hex(&digest.as_ref()[..MARK_BYTES])
 }
 
-fn check_memory(node: &NodeHealth, orders: u64) -> Result<(), SiteError> {
-    let NodeHealth { address, fault, used_memory, maxmemory, .. } = node;
-    if let Some(fault) = fault {
-        return Err(SiteError::NoRoom(format!("the gate (Redis) at {address}: {fault}")));
+fn faultless(nodes: Vec<NodeHealth>) -> Result<Vec<NodeHealth>, SiteError> {
+    let fault = nodes.iter().find_map(|node| Some((&node.address, node.fault.as_ref()?)));
+    match fault {
+        Some((address, fault)) => Err(SiteError::Fault(address.clone(), fault.clone())),
+        None => Ok(nodes),
     }
+}
+
+fn check_memory(node: &NodeHealth, orders: u64) -> Result<(), SiteError> {
+    let NodeHealth { address, used_memory, maxmemory, .. } = node;
     let needed = orders.saturating_mul(GATE_BYTES_PER_ORDER);
     // 0: it takes what there is.
     if *maxmemory > 0 && used_memory.saturating_add(needed) > maxmemory / 100 * GATE_PERCENT_MAX {

@@ -225,7 +225,8 @@ impl Admin {
         Ok(Broker { name, connection, deadline, opaque: 0 })
     }
 
-    fn masters(&mut self) -> Result<Vec<(String, String)>, AdminError> {
+    /// Name and address of each.
+    pub fn masters(&mut self) -> Result<Vec<(String, String)>, AdminError> {
         let route = self.name_servers.lookup(TOPIC_OF_ALL_BROKERS).map_err(not_routed)?;
         let master = |broker: BrokerRoute| Some((broker.broker, broker.master?));
         Ok(route.into_iter().filter_map(master).collect())
