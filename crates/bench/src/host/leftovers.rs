@@ -169,21 +169,33 @@ fn read(path: &str) -> Option<String> {
 
 /// Who listens on a port of this machine, as far as it can be seen: `pid 12 (redis-server 127.0.0.1:17000)`.
 pub fn holder(port: u16) -> Option<String> {
+    Some(match owner_of(&listening_socket(port)?) {
+        Some(pid) => format!("pid {pid} ({})", command(pid).unwrap_or_default()),
+        None => "another user's process".to_owned(),
+    })
+}
+
+/// The process that listens on a port of this machine, if it can be seen.
+pub(crate) fn listening_on(port: u16) -> Option<u32> {
+    owner_of(&listening_socket(port)?)
+}
+
+/// As a descriptor's link names it.
+fn listening_socket(port: u16) -> Option<PathBuf> {
     let sockets =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     let inode = sockets.iter().flat_map(|table| table.lines()).find_map(|line| listener(line, port))?;
-    let socket = PathBuf::from(format!("socket:[{inode}]"));
+    Some(PathBuf::from(format!("socket:[{inode}]")))
+}
+
+fn owner_of(socket: &Path) -> Option<u32> {
     let holds = |pid: &u32| {
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"));
         descriptors.is_ok_and(|mut of| {
             of.any(|of| of.is_ok_and(|of| std::fs::read_link(of.path()).is_ok_and(|link| link == socket)))
         })
     };
-    let pid = procfs::all().unwrap_or_default().into_iter().find(holds);
-    Some(match pid {
-        Some(pid) => format!("pid {pid} ({})", command(pid).unwrap_or_default()),
-        None => "another user's process".to_owned(),
-    })
+    procfs::all().unwrap_or_default().into_iter().find(holds)
 }
 
 /// The inode of the socket, if the line of `/proc/net/tcp` is one that listens there.

@@ -1,11 +1,13 @@
-//! A sale rehearsed: one embedded server of our own with the shop's settings, on the shop's disk, and a crowd for the sale.
+//! A sale rehearsed: a server of our own with the shop's settings, on the shop's disk or engines, and a crowd for the sale.
 //!
 //! It must not: touch the installation that is configured, or know its files. What came of it is judged in [`verdict`].
 
 pub mod answer;
 mod payments;
+mod servers;
 pub mod verdict;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,21 +17,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use crate::audit::invariants;
+use self::servers::Servers;
+use crate::audit::invariants::Stock;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
-use crate::audit::{AUDIT_FAILED, Answered, Ledger};
+use crate::audit::{AUDIT_FAILED, Answered};
 use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{Buyers, RETRIES};
 use crate::host::environment;
-use crate::host::usage::Watched;
 use crate::load::choice::{Random, Weighted};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
 use crate::load::{Generator, Protocol, Settings, Trial};
 use crate::measure::{Surroundings, trial_within};
 use crate::progress::Progress;
 use crate::report::format::figure;
-use crate::target::{OPERATOR_TOKEN, Setup, Target};
+use crate::target::OPERATOR_TOKEN;
+use crate::target::engines::mariadb::Database;
 
 /// The shortest crowd: figures of less than 3 s are not believed, and the last buyer comes a little before the end.
 pub const OVER_MIN: Duration = Duration::from_secs(4);
@@ -56,11 +59,36 @@ const ROOM_LEFT: u64 = 1 << 30;
 /// Of each buyer's order: about 500 bytes with an address, in the log and in the ledger, twice that to be sure.
 const ROOM_PER_BUYER: u64 = 2 * 1024;
 
+/// Where what is sold is kept.
+#[derive(Clone, Copy)]
+pub enum Profile<'a> {
+    /// By one server, in its folder.
+    Embedded,
+    /// On the engines that the settings name, by so many servers.
+    Cluster {
+        servers: usize,
+        /// Names and addresses, of which some may be on this machine.
+        engines: &'a [(&'static str, String)],
+        /// Connects to the ledger of the rehearsal, to look up what was acknowledged.
+        ledger: &'a dyn Fn() -> anyhow::Result<Database>,
+    },
+}
+
+impl fmt::Debug for Profile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedded => "Embedded",
+            Self::Cluster { .. } => "Cluster",
+        })
+    }
+}
+
 /// What is rehearsed, and where.
 #[derive(Debug)]
 pub struct Rehearsal<'a> {
     pub program: &'a Path,
-    /// Of the server's files: on the disk whose syncs count. It must be there, and is not removed.
+    pub profile: Profile<'a>,
+    /// Of the servers' files: in the embedded profile on the disk whose syncs count. It must be there, and is not removed.
     pub folder: &'a Path,
     /// Of the configuration file, in whole sections.
     pub settings: &'a str,
@@ -68,7 +96,7 @@ pub struct Rehearsal<'a> {
     pub sale: &'a Value,
     pub buyers: u64,
     pub over: Duration,
-    /// Half of what the server takes from one address at most, so that none of ours is turned away at the door.
+    /// Half of what one server takes from one address at most, so that none of ours is turned away at the door.
     pub connections_max: usize,
     pub seed: u64,
     pub stop: &'a Arc<AtomicBool>,
@@ -104,8 +132,11 @@ pub struct Paying {
 
 impl Rehearsal<'_> {
     /// # Errors
-    /// If the disk has not the room for it, or does not say.
+    /// If the disk has not the room for it, or does not say. Orders of a cluster are on disks that this machine may not see.
     pub fn check_room(&self) -> anyhow::Result<()> {
+        if matches!(self.profile, Profile::Cluster { .. }) {
+            return Ok(());
+        }
         let disk = rustix::fs::statvfs(self.folder).context("asking for the room on the disk")?;
         let (free, needed) = (disk.f_bavail.saturating_mul(disk.f_frsize), room_for(self.buyers));
         ensure!(
@@ -122,14 +153,9 @@ impl Rehearsal<'_> {
     /// # Errors
     /// What keeps it from being carried out, or [`AUDIT_FAILED`] in its text.
     pub fn run(&self) -> anyhow::Result<Rehearsed> {
-        self.progress.doing("starting a server");
-        let setup = Setup { demo: false, settings: self.settings, stop: self.stop };
-        let mut server = Target::start(self.program, self.folder, setup)?;
-        server.operate("/api/v1/sales", &self.sale_of_rehearsal(), 201)?;
-        let said = server.settings()?.settings;
-        let admitted_per_s =
-            said.get("admission orders_per_s").and_then(|rate| rate.parse().ok()).unwrap_or(0);
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), self.stop)?;
+        let servers = Servers::start(self)?;
+        let admitted_per_s = servers.admitted_per_s()?;
+        let audit = Running::open(servers.first().address(), Some(OPERATOR_TOKEN), self.stop)?;
         let goods = Weighted::new(weights(self.sale)?);
         let units = weights(self.sale)?.iter().map(|(_, units)| units).sum();
         let mut receipts = Receipts::create(&self.receipts()).context("the file of receipts")?;
@@ -138,22 +164,23 @@ impl Rehearsal<'_> {
         let sale = self.sale["id"].as_u64().context("a sale has an id")?;
         let product = |random: &mut Random| goods.next(random);
         let mut buyers = Buyers::new(sale, product, users, self.seed, &mut receipts);
-        let settings = Settings::open_loop(server.address(), users);
+        let settings = Settings {
+            addresses: servers.addresses(),
+            ..Settings::open_loop(servers.first().address(), users)
+        };
         let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
 
         self.progress.doing("the crowd comes");
         let schedule = spike(self.buyers, self.over).seeded(self.seed);
-        let trial = self.trial(&server, &mut generator, schedule, &mut buyers)?;
+        let trial = self.trial(&servers, &mut generator, schedule, &mut buyers)?;
         self.progress.doing("auditing");
         let mut answered = Answered::default();
         answered.add(&trial.outcomes);
         let left = units_of(&audit.drain(answered)?, "available")?;
-        let paying = self.paying((&server, &audit), &mut generator, &mut buyers, (left, &mut answered))?;
+        let paying = self.paying((&servers, &audit), &mut generator, &mut buyers, (left, &mut answered))?;
         let numbers = audit.drain(answered)?;
         audit.judge(&numbers, answered, "the program's audit of the whole ledger")?;
-        invariants::acknowledged(&mut Ledger::open(&server.data_dir())?, answered, &mut receipts)?;
-        server.stop()?;
-        server.audit()?;
+        servers.close(self, answered, &mut receipts)?;
         Ok(Rehearsed { trial, units, left, paying, admitted_per_s })
     }
 
@@ -172,7 +199,7 @@ impl Rehearsal<'_> {
 
     fn paying<F: FnMut(&mut Random) -> u64>(
         &self,
-        (server, audit): (&Target, &Running),
+        (servers, audit): (&Servers, &Running),
         generator: &mut Generator,
         buyers: &mut Buyers<'_, F>,
         (left, answered): (u64, &mut Answered),
@@ -181,34 +208,45 @@ impl Rehearsal<'_> {
             return Ok(None);
         }
         self.progress.doing("half of them pay");
-        let bills = payments::bills(server)?;
+        let bills = payments::bills(servers.first())?;
         let due = bills.len() as u64;
         let mut callbacks = payments::Callbacks::new(&bills);
         let schedule = Schedule::constant(due.max(1) as f64 / PAYING.as_secs_f64(), PAYING);
-        let payments = self.trial(server, generator, schedule, &mut Http { workload: &mut callbacks })?;
+        let payments = self.trial(servers, generator, schedule, &mut Http { workload: &mut callbacks })?;
         self.progress.doing("what nobody paid comes back");
-        let back = self.come_back(audit, *answered)?.saturating_sub(left);
+        let back = self.come_back((servers, audit), *answered)?.saturating_sub(left);
         self.progress.doing("it is sold again");
         let schedule = Schedule::constant((back * 2).max(1) as f64 / LATE.as_secs_f64(), LATE);
-        let late = self.trial(server, generator, schedule.seeded(self.seed), buyers)?;
+        let late = self.trial(servers, generator, schedule.seeded(self.seed), buyers)?;
         answered.add(&late.outcomes);
         let (paid, p99_us) = (payments.outcomes.served.min(due), payments.response.at(0.99));
         Ok(Some(Paying { due, paid, p99_us, came_back: back, sold_again: late.outcomes.won }))
     }
 
-    /// The units on sale once nobody holds any.
-    fn come_back(&self, audit: &Running, answered: Answered) -> anyhow::Result<u64> {
+    /// The units on sale once nobody holds any, and servers sell what the ledger has: a gate hears of it a moment later.
+    fn come_back(&self, (servers, audit): (&Servers, &Running), answered: Answered) -> anyhow::Result<u64> {
+        let products = weights(self.sale)?;
+        let sold_by = |server| {
+            let stocks = products.iter().map(|(product, _)| Stock { server, product: *product }.remaining());
+            stocks.sum::<anyhow::Result<u64>>()
+        };
         let payable = self.over + PAYING + PAYING_SPARE;
         let begun = Instant::now();
         loop {
             let numbers = audit.drain(answered)?;
-            let held = units_of(&numbers, "held")?;
-            if held == 0 {
-                return units_of(&numbers, "available");
+            let (held, available) = (units_of(&numbers, "held")?, units_of(&numbers, "available")?);
+            if held == 0
+                && servers
+                    .addresses()
+                    .into_iter()
+                    .map(sold_by)
+                    .all(|sold| sold.is_ok_and(|sold| sold == available))
+            {
+                return Ok(available);
             }
             if begun.elapsed() > payable + COME_BACK_MAX {
                 bail!(
-                    "{AUDIT_FAILED}: {held} units are held {} after the time to pay for them",
+                    "{AUDIT_FAILED}: {held} units are held, and not all of {available} others are on sale, {} after the time to pay",
                     figure(COME_BACK_MAX.as_secs_f64(), "s")
                 );
             }
@@ -223,14 +261,14 @@ impl Rehearsal<'_> {
 
     fn trial<P: Protocol>(
         &self,
-        server: &Target,
+        servers: &Servers,
         generator: &mut Generator,
         schedule: Schedule,
         protocol: &mut P,
     ) -> anyhow::Result<Trial> {
         let disk = environment::disk(self.folder);
         let around = Surroundings {
-            watched: &[Watched::new("server", server.pid())],
+            watched: &servers.watched(),
             disk: disk.as_deref(),
             co_located: true,
             stop: self.stop,

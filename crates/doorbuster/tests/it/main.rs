@@ -45,6 +45,7 @@ mod operators;
 mod payments;
 mod published;
 mod rehearse;
+mod rehearse_cluster;
 mod reload;
 mod sale_certificate;
 mod sale_file;

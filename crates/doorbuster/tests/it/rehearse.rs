@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{doorbuster, run};
 
-const DROP: &str = "\
+pub(crate) const DROP: &str = "\
 title = 'Winter drop'
 starts_at = '2099-12-01T10:00:00Z'
 for = '2h'
@@ -53,7 +53,7 @@ const QUICK: [&str; 8] =
     ["rehearse", "drop.toml", "--config", "doorbuster.toml", "--buyers", "300", "--over", "4s"];
 
 /// What a rehearsal leaves.
-fn left(folder: &Path) -> Vec<String> {
+pub(crate) fn left(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !["drop.toml", "doorbuster.toml"].contains(&name.as_str())).collect()
@@ -137,13 +137,14 @@ fn what_can_not_be_rehearsed_is_refused_before_anything_is_made() {
     };
     wrong(&["--buyers", "1000001"], "1000001 is not in 1..=1000000");
     wrong(&["--over", "3s"], "write 4s to 60s");
+    wrong(&["--servers", "3"], "3 is not in 1..=2");
+    wrong(&["--clean-up"], "cannot be used with");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("[http]\nlisten = '{}'\n", listener.local_addr().unwrap());
     std::fs::write(folder.path().join("doorbuster.toml"), listen).unwrap();
     refused(&[], 1, "a server answers on 127.0.0.1:");
-    configure(folder.path(), "[cluster]\nenabled = true\n");
-    refused(&[], 64, "rehearsing a cluster: not yet");
     configure(folder.path(), "");
+    refused(&["--servers", "2"], 64, "set cluster.enabled");
     std::fs::write(folder.path().join("drop.toml"), "title = 'Winter drop'\n").unwrap();
     refused(&[], 64, "see `doorbuster sale create --help`");
 }

@@ -26,6 +26,7 @@ mod pass_over;
 mod place;
 mod queues;
 mod reach;
+pub mod rehearsal;
 mod sales;
 mod settle;
 mod start;

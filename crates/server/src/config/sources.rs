@@ -191,6 +191,14 @@ impl Sources {
         if problems.is_empty() { Ok(config) } else { Err(ConfigErrors(problems)) }
     }
 
+    /// The values of keys of a section, whichever source each is from.
+    ///
+    /// # Panics
+    /// If there is no such key.
+    pub fn values(&self, section: &str, keys: &[&str]) -> Table {
+        keys.iter().map(|key| ((*key).to_owned(), self.merged[section][*key].clone())).collect()
+    }
+
     /// The keys that have other values here than there.
     pub fn keys_unlike(&self, other: &Sources) -> Vec<String> {
         let value = |sources: &Sources, key: &str| {

@@ -26,5 +26,6 @@ mod operators;
 mod outgoing;
 mod places;
 mod queue;
+mod rehearsal;
 mod sent;
 mod sqlite_files;

@@ -125,10 +125,15 @@ impl Database {
         Self::log_in(options(url)?, address)
     }
 
+    /// Reads over somebody's connection to this server.
+    pub fn over(connection: Conn, server: &str) -> Self {
+        Self { connection: Session { connection, server: server.to_owned() }, last_seq: i64::MIN, rows: 0 }
+    }
+
     fn log_in(options: OptsBuilder, address: SocketAddr) -> anyhow::Result<Self> {
-        let connection = Conn::new(options).map_err(|error| named(address, error)).context("connecting")?;
-        let connection = Session { connection, address };
-        Ok(Self { connection, last_seq: i64::MIN, rows: 0 })
+        let server = address.to_string();
+        let connection = Conn::new(options).map_err(|error| named(&server, error)).context("connecting")?;
+        Ok(Self::over(connection, &server))
     }
 
     /// An empty database of that name, whatever was in it before.
@@ -212,10 +217,10 @@ impl Database {
 
     /// Calls `each` with the hash of every order; the rows are streamed.
     pub fn order_hashes(&mut self, each: &mut dyn FnMut(u128)) -> anyhow::Result<()> {
-        let address = self.connection.address;
-        let rows = self.connection.connection.query_iter("SELECT hash FROM orders");
-        for row in rows.map_err(|error| named(address, error))? {
-            let row = row.map_err(|error| named(address, error))?;
+        let Session { connection, server } = &mut self.connection;
+        let rows = connection.query_iter("SELECT hash FROM orders");
+        for row in rows.map_err(|error| named(server, error))? {
+            let row = row.map_err(|error| named(server, error))?;
             let hash: Vec<u8> = row.get(0).context("an order's hash")?;
             each(u128::from_be_bytes(hash.as_slice().try_into().context("16 bytes")?));
         }
@@ -247,20 +252,20 @@ impl Database {
 #[derive(Debug)]
 struct Session {
     connection: Conn,
-    address: SocketAddr,
+    server: String,
 }
 
 impl Session {
     fn query_drop(&mut self, query: impl AsRef<str>) -> anyhow::Result<()> {
-        self.connection.query_drop(query.as_ref()).map_err(|error| named(self.address, error))
+        self.connection.query_drop(query.as_ref()).map_err(|error| named(&self.server, error))
     }
 
     fn query<T: FromRow>(&mut self, query: impl AsRef<str>) -> anyhow::Result<Vec<T>> {
-        self.connection.query(query.as_ref()).map_err(|error| named(self.address, error))
+        self.connection.query(query.as_ref()).map_err(|error| named(&self.server, error))
     }
 
     fn query_first<T: FromRow>(&mut self, query: impl AsRef<str>) -> anyhow::Result<Option<T>> {
-        self.connection.query_first(query.as_ref()).map_err(|error| named(self.address, error))
+        self.connection.query_first(query.as_ref()).map_err(|error| named(&self.server, error))
     }
 
     fn exec_first<T: FromRow>(
@@ -268,15 +273,15 @@ impl Session {
         query: &str,
         values: impl Into<Params>,
     ) -> anyhow::Result<Option<T>> {
-        self.connection.exec_first(query, values).map_err(|error| named(self.address, error))
+        self.connection.exec_first(query, values).map_err(|error| named(&self.server, error))
     }
 }
 
 /// The client writes errors of the connection as a program would.
-fn named(address: SocketAddr, error: mysql::Error) -> anyhow::Error {
+fn named(server: &str, error: mysql::Error) -> anyhow::Error {
     match error {
-        mysql::Error::IoError(error) => anyhow!("the MySQL server on {address}: {error}"),
-        other => anyhow!("the MySQL server on {address}: {other}"),
+        mysql::Error::IoError(error) => anyhow!("the MySQL server on {server}: {error}"),
+        other => anyhow!("the MySQL server on {server}: {other}"),
     }
 }
 

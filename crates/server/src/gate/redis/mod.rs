@@ -16,6 +16,7 @@ pub mod fuzzing;
 mod health;
 mod memory;
 mod reading;
+mod removal;
 mod reply;
 mod router;
 mod scripts;

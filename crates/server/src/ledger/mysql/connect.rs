@@ -31,7 +31,8 @@ impl fmt::Display for Options {
 }
 
 impl Options {
-    fn address(&self) -> String {
+    /// Host and port.
+    pub fn address(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         format!("{host}:{}", self.port)
     }

@@ -30,8 +30,7 @@ const UNLESS_COLUMN: &str = "-- unless column ";
 /// How long another server may take to migrate before this one gives up, in portions that end by themselves.
 const LOCK_PATIENCE: Duration = Duration::from_secs(600);
 const LOCK_WAIT_S: u32 = 5;
-/// Names of locks are the whole server's and have at most 64 characters, so the database's comes as its hash.
-const LOCK: &str = "CONCAT('doorbuster-', LEFT(SHA2(DATABASE(), 256), 40))";
+const LOCK: &str = "doorbuster-";
 
 /// Whether nothing has to be done: the usual start needs no lock, and no rights to change tables.
 pub(super) fn is_newest(connection: &mut Conn, options: &Options) -> Result<bool, OpenError> {
@@ -48,7 +47,7 @@ fn migrate_by(connection: &mut Conn, options: &Options, scripts: &[&str]) -> Res
     lock(connection)?;
     let migrated = migrate_locked(connection, options, scripts, newest);
     // The lock would go with the connection too, but others may wait for it.
-    connection.query_drop(format!("DO RELEASE_LOCK({LOCK})"))?;
+    connection.query_drop(format!("DO RELEASE_LOCK({})", lock_name(LOCK)))?;
     migrated
 }
 
@@ -95,11 +94,17 @@ fn unless_column(statement: &str) -> Option<(&str, &str)> {
     statement.lines().find_map(|line| line.strip_prefix(UNLESS_COLUMN))?.split_once('.')
 }
 
+/// Of a lock of the connection's database. Names of locks are the whole server's and have at most 64 characters, so the
+/// database's comes as its hash.
+pub(super) fn lock_name(kind: &str) -> String {
+    format!("CONCAT('{kind}', LEFT(SHA2(DATABASE(), 256), 40))")
+}
+
 fn lock(connection: &mut Conn) -> Result<(), OpenError> {
     let started = Instant::now();
     while started.elapsed() < LOCK_PATIENCE {
         let got: Option<Option<u8>> =
-            connection.query_first(format!("SELECT GET_LOCK({LOCK}, {LOCK_WAIT_S})"))?;
+            connection.query_first(format!("SELECT GET_LOCK({}, {LOCK_WAIT_S})", lock_name(LOCK)))?;
         match got.flatten() {
             Some(1) => return Ok(()),
             _ => tracing::info!("another server migrates the ledger; waiting for it"),

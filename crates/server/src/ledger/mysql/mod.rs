@@ -4,6 +4,7 @@
 //! a commit whose answer was lost has happened, and it stops a server that another one has taken over from.
 
 mod advice;
+pub mod beside;
 mod book;
 pub mod cluster;
 pub mod connect;

@@ -1,15 +1,16 @@
 //! Topics and the health of brokers. Rare, so each call makes its own connections.
 //!
-//! Must not: change a topic that is there. Fewer queues would hide those that still hold orders.
+//! Must not: change a topic that is there (fewer queues would hide those that still hold orders), or delete one that sells.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use rocketmq::BrokerRoute;
 use rocketmq::codes::{
-    GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_TOPIC_CONFIG, GET_BROKER_CONFIG, GET_BROKER_RUNTIME_INFO,
-    GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG, REQUEST_CODE_NOT_SUPPORTED, SUBSCRIPTION_GROUP_NOT_EXIST,
-    SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, UPDATE_AND_CREATE_TOPIC,
+    DELETE_TOPIC_IN_BROKER, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_TOPIC_CONFIG, GET_BROKER_CONFIG,
+    GET_BROKER_RUNTIME_INFO, GET_SUBSCRIPTIONGROUP_CONFIG, GET_TOPIC_CONFIG, REQUEST_CODE_NOT_SUPPORTED,
+    SUBSCRIPTION_GROUP_NOT_EXIST, SUCCESS, TOPIC_NOT_EXIST, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    UPDATE_AND_CREATE_TOPIC,
 };
 use rocketmq::frame::Answer;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
@@ -23,6 +24,8 @@ use crate::queue::Options;
 
 /// For all requests to one broker, and for each to a name server: nobody waits for an order here.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
+/// For a broker to delete topics, which it writes to its disk.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 /// For a name server to hear of a topic from the broker that has made it; looked at so often.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
 const REGISTER_PAUSE: Duration = Duration::from_millis(20);
@@ -152,6 +155,20 @@ impl Admin {
         Ok(())
     }
 
+    /// Deletes topics with what is in them, at all masters and then at all name servers. One that is not there is as it should
+    /// be. What the messages take on a broker's disk is free when it deletes the files of that time.
+    pub fn delete_topics(&mut self, topics: &[&str]) -> Result<(), AdminError> {
+        for (name, address) in self.masters()? {
+            let mut broker = self.open_before(&name, &address, Instant::now() + DELETE_TIMEOUT)?;
+            for topic in topics {
+                let deleted =
+                    broker.call(DELETE_TOPIC_IN_BROKER, &BTreeMap::from([("topic", *topic)]), &[])?;
+                broker.check(deleted, || format!("delete topic {topic}"))?;
+            }
+        }
+        topics.iter().try_for_each(|topic| self.name_servers.forget(topic).map_err(not_routed))
+    }
+
     fn is_registered(&mut self, topic: &str, masters: &[(String, String)]) -> Result<bool, AdminError> {
         match self.name_servers.lookup(topic) {
             Ok(route) => {
@@ -208,12 +225,9 @@ impl Admin {
         Ok(Broker { name, connection, deadline, opaque: 0 })
     }
 
-    fn masters(&mut self) -> Result<Vec<(String, String)>, AdminError> {
-        let route = self.name_servers.lookup(TOPIC_OF_ALL_BROKERS).map_err(|error| match error {
-            RouteError::NoTopic(_) => AdminError::Unreachable("no broker has registered yet".into()),
-            RouteError::NoNameServer(_) => AdminError::Unreachable(error.to_string()),
-            RouteError::Refused(_) => AdminError::Denied(error.to_string()),
-        })?;
+    /// Name and address of each.
+    pub fn masters(&mut self) -> Result<Vec<(String, String)>, AdminError> {
+        let route = self.name_servers.lookup(TOPIC_OF_ALL_BROKERS).map_err(not_routed)?;
         let master = |broker: BrokerRoute| Some((broker.broker, broker.master?));
         Ok(route.into_iter().filter_map(master).collect())
     }
@@ -293,6 +307,14 @@ impl Broker {
             return Err(AdminError::Denied(format!("broker {broker} does not let us {what}: {why}")));
         }
         Err(AdminError::Refused { broker, what, code: answer.code, text: answer.remark })
+    }
+}
+
+fn not_routed(error: RouteError) -> AdminError {
+    match error {
+        RouteError::NoTopic(_) => AdminError::Unreachable("no broker has registered yet".into()),
+        RouteError::NoNameServer(_) => AdminError::Unreachable(error.to_string()),
+        RouteError::Refused(_) => AdminError::Denied(error.to_string()),
     }
 }
 

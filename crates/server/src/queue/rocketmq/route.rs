@@ -1,9 +1,11 @@
 //! Name servers: which brokers have a topic, and where their masters are.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use rocketmq::codes::{GET_ROUTEINFO_BY_TOPIC, SUCCESS, TOPIC_NOT_EXIST};
+use rocketmq::codes::{DELETE_TOPIC_IN_NAME_SERVER, GET_ROUTEINFO_BY_TOPIC, SUCCESS, TOPIC_NOT_EXIST};
+use rocketmq::frame::Answer;
 use rocketmq::{BrokerRoute, RouteFields, route};
 
 use super::connection::{Connection, Lost};
@@ -64,6 +66,26 @@ impl NameServers {
         let reasons = reasons.join("; ");
         Err(if refused { RouteError::Refused(reasons) } else { RouteError::NoNameServer(reasons) })
     }
+
+    /// Has all of them forget where a topic was: each keeps that by itself, so all must answer.
+    pub(super) fn forget(&mut self, topic: &str) -> Result<(), RouteError> {
+        for address in &self.addresses {
+            let deadline = Instant::now() + self.timeout;
+            forget(address, &self.terms, topic, deadline).map_err(|lost| {
+                let reason = format!("{address}: {lost}");
+                let refused = lost.is_lasting();
+                if refused { RouteError::Refused(reason) } else { RouteError::NoNameServer(reason) }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn forget(address: &str, terms: &Terms, topic: &str, deadline: Instant) -> Result<(), Lost> {
+    let mut connection = Connection::open(address, terms, deadline)?;
+    let fields = BTreeMap::from([("topic", topic)]);
+    let answer = connection.call(DELETE_TOPIC_IN_NAME_SERVER, 1, &fields, &[], deadline, drop)?;
+    if answer.code == SUCCESS { Ok(()) } else { Err(refused(&connection, &answer)) }
 }
 
 fn ask(
@@ -77,9 +99,13 @@ fn ask(
     match answer.code {
         SUCCESS => Ok(Some(route(&answer.body).map_err(io::Error::other)?)),
         TOPIC_NOT_EXIST => Ok(None),
-        code => Err(match connection.refusal(&answer) {
-            Some(why) => Lost::Refused(why),
-            None => io::Error::other(format!("code {code}: {}", answer.remark)).into(),
-        }),
+        _ => Err(refused(&connection, &answer)),
+    }
+}
+
+fn refused(connection: &Connection, answer: &Answer) -> Lost {
+    match connection.refusal(answer) {
+        Some(why) => Lost::Refused(why),
+        None => io::Error::other(format!("code {}: {}", answer.code, answer.remark)).into(),
     }
 }

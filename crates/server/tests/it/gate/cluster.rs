@@ -52,6 +52,25 @@ fn a_batch_goes_to_every_master_and_moved_slots_are_followed() {
 }
 
 #[test]
+fn all_keys_of_a_prefix_are_removed_from_every_master_and_no_others() {
+    let cluster = Cluster::start(3, 0);
+    let mut gate = cluster.gate();
+    let mut own = Gate::new(GateConfig { key_prefix: "db_rehearsal".to_owned(), ..cluster.config() });
+    build_all(&mut gate, 1);
+    let keys = |node: usize| cluster.nodes[node].command::<i64>(&["DBSIZE"]);
+    let before = [0, 1, 2].map(keys);
+    build_all(&mut own, 1);
+    own.want(&[SkuId(1)]).unwrap();
+    assert!([0, 1, 2].map(keys).iter().zip(before).all(|(now, before)| *now > before));
+    // The second time there are none.
+    for _ in 0..2 {
+        own.remove_all().unwrap();
+        assert_eq!([0, 1, 2].map(keys), before);
+    }
+    assert!(order_all(&mut gate, 1).iter().all(Result::is_ok));
+}
+
+#[test]
 fn a_slot_that_is_being_moved_is_asked_for_and_its_gate_is_of_another_run() {
     let cluster = Cluster::start(3, 0);
     let mut gate = cluster.gate();

@@ -9,7 +9,7 @@ mod figures;
 mod formats;
 mod refusals;
 mod sentinel;
-mod servers;
+pub(crate) mod servers;
 mod shop;
 mod tls;
 mod valkey;

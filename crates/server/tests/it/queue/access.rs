@@ -202,7 +202,17 @@ fn a_broker_of_4_x_with_access_control_is_read_and_written_by_an_account_of_the_
     let line = create_topic(&wrong, topic).unwrap_err().to_string();
     assert!(line.contains("Check signature failed") && line.contains("check queue.access_key"), "{line}");
 
-    create_topic(&on(engines, credentials("administrator", "administrator-secret"), terms()), topic).unwrap();
+    let administrator = on(engines, credentials("administrator", "administrator-secret"), terms());
+    create_topic(&administrator, topic).unwrap();
+    create_topic(&administrator, "deleted-4").unwrap();
+    let line = Admin::new(ours.clone()).delete_topics(&["deleted-4"]).unwrap_err().to_string();
+    assert!(
+        line.contains("does not let us delete topic deleted-4") && line.contains("check queue.access_key"),
+        "{line}"
+    );
+    asked(&administrator, |admin| admin.delete_topics(&["deleted-4"])).unwrap();
+    let found = Consumer::new(ours.clone(), "deleted-4").queues().unwrap_err().to_string();
+    assert!(found.contains("no broker has the topic deleted-4"), "{found}");
     // Now they are there.
     create_topic(&ours, topic).unwrap();
     let (mut producer, mut consumer) = (Producer::new(ours.clone()), Consumer::new(ours.clone(), topic));

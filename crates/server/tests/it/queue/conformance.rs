@@ -71,6 +71,28 @@ fn messages_arrive_once_each_and_in_the_order_of_their_queue_and_can_be_read_aga
 }
 
 #[test]
+fn a_topic_that_is_deleted_is_gone_with_its_messages_and_another_stays() {
+    let engines = Engines::shared(&["rocketmq"]);
+    let (mut producer, mut consumer) = topic(engines, "deleted");
+    let (_, mut other) = topic(engines, "not-deleted");
+    for name in ["deleted", "not-deleted"] {
+        send(&mut producer, name, &[b"one"]);
+    }
+    // The second time there is none.
+    for _ in 0..2 {
+        asked(&options(engines), |admin| admin.delete_topics(&["deleted"])).unwrap();
+        let found = Consumer::new(options(engines), "deleted").queues().unwrap_err().to_string();
+        assert!(found.contains("no broker has the topic deleted"), "{found}");
+    }
+    let wants = beginnings(&mut other);
+    assert_eq!(read(&mut other, &wants, 1).len(), 1);
+    create_topic(&options(engines), "deleted").unwrap();
+    for (queue, _) in beginnings(&mut consumer) {
+        assert_eq!(consumer.max_offset(&queue).unwrap(), 0, "{queue}");
+    }
+}
+
+#[test]
 fn two_consumers_share_the_queues() {
     let engines = Engines::shared(&["rocketmq"]);
     let (mut producer, mut first) = topic(engines, "shared");

@@ -1,25 +1,27 @@
-//! `doorbuster rehearse`: tonight's sale, played by a crowd on a server of its own with this installation's settings.
+//! `doorbuster rehearse`: tonight's sale, played by a crowd on servers of its own with this installation's settings.
 //!
 //! Must not: write the ledger of the installation, or send it anything. What is played and judged is the bench crate's.
 
-use std::fs::{File, TryLockError};
+mod cluster;
+mod folder;
+
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::bench::audit::AUDIT_FAILED;
 use ::bench::progress::{Progress, say};
-use ::bench::rehearsal::{BUYERS_MAX, OVER_MAX, OVER_MIN, Rehearsal, answer, verdict};
+use ::bench::rehearsal::{BUYERS_MAX, OVER_MAX, OVER_MIN, Profile, Rehearsal, answer, verdict};
 use ::bench::target::token::unix_ms;
 use clap::Args;
-use rustix::fs::{Access, access};
+use server::Secrets;
 use server::config::{Backend, Config, Environment, Sources};
-use server::ledger::{AuditedSku, Source, sqlite};
+use server::ledger::{AuditedSku, OpenError, Source, mysql, sqlite};
 use toml::{Table, Value};
 
+use self::folder::Folder;
 use crate::bench::signals;
 use crate::failure::Failure;
 use crate::ledger::cannot_audit;
@@ -33,14 +35,16 @@ const SALE_LENGTH: Duration = Duration::from_secs(24 * 3600);
 const NEAR_MS: u64 = 15 * 60 * 1000;
 /// How long a server on this machine may take to accept a connection.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
-/// Folders of rehearsals, and the file in each that is locked while one is under way.
-const FOLDER: &str = "rehearsal-";
-const LOCK: &str = "rehearsal.lock";
+/// All of them and the crowd share this machine.
+const SERVERS_MAX: i64 = 2;
 /// Times of arrivals and back-offs, and what is wanted: the same in each rehearsal, so that two can be compared.
 const SEED: u64 = 20_260_101;
 
+/// Keys of a section.
+type Keys = (&'static str, &'static [&'static str]);
+
 /// The keys that figures depend on. No other is taken over: the rehearsal has secrets, addresses and files of its own.
-const KEPT: [(&str, &[&str]); 4] = [
+const KEPT: [Keys; 4] = [
     ("http", &["threads", "connections_max"]),
     (
         "admission",
@@ -50,7 +54,7 @@ const KEPT: [(&str, &[&str]); 4] = [
     ("sale", &["payment_s", "open_holds_per_buyer_max", "cool_down_ms"]),
 ];
 
-/// Rehearse a sale on this machine and this disk, with a crowd of buyers, and see what it carries
+/// Rehearse a sale on this machine and its disk or engines, with a crowd of buyers, and see what it carries
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Reads the file of `doorbuster sale create`, starts a server of its own with the settings of the configuration (threads,
@@ -62,7 +66,13 @@ line printed says what came of it. Nothing of the installation is changed; the r
 
 Run it on the machine of the sale, when nothing is sold there. It is refused while the ledger has a sale that is live or begins
 within 15 min, or orders that wait for their payment; and, without --yes, while a server answers at http.listen: the crowd would take
-that server's processors and disk. It rehearses the embedded profile on SQLite; of a cluster see `doorbuster bench run flash-crowd`.
+that server's processors and disk.
+
+Of a cluster (cluster.enabled) the servers are its own, --servers of them on this machine, and the engines are the
+installation's: a database beside the ledger's, keys of another prefix, topics of another name, all of them NAME_rehearsal_...,
+one rehearsal at a time. It is looked before whether the engines have room, and whether all of that may be made and removed; it
+is removed when the rehearsal ends or is stopped. What a killed one leaves, the next one removes, or --clean-up. Gate, queue and
+ledger are audited. Rehearsing an embedded ledger on a MySQL server is not possible.
 
 Exit codes: 0 it holds; 1 refused, an accepted order is missing, the audit failed or a signal came; 2 nothing can be
 told (the first line says why); 64 wrong arguments or configuration; 69 the server can't be started.
@@ -70,11 +80,12 @@ told (the first line says why); 64 wrong arguments or configuration; 69 the serv
 Examples:
   doorbuster rehearse drop.toml --config doorbuster.toml
   doorbuster rehearse drop.toml --buyers 100000 --over 30s
-  doorbuster rehearse drop.toml --data-dir /var/lib/doorbuster --json")]
+  doorbuster rehearse drop.toml --data-dir /var/lib/doorbuster --json
+  doorbuster rehearse --clean-up --config doorbuster.toml")]
 pub(crate) struct RehearseArguments {
     /// TOML or JSON file of the sale; its times are not looked at
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "clean_up")]
+    file: Option<PathBuf>,
     /// How many come; a rate is told from 10000 requests on
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=BUYERS_MAX))]
     buyers: u64,
@@ -87,6 +98,12 @@ pub(crate) struct RehearseArguments {
     /// Directory of the ledger, beside which the rehearsal's own is [ledger.data_dir]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
+    /// Servers to start, of a cluster: 1 or 2
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=SERVERS_MAX))]
+    servers: u8,
+    /// Only remove what rehearsals that were killed have left
+    #[arg(long, conflicts_with = "file")]
+    clean_up: bool,
     /// Rehearse although a server answers at http.listen; nothing allows it beside a sale
     #[arg(long)]
     yes: bool,
@@ -107,10 +124,12 @@ pub(crate) fn run(arguments: &RehearseArguments, environment: &Environment) -> R
 }
 
 fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<(), Failure> {
+    let sources = sources(arguments, environment);
+    let config = config(&sources, arguments)?;
+    let secrets = Secrets::load_for_ledger(&config, environment)?;
+    let Some(file) = &arguments.file else { return clean_up(&config, &secrets) };
     let now_ms = unix_ms();
-    let sale = sale::rehearsed(&arguments.file, now_ms, SALE_LENGTH)?;
-    let config = config(arguments, environment)?;
-    let settings = settings(arguments.config.as_deref(), environment)?;
+    let sale = sale::rehearsed(file, now_ms, SALE_LENGTH)?;
     if !arguments.yes && answers(config.http.listen) {
         return Err(Failure::check(format!(
             "a server answers on {}, and a rehearsal takes its processors and its disk: rehearse when it is stopped or sells \
@@ -118,37 +137,63 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
             config.http.listen
         )));
     }
-    check_ledger(&config.ledger.data_dir, now_ms)?;
     let stop = Arc::new(AtomicBool::new(false));
-    signals::begin(&stop)?;
-    let place = place(&config.ledger.data_dir)?;
-    remove_left(&place)?;
-    let folder = Folder::make(&place)?;
-    let program = std::env::current_exe().map_err(Failure::unavailable)?;
-    let progress = Progress::start();
-    let rehearsal = Rehearsal {
-        program: &program,
-        folder: folder.path(),
-        settings: &settings,
-        sale: &sale,
-        buyers: arguments.buyers,
-        over: arguments.over,
-        connections_max: config.http.connections_max / 2,
-        seed: SEED,
-        stop: &stop,
-        progress: &progress,
-    };
-    rehearsal.check_room().map_err(|error| Failure::check(format!("{error:#}")))?;
-    let rehearsed = rehearsal.run();
-    progress.finish();
-    let rehearsed = rehearsed.map_err(|error| failed(&format!("{error:#}"), &stop))?;
-    let finding = verdict::of(&rehearsed);
-    if arguments.json {
-        output::print(&format!("{:#}\n", answer::json(&rehearsal, &rehearsed, &finding)))?;
-    } else {
-        output::print(&answer::text(&rehearsal, &rehearsed, &finding))?;
+    let crowd = Crowd { arguments, sale, connections_max: config.http.connections_max / 2, stop };
+    if config.cluster.enabled {
+        return cluster::rehearse(&crowd, &config, &secrets, &sources);
     }
-    if finding.carried.is_none() { Err(Failure::Invalid(finding.sentence)) } else { Ok(()) }
+    check_ledger(&config.ledger_source(&secrets), now_ms)?;
+    signals::begin(&crowd.stop)?;
+    let place = folder::place(&config.ledger.data_dir)?;
+    folder::remove_left(&place)?;
+    let folder = Folder::make(&place)?;
+    crowd.play(&folder, &kept(&sources, &KEPT), Profile::Embedded)
+}
+
+fn clean_up(config: &Config, secrets: &Secrets) -> Result<(), Failure> {
+    signals::begin(&Arc::default())?;
+    folder::remove_left(&folder::place(&config.ledger.data_dir)?)?;
+    if config.cluster.enabled { cluster::clean_up(config, secrets) } else { Ok(()) }
+}
+
+/// Who comes, for what.
+struct Crowd<'a> {
+    arguments: &'a RehearseArguments,
+    sale: serde_json::Value,
+    connections_max: usize,
+    stop: Arc<AtomicBool>,
+}
+
+impl Crowd<'_> {
+    fn play(&self, folder: &Folder, settings: &Table, profile: Profile<'_>) -> Result<(), Failure> {
+        let program = std::env::current_exe().map_err(Failure::unavailable)?;
+        let settings = toml::to_string(settings).map_err(Failure::usage)?;
+        let progress = Progress::start();
+        let rehearsal = Rehearsal {
+            program: &program,
+            profile,
+            folder: folder.path(),
+            settings: &settings,
+            sale: &self.sale,
+            buyers: self.arguments.buyers,
+            over: self.arguments.over,
+            connections_max: self.connections_max,
+            seed: SEED,
+            stop: &self.stop,
+            progress: &progress,
+        };
+        rehearsal.check_room().map_err(|error| Failure::check(format!("{error:#}")))?;
+        let rehearsed = rehearsal.run();
+        progress.finish();
+        let rehearsed = rehearsed.map_err(|error| failed(&format!("{error:#}"), &self.stop))?;
+        let finding = verdict::of(&rehearsed);
+        if self.arguments.json {
+            output::print(&format!("{:#}\n", answer::json(&rehearsal, &rehearsed, &finding)))?;
+        } else {
+            output::print(&answer::text(&rehearsal, &rehearsed, &finding))?;
+        }
+        if finding.carried.is_none() { Err(Failure::Invalid(finding.sentence)) } else { Ok(()) }
+    }
 }
 
 fn failed(why: &str, stop: &AtomicBool) -> Failure {
@@ -157,13 +202,13 @@ fn failed(why: &str, stop: &AtomicBool) -> Failure {
     }
     if stop.load(Ordering::Relaxed) {
         return Failure::check(
-            "stopped by a signal; nothing was changed, and the rehearsal's files are removed",
+            "stopped by a signal; nothing was changed, and what the rehearsal had made is removed",
         );
     }
     Failure::unavailable(why)
 }
 
-fn config(arguments: &RehearseArguments, environment: &Environment) -> Result<Config, Failure> {
+fn sources(arguments: &RehearseArguments, environment: &Environment) -> Sources {
     let mut sources = Sources::default();
     if let Some(path) = &arguments.config {
         sources = sources.file(path);
@@ -172,48 +217,44 @@ fn config(arguments: &RehearseArguments, environment: &Environment) -> Result<Co
     if let Some(data_dir) = &arguments.data_dir {
         sources = sources.argument("ledger.data_dir", data_dir, "--data-dir");
     }
-    let config = sources.load()?;
-    if config.cluster.enabled {
+    sources
+}
+
+fn config(sources: &Sources, arguments: &RehearseArguments) -> Result<Config, Failure> {
+    let config = sources.clone().load()?;
+    if !config.cluster.enabled && arguments.servers > 1 {
         return Err(Failure::usage(
-            "rehearsing a cluster: not yet; `doorbuster bench run flash-crowd` plays it on engines of its own",
+            "--servers: the embedded profile has one; set cluster.enabled, or leave it out",
         ));
     }
-    if config.ledger.backend == Backend::MySql {
-        return Err(Failure::usage("rehearsing a ledger on a MySQL server: not yet; only one on SQLite"));
+    if !config.cluster.enabled && config.ledger.backend == Backend::MySql {
+        return Err(Failure::usage(
+            "rehearsing an embedded ledger on a MySQL server: not yet; only one on SQLite",
+        ));
     }
     Ok(config)
 }
 
-/// What of the configuration, which was checked before, is [`KEPT`].
-fn settings(file: Option<&Path>, environment: &Environment) -> Result<String, Failure> {
-    let text = file.map_or(Ok(String::new()), std::fs::read_to_string).map_err(Failure::usage)?;
-    let written: Table = toml::from_str(&text).map_err(Failure::usage)?;
+/// What of the configuration, which was checked before, a server of the rehearsal has too.
+fn kept(sources: &Sources, keys: &[Keys]) -> Table {
     let mut kept = Table::new();
-    for (section, keys) in KEPT {
-        let mut found = Table::new();
-        for key in keys {
-            let variable = format!("DOORBUSTER_{}_{}", section.to_uppercase(), key.to_uppercase());
-            let in_file = || written.get(section)?.get(key).cloned();
-            let value = environment.get(&variable).map(value_of).or_else(in_file);
-            found.extend(value.map(|value| ((*key).to_owned(), value)));
-        }
-        kept.insert(section.to_owned(), Value::Table(found));
+    for (section, keys) in keys {
+        let of_section = kept.entry(*section).or_insert_with(|| Value::Table(Table::new()));
+        of_section.as_table_mut().expect("it was made so").extend(sources.values(section, keys));
     }
-    toml::to_string(&kept).map_err(Failure::usage)
-}
-
-/// Of a variable: a number where it is one.
-fn value_of(text: &str) -> Value {
-    text.parse().map_or_else(|_no_number| Value::String(text.to_owned()), Value::Integer)
+    kept
 }
 
 /// Refuses beside a sale. The ledger is read whole, as an audit does: which holds are open stands nowhere else.
-fn check_ledger(data_dir: &Path, now_ms: u64) -> Result<(), Failure> {
-    if !data_dir.join(sqlite::FILE_NAME).exists() {
+fn check_ledger(source: &Source, now_ms: u64) -> Result<(), Failure> {
+    if matches!(source, Source::Directory(data_dir) if !data_dir.join(sqlite::FILE_NAME).exists()) {
         return Ok(());
     }
     say("looking whether the ledger has a sale now");
-    let audit = Source::Directory(data_dir.to_owned()).audit().map_err(cannot_audit)?;
+    let audit = match source.audit() {
+        Err(OpenError::MySql(mysql::OpenError::Missing { .. })) => return Ok(()),
+        audit => audit.map_err(cannot_audit)?,
+    };
     match audit.skus.iter().find_map(|sku| in_the_way(sku, now_ms)) {
         Some(why) => Err(Failure::check(format!("{why}: rehearse before, or when it is over"))),
         None => Ok(()),
@@ -238,72 +279,6 @@ fn in_the_way(sku: &AuditedSku, now_ms: u64) -> Option<String> {
 
 fn answers(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok()
-}
-
-/// The folder on the ledger's disk in which a rehearsal makes its own: beside the data directory, or as near as there is a
-/// folder yet; in it, if it is a disk of its own, or nobody but root may write beside it.
-fn place(data_dir: &Path) -> Result<PathBuf, Failure> {
-    let data_dir = std::path::absolute(data_dir).map_err(Failure::usage)?;
-    let beside = data_dir.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(&data_dir);
-    let disk = |folder: &Path| std::fs::metadata(folder).map(|found| found.dev());
-    let there = disk(beside).map_err(|error| Failure::usage(format!("{}: {error}", beside.display())))?;
-    match disk(&data_dir) {
-        Ok(other) if other != there || access(beside, Access::WRITE_OK).is_err() => Ok(data_dir),
-        _ => Ok(beside.to_owned()),
-    }
-}
-
-/// Files of a rehearsal, removed when it is dropped. While it is there its lock is held, by this process alone.
-struct Folder {
-    path: PathBuf,
-    _lock: File,
-}
-
-impl Folder {
-    fn make(place: &Path) -> Result<Self, Failure> {
-        let path = place.join(format!("{FOLDER}{}", std::process::id()));
-        let made = std::fs::create_dir(&path).and_then(|()| File::create(path.join(LOCK)));
-        let lock = made.map_err(|error| Failure::unavailable(format!("{}: {error}", path.display())))?;
-        lock.try_lock().map_err(Failure::unavailable)?;
-        Ok(Self { path, _lock: lock })
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            say(&format!("{}: can't be removed: {error}", self.path.display()));
-        }
-    }
-}
-
-/// Removes the folders of rehearsals that were killed: those whose lock nobody holds.
-fn remove_left(place: &Path) -> Result<(), Failure> {
-    let unreadable = |error| Failure::unavailable(format!("{}: {error}", place.display()));
-    for entry in std::fs::read_dir(place).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        if !entry.file_name().to_string_lossy().starts_with(FOLDER) {
-            continue;
-        }
-        // Without our lock's file it is no folder of ours.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
-        match lock.try_lock() {
-            Ok(()) => {
-                std::fs::remove_dir_all(entry.path()).map_err(unreadable)?;
-                say(&format!(
-                    "removed what a rehearsal that was killed had left: {}",
-                    entry.path().display()
-                ));
-            }
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(unreadable(error)),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
