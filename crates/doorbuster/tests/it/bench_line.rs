@@ -1,0 +1,55 @@
+//! The experiments on a line, with few people on the real server: the draw and a whole night, every promise checked.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bench::experiments::line::{DrawSizes, draw};
+use bench::experiments::{ScenarioContext, Target, find};
+use bench::progress::Progress;
+use bench::report::model::{ScenarioReport, Size};
+
+/// In the build's folder, which is on a disk.
+fn context(folder: &Path) -> ScenarioContext {
+    ScenarioContext {
+        size: Size::Quick,
+        repeats: 1,
+        seed: 1,
+        target: Target::Spawn,
+        program: PathBuf::from(env!("CARGO_BIN_EXE_doorbuster")),
+        scripts: "dev".into(),
+        folder: folder.to_owned(),
+        disk: None,
+        // It asks for free ones.
+        port_base: 0,
+        only: None,
+        allow_swap: false,
+        progress: Progress::start(),
+        stop: Arc::default(),
+        finished: RefCell::default(),
+    }
+}
+
+fn figure(report: &ScenarioReport, name: &str) -> f64 {
+    report.found(name).unwrap_or_else(|| panic!("no {name} in {report:?}"))
+}
+
+/// Only what is listed can be named by a threshold; what was expected and can be judged here, holds.
+fn check(name: &str, report: &ScenarioReport, expected: &[&str]) {
+    let known = find(name).unwrap().metrics;
+    let metrics = || report.cases.iter().flat_map(|case| &case.metrics).map(|metric| metric.name.as_str());
+    assert!(metrics().all(|metric| known.contains(&metric)), "{report:?}");
+    for claim in expected {
+        let shape = report.shapes.iter().find(|shape| shape.claim.contains(claim));
+        assert_eq!(shape.and_then(|shape| shape.holds), Some(true), "{claim}: {:?}", report.shapes);
+    }
+}
+
+#[test]
+fn a_draw_is_verified_and_found_out_again() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let report = draw(&context(folder.path()), DrawSizes { entries: 1_500 }).unwrap();
+    assert!(figure(&report, "entries") >= 1_500.0 && figure(&report, "size of the file") > 100_000.0);
+    assert!(figure(&report, "memory of the verification") > 1e5, "{report:?}");
+    check("draw", &report, &["verify", "chi-square over joining", "chi-square over buyers"]);
+}
