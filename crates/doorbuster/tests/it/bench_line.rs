@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use bench::experiments::line::{DrawSizes, draw};
+use bench::experiments::line::{DrawSizes, NightSizes, draw, night};
 use bench::experiments::{ScenarioContext, Target, find};
 use bench::progress::Progress;
 use bench::report::model::{ScenarioReport, Size};
@@ -52,4 +53,32 @@ fn a_draw_is_verified_and_found_out_again() {
     assert!(figure(&report, "entries") >= 1_500.0 && figure(&report, "size of the file") > 100_000.0);
     assert!(figure(&report, "memory of the verification") > 1e5, "{report:?}");
     check("draw", &report, &["verify", "chi-square over joining", "chi-square over buyers"]);
+}
+
+/// Twenty units, of which few are paid at once: somebody is called for what others let go.
+#[test]
+fn a_night_keeps_every_promise() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let sizes = NightSizes {
+        people: 1_000,
+        units: 20,
+        front: 300,
+        behind: 50,
+        window: Duration::from_millis(40),
+        rounds: 1,
+        starts_in: Duration::from_secs(3),
+        lasts: Duration::from_secs(8),
+        turn_s: 10,
+        grace_s: 2,
+        payment_s: 2,
+        bot_requests_per_s: 100,
+    };
+    let report = night(&context(folder.path()), sizes).unwrap();
+    let audit = report.audit.as_ref().unwrap();
+    assert_eq!(audit.remaining_units + audit.held_units + audit.sold_units, 20, "{audit:?}");
+    assert!(audit.sold_units > 0 && audit.accepted >= audit.sold_units, "{audit:?}");
+    assert!(figure(&report, "called") > 20.0 && figure(&report, "zones kept") > 300.0, "{report:?}");
+    let kept =
+        ["wrong promises", "turns without a unit", "orders without a turn", "overtaken", "turn refused"];
+    check("line", &report, &kept);
 }

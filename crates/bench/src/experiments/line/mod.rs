@@ -5,7 +5,13 @@
 mod draw;
 mod fairness;
 mod joins;
+mod judge;
+mod night;
+mod pages;
+mod people;
 mod places;
+mod story;
+mod wire;
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +19,7 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 pub use self::draw::{DrawSizes, run as draw};
+pub use self::night::{NightSizes, run as night};
 use super::{Engine, Scenario, ScenarioContext, Target as Whom};
 use crate::drivers::http::once;
 use crate::goal::Goal;
@@ -21,18 +28,29 @@ use crate::report::model::{Better, Case, Metric, Shape};
 use crate::target::token::unix_ms;
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 
-pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
-    name: "draw",
-    about: "the draw of a line: exported, verified, found out again by a second implementation; whether draws are fair",
-    reference: None,
-    needs: &[Engine::Doorbuster],
-    metrics: draw::METRICS,
-    run: |context| draw::run(context, DrawSizes::of(context)),
-}];
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "draw",
+        about: "the draw of a line: exported, verified, found out again by a second implementation; whether draws are fair",
+        reference: None,
+        needs: &[Engine::Doorbuster],
+        metrics: draw::METRICS,
+        run: |context| draw::run(context, DrawSizes::of(context)),
+    },
+    Scenario {
+        name: "line",
+        about: "a night with a line: joins, boards beside nginx, presence, bots, turns and payments; every promise audited",
+        reference: None,
+        needs: &[Engine::Doorbuster, Engine::Nginx],
+        metrics: night::METRICS,
+        run: |context| night::run(context, NightSizes::of(context)),
+    },
+];
 
 /// The item that is sold to its line.
 const SALE: u64 = 70;
 const PRODUCT: u64 = 5;
+const PRICE: u64 = 4999;
 const LINE: &str = "/api/v1/sales/70/items/5/line";
 /// The sale is created so long before its start, and is then moved to where it is wanted: that closes the entries.
 const AHEAD_MS: u64 = 2 * 3600 * 1000;
@@ -87,7 +105,7 @@ fn open(context: &ScenarioContext, folder: &str, terms: Terms) -> anyhow::Result
         "id": SALE, "title": "Line", "currency": "EUR",
         "starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + LASTS_MS, "payment_s": terms.payment_s,
         "items": [{
-            "product": PRODUCT, "title": "Awaited thing", "price": 4999, "total": terms.units, "limit": 1,
+            "product": PRODUCT, "title": "Awaited thing", "price": PRICE, "total": terms.units, "limit": 1,
             "line": {"units": 1, "turn_s": terms.turn_s, "grace_s": terms.grace_s, "close_s": CLOSE_S},
         }],
     });
