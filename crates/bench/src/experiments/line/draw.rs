@@ -138,7 +138,8 @@ fn one(
     context
         .progress
         .done(&format!("{PLACES}, {repeat} of {}: verified in {:.1} s", context.repeats, verified.seconds));
-    std::fs::remove_file(&file).context("removing the draw")
+    std::fs::remove_file(&file).context("removing the draw")?;
+    super::remove(server)
 }
 
 /// Whoever stands at the front is answered that place.

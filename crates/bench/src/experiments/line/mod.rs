@@ -113,6 +113,13 @@ fn open(context: &ScenarioContext, folder: &str, terms: Terms) -> anyhow::Result
     Ok(server)
 }
 
+/// Removes the data of a server that was stopped: a repeat has the disk for itself.
+fn remove(server: Target) -> anyhow::Result<()> {
+    let data_dir = server.data_dir();
+    drop(server);
+    std::fs::remove_dir_all(data_dir).context("removing the server's data")
+}
+
 /// Moves the start nearer than the close is before it, so that the entries close at once; when it starts.
 fn close_entries(server: &Target, starts_in: Duration, lasts: Duration) -> anyhow::Result<u64> {
     let in_ms = |time: Duration| u64::try_from(time.as_millis()).expect("a night has few milliseconds");

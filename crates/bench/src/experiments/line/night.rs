@@ -15,7 +15,7 @@ use crate::audit::{AUDIT_FAILED, Answered, Ledger};
 use crate::drivers::http::traffic::{self, BUYER_FIRST, Traffic};
 use crate::drivers::http::{Http, once};
 use crate::experiments::beside::{self, Bounds, CPU_BESIDE_NGINX, Comparison, Probe};
-use crate::experiments::cases::Point;
+use crate::experiments::cases::{Point, shown};
 use crate::experiments::{empty_report, limit};
 use crate::goal::Goal;
 use crate::host::procfs;
@@ -26,7 +26,7 @@ use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::trial;
-use crate::report::model::{Audit, Better, Metric, ScenarioReport};
+use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport};
 use crate::target::nginx::Nginx;
 use crate::target::{TOKEN_SECRET, Target};
 
@@ -84,6 +84,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const BOARD_FILE: &str = "board.html";
 /// Fewer people, and the buffers of server and ledger outweigh them.
 const PEOPLE_FOR_MEMORY: u32 = 500_000;
+const JOIN_BOUNDS: Bounds = &[(JOINS_BESIDE_ORDERS, Goal::AtLeast(1.0))];
 const BOARD_BOUNDS: Bounds = &[(CPU_BESIDE_NGINX, Goal::AtMost(1.2))];
 
 /// How much of it.
@@ -156,8 +157,10 @@ pub fn run(context: &ScenarioContext, sizes: NightSizes) -> anyhow::Result<Scena
         let mut night = Night::open(context, sizes, repeat, &mut measured)?;
         night.join(&mut measured)?;
         night.wait_and_sell(&mut measured)?;
+        // Its audit was clean.
+        measured.cases().iter().for_each(|case| context.keep(case));
     }
-    Ok(measured.report(context, sizes))
+    Ok(measured.report(sizes))
 }
 
 /// Of all repeats.
@@ -187,33 +190,36 @@ impl Default for Measured {
 }
 
 impl Measured {
-    fn report(mut self, context: &ScenarioContext, sizes: NightSizes) -> ScenarioReport {
+    fn cases(&self) -> Vec<Case> {
         let names = ["throughput", "p50", "p99"];
         let own = vec![
-            Metric::new(JOINS_BESIDE_ORDERS, "x", Better::Higher, self.joins_beside_orders),
-            Metric::new(MEMORY, "bytes", Better::Lower, self.memory),
+            Metric::new(JOINS_BESIDE_ORDERS, "x", Better::Higher, self.joins_beside_orders.clone()),
+            Metric::new(MEMORY, "bytes", Better::Lower, self.memory.clone()),
         ];
-        let joins = Point::bar(JOINS, JOINS.to_owned()).case(self.joins, &names, own);
-        let orders = Point::bar(ORDERS, ORDERS.to_owned()).case(self.orders, &names, Vec::new());
-        let (boards, night) = (self.board.cases(), self.night.case(NIGHT));
+        let joins = Point::bar(JOINS, JOINS.to_owned()).case(self.joins.clone(), &names, own);
+        let orders = Point::bar(ORDERS, ORDERS.to_owned()).case(self.orders.clone(), &names, Vec::new());
+        let [board, of_nginx] = self.board.cases();
+        vec![joins, orders, board, of_nginx, self.night.case(NIGHT)]
+    }
+
+    fn report(self, sizes: NightSizes) -> ScenarioReport {
+        let cases = self.cases();
+        let [joins, _, board, _, night] = &cases[..] else { unreachable!("a night has five cases") };
+        let mut report = self.report;
         let few = (sizes.people < PEOPLE_FOR_MEMORY)
             .then(|| format!("of fewer than {PEOPLE_FOR_MEMORY} people that is mostly buffers"));
-        let shapes = &mut self.report.shapes;
-        shapes.extend(shape(&joins, JOINS_BESIDE_ORDERS, Goal::AtLeast(1.0), None));
-        shapes.extend(shape(&joins, MEMORY, Goal::AtMost(100.0), few.as_deref()));
-        shapes.extend(beside::shapes(&boards[0], BOARD_BOUNDS));
+        let shapes = &mut report.shapes;
+        shapes.extend(beside::shapes(joins, JOIN_BOUNDS));
+        shapes.extend(shape(joins, MEMORY, Goal::AtMost(100.0), few.as_deref()));
+        shapes.extend(beside::shapes(board, BOARD_BOUNDS));
         let none = [WRONG, WITHOUT_UNIT, WITHOUT_TURN, OVERTAKEN, REFUSED, TOO_LATE].map(|name| (name, 0.0));
         let good = [(KNOWN, 6e6), (PRESENCE, 100e3), (CPU_PER_PERSON, 50.0)];
         shapes.extend(
-            none.iter()
-                .chain(&good)
-                .filter_map(|(name, most)| shape(&night, name, Goal::AtMost(*most), None)),
+            none.iter().chain(&good).filter_map(|(name, most)| shape(night, name, Goal::AtMost(*most), None)),
         );
-        self.report.cases = vec![joins, orders];
-        self.report.cases.extend(boards);
-        self.report.cases.push(night);
-        self.report.limiter = limit::of(&self.report.cases[..3]);
-        self.report.notes.push(format!(
+        report.limiter = limit::of(&cases[..3]);
+        report.cases = cases;
+        report.notes.push(format!(
             "{} people joined; the pages of {} places from the first on and of {} farther back were played by the rules of docs/line.md. \
              {:.0}% of them had closed the page, {:.0}% are bots. The processor time of a waiting person has all that the server did in \
              the night: boards, presence, bots, orders.",
@@ -223,8 +229,7 @@ impl Measured {
             NOT_THERE * 100.0,
             BOTS * 100.0
         ));
-        self.report.cases.iter().for_each(|case| context.keep(case));
-        self.report
+        report
     }
 }
 
@@ -293,12 +298,8 @@ impl<'a> Night<'a> {
             measured.joins.iter().find_map(|trial| trial.first_surprise.as_deref()).unwrap_or("none")
         );
         measured.memory.push(grown as f64 / f64::from(joined));
-        let rate = |trials: &[Trial]| crate::experiments::cases::shown(trials);
-        context.progress.done(&format!(
-            "joins: {}, orders: {}",
-            rate(&measured.joins),
-            rate(&measured.orders)
-        ));
+        let (joins, orders) = (shown(&measured.joins), shown(&measured.orders));
+        context.progress.done(&format!("joins: {joins}, orders: {orders}"));
         Ok(())
     }
 
@@ -342,7 +343,7 @@ impl<'a> Night<'a> {
             judged.called,
             told.readings.len()
         ));
-        Ok(())
+        super::remove(self.server)
     }
 
     /// The board as everybody reads it, beside a file of its size.
@@ -352,6 +353,7 @@ impl<'a> Night<'a> {
         let watched = [Watched::new("server", self.server.pid()), Watched::new("nginx", self.nginx.pid())];
         let around = self.context.around(&watched, true);
         for round in 1..=self.sizes.rounds {
+            self.context.progress.doing(&format!("board beside nginx, {round} of {}", self.sizes.rounds));
             let probe = Probe {
                 address: self.server.address(),
                 connections: BOARD_CONNECTIONS,
@@ -363,13 +365,21 @@ impl<'a> Night<'a> {
             let of_nginx = Probe { address: self.nginx.address(), ..probe };
             let mut boards = Traffic::read(LINE, &[], Some(&content));
             let mut files = Traffic::read(&format!("/{BOARD_FILE}"), &[], Some(&content));
-            board.measure(
-                self.context,
-                round,
-                || beside::sample(probe, &mut boards, around, |_| Ok(())),
-                || beside::sample(of_nginx, &mut files, around, |_| Ok(())),
-            )?;
+            let mut server = || beside::sample(probe, &mut boards, around, |_| Ok(()));
+            let mut nginx = || beside::sample(of_nginx, &mut files, around, |_| Ok(()));
+            // Which of them comes first changes.
+            let (of_server, of_nginx) = if round % 2 == 1 {
+                let of_server = server()?;
+                (of_server, nginx()?)
+            } else {
+                let of_nginx = nginx()?;
+                (server()?, of_nginx)
+            };
+            board.server.push(of_server);
+            board.nginx.push(of_nginx);
         }
+        let (server, nginx) = (shown(&board.server), shown(&board.nginx));
+        self.context.progress.done(&format!("board: {server}, nginx {nginx}"));
         Ok(())
     }
 
@@ -410,7 +420,7 @@ impl<'a> Night<'a> {
                 judged.orders_without_turn,
                 judged.overtaken,
                 seen.refused,
-                judged.named.join("; ")
+                judged.named.iter().chain(&seen.first_unexpected).cloned().collect::<Vec<_>>().join("; ")
             );
         }
         let audit = Audit {

@@ -104,7 +104,7 @@ pub(super) struct Seen {
     /// Orders of bots that had no turn.
     pub(super) out_of_turn: u64,
     unexpected: u64,
-    first_unexpected: Option<String>,
+    pub(super) first_unexpected: Option<String>,
     pub(super) seconds: f64,
     pub(super) sold_out: bool,
 }
@@ -235,7 +235,10 @@ impl<'a> Pages<'a> {
         let (mut looked, mut sold_out_at) = (Instant::now(), None);
         loop {
             self.send_due()?;
-            let wait = self.due.peek().map_or(WAIT_MAX, |Reverse((due_us, ..))| {
+            // Where all connections are taken an answer comes first, whatever is due.
+            let due_us =
+                self.due.peek().filter(|_| self.wire.has_free()).map(|Reverse((due_us, ..))| *due_us);
+            let wait = due_us.map_or(WAIT_MAX, |due_us| {
                 Duration::from_micros(due_us.saturating_sub(self.now_us())).min(WAIT_MAX)
             });
             for (asked, answer) in self.wire.wait(wait).context("waiting for answers")? {
