@@ -124,12 +124,12 @@ fn one(
     check_file(&file, &announced, &drawn)?;
     let file_bytes = std::fs::metadata(&file).context("the size of the draw")?.len();
     for (what, value) in [
+        (("verify", "s", Better::Lower), verified.seconds),
         (("entries", "entries", Better::Neither), f64::from(drawn.entries()?)),
         (("draw", "s", Better::Lower), draw_s),
         (("export", "s", Better::Lower), exported.seconds),
         (("memory of the export", "bytes", Better::Lower), exported.memory_bytes),
         (("size of the file", "bytes", Better::Lower), file_bytes as f64),
-        (("verify", "s", Better::Lower), verified.seconds),
         (("memory of the verification", "bytes", Better::Lower), verified.memory_bytes),
         (("found out again", "s", Better::Neither), begun.elapsed().as_secs_f64()),
     ] {

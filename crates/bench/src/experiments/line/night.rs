@@ -457,11 +457,11 @@ fn add(figures: &mut Figures, people: usize, zones: usize, judged: &Judged, seen
     judged.known_after_ms.iter().for_each(|ms| known.saturating_record((ms * 1000).max(1)));
     let p99 = |times| Distribution::of(times).at(0.99) as f64;
     for (name, unit, better, value) in [
+        (WRONG, "", Better::Lower, judged.promises_broken() as f64),
         ("people", "people", Better::Neither, people as f64),
         ("called", "people", Better::Neither, judged.called as f64),
         ("sold", "units", Better::Neither, judged.sold as f64),
         ("zones kept", "readings", Better::Neither, zones as f64),
-        (WRONG, "", Better::Lower, judged.promises_broken() as f64),
         (WITHOUT_UNIT, "", Better::Lower, judged.turns_without_unit as f64),
         (WITHOUT_TURN, "", Better::Lower, judged.orders_without_turn as f64),
         (OVERTAKEN, "people", Better::Lower, judged.overtaken as f64),
