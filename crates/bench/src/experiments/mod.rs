@@ -9,6 +9,7 @@ mod cluster;
 pub mod embedded;
 mod http;
 pub mod limit;
+pub mod line;
 mod mysql;
 mod redis;
 mod rocketmq;
@@ -122,6 +123,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         mysql::SCENARIOS,
         http::SCENARIOS,
         embedded::SCENARIOS,
+        line::SCENARIOS,
         cluster::SCENARIOS,
         self_check::SCENARIOS,
     ];

@@ -72,6 +72,11 @@ pub fn rss_bytes(pid: u32) -> io::Result<u64> {
     Ok(field(&format!("/proc/{pid}/status"), "VmRSS:")? * 1024)
 }
 
+/// The most memory that was resident at a time, so far.
+pub(crate) fn peak_rss_bytes(pid: u32) -> io::Result<u64> {
+    Ok(field(&format!("/proc/{pid}/status"), "VmHWM:")? * 1024)
+}
+
 /// Bytes that the process caused to be written to storage.
 pub fn write_bytes(pid: u32) -> io::Result<u64> {
     field(&format!("/proc/{pid}/io"), "write_bytes:")

@@ -3,7 +3,7 @@
 //! It must not: touch the installation that is configured, or know its files. What came of it is judged in [`verdict`].
 
 pub mod answer;
-mod payments;
+pub(crate) mod payments;
 mod servers;
 pub mod verdict;
 

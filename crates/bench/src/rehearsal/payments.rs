@@ -58,20 +58,25 @@ impl<'a> Callbacks<'a> {
     }
 }
 
+/// A signed callback that says that this order is paid.
+pub(crate) fn callback(key: &hmac::Key, order: &str, amount: u64, out: &mut Vec<u8>) {
+    let body = format!("{{\"payment_id\":\"of-{order}\",\"order\":\"{order}\",\"amount\":{amount}}}");
+    let at_s = unix_s();
+    let signature = hmac::sign(key, format!("{at_s}.{body}").as_bytes());
+    let mut head = format!("Doorbuster-Signature: t={at_s},v1=").into_bytes();
+    for byte in signature.as_ref() {
+        write!(head, "{byte:02x}").expect("memory takes what is written");
+    }
+    let head = String::from_utf8(head).expect("it was made of texts");
+    out.extend(once::encode("POST", "/api/v1/payments", &[&head], body.as_bytes()));
+}
+
 impl Workload for Callbacks<'_> {
     fn request(&mut self) -> &[u8] {
         let Bill { order, amount } = &self.bills[self.sent % self.bills.len()];
         self.sent += 1;
-        let body = format!("{{\"payment_id\":\"of-{order}\",\"order\":\"{order}\",\"amount\":{amount}}}");
-        let at_s = unix_s();
-        let signature = hmac::sign(&self.key, format!("{at_s}.{body}").as_bytes());
         self.request.clear();
-        let mut head = format!("Doorbuster-Signature: t={at_s},v1=").into_bytes();
-        for byte in signature.as_ref() {
-            write!(head, "{byte:02x}").expect("memory takes what is written");
-        }
-        let head = String::from_utf8(head).expect("it was made of texts");
-        self.request.extend(once::encode("POST", "/api/v1/payments", &[&head], body.as_bytes()));
+        callback(&self.key, order, *amount, &mut self.request);
         &self.request
     }
 

@@ -8,6 +8,7 @@ mod arguments;
 mod attempts;
 mod bench_cli;
 mod bench_durability;
+mod bench_line;
 mod bench_peak;
 mod bench_peers;
 mod bench_run;
