@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use engine::{Action, By, ROOT, limits};
+use engine::{Action, limits};
 use server::Secrets;
-use server::clock::wall_clock;
 use server::cluster::{self, PassOverError};
 use server::config::{Config, Environment, Sources};
 use server::ledger::mysql::cluster::{Acting, SharedLedger};
 use server::queue::dead_letters::{DeadLetter, Read, Record, place, read_all};
 use server::queue::{Options, Producer, PullError, Queue, SendError, Topics};
 
+use crate::acting::ActingArguments;
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::format_utc;
@@ -84,23 +84,6 @@ struct BrokerArguments {
     /// Configuration file of the servers: its sections `queue` and `ledger` say where those are
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-struct ActingArguments {
-    /// Your name, as `doorbuster operators log` is to have it
-    #[arg(long, value_name = "NAME", default_value = ROOT)]
-    who: String,
-    /// Why: kept beside it, at most 200 characters
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    why: String,
-}
-
-impl ActingArguments {
-    fn acting(&self) -> Result<Acting, Failure> {
-        let by = By::named(&self.who, &self.why).map_err(Failure::usage)?;
-        Ok(Acting { by, now: wall_clock() })
-    }
 }
 
 struct Brokers {

@@ -2,6 +2,7 @@
 //!
 //! Must not: hold a rule of selling; those are the engine's, and the server's. One file per command group.
 
+mod acting;
 mod attempts;
 mod audit_report;
 mod bench;

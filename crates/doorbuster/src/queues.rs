@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use server::Secrets;
-use server::cluster::{self, QueueSight, Retired, Standing};
+use server::cluster::{self, QueueSight, Standing};
 use server::config::{Config, Environment, Sources};
-use server::ledger::mysql::cluster::{Holder, QueueRow};
+use server::ledger::mysql::cluster::{Acting, Holder, QueueRow};
 use server::queue::Queue;
 
+use crate::acting::ActingArguments;
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::format_utc;
@@ -24,14 +25,15 @@ it: the log, /readyz and `doorbuster audit` name it. What to do depends on why i
   - the topic was given fewer queues, and messages of the queue wait: give it as many as before until they are consumed.
   - the topic was given fewer queues, and nothing waits: nothing has to be done; `retire` clears the row away.
 `retire` takes queues that the topic no longer has out of what is waited for. It asks every broker, and refuses if one does
-not answer. A queue of that name that comes back later is read on from where it stood.
+not answer. A queue of that name that comes back later is read on from where it stood. `doorbuster operators log` has it then:
+who, when, why, and which queues.
 
 To give a topic fewer queues: first fewer write queues (mqadmin updateTopic -w), then, when `list` shows that nothing waits
 in the others, fewer read queues (-r), and then `retire`.
 
 Examples:
   doorbuster queues list --config doorbuster.toml
-  doorbuster queues retire --config doorbuster.toml broker-a/4 broker-a/5")]
+  doorbuster queues retire --config doorbuster.toml broker-a/4 broker-a/5 --who anna --why \"fewer queues\"")]
 pub(crate) struct QueuesArguments {
     #[command(subcommand)]
     command: QueuesCommand,
@@ -48,6 +50,8 @@ enum QueuesCommand {
     Retire {
         #[command(flatten)]
         cluster: ClusterArguments,
+        #[command(flatten)]
+        acting: ActingArguments,
         /// Also with messages that were not consumed: their orders come to the ledger by their reservations, or are lost
         /// where a gate has lost these
         #[arg(long)]
@@ -68,8 +72,8 @@ struct ClusterArguments {
 pub(crate) fn run(arguments: &QueuesArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         QueuesCommand::List { cluster } => list(&load(cluster, environment)?, environment),
-        QueuesCommand::Retire { cluster, with_unread, queues } => {
-            retire(&load(cluster, environment)?, environment, queues, *with_unread)
+        QueuesCommand::Retire { cluster, acting, with_unread, queues } => {
+            retire(&load(cluster, environment)?, environment, (queues, *with_unread), &acting.acting()?)
         }
     }
 }
@@ -140,18 +144,12 @@ pub(crate) fn retired_at(row: &QueueRow) -> Option<String> {
 fn retire(
     config: &Config,
     environment: &Environment,
-    queues: &[Queue],
-    with_unread: bool,
+    (queues, with_unread): (&[Queue], bool),
+    acting: &Acting,
 ) -> Result<(), Failure> {
     let secrets = Secrets::load_for_ledger(config, environment)?;
-    let retired = cluster::retire(config, &secrets, queues, with_unread).map_err(|error| {
+    let retired = cluster::retire(config, &secrets, queues, with_unread, acting).map_err(|error| {
         if error.is_refusal() { Failure::check(error) } else { Failure::unavailable(error) }
     })?;
-    let line = |Retired { queue, next_offset, unread }: &Retired| match unread {
-        0 => format!("queue {queue} is retired at offset {next_offset}\n"),
-        unread => {
-            format!("queue {queue} is retired at offset {next_offset}, with {unread} message(s) unread\n")
-        }
-    };
-    output::print(&retired.iter().map(line).collect::<String>())
+    output::print(&retired.iter().map(|retired| format!("retired queue {retired}\n")).collect::<String>())
 }

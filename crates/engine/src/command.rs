@@ -88,6 +88,7 @@ pub enum Action {
     ClockConfirmed,
     DeadLettersReplayed,
     MessagesPassedOver,
+    QueuesRetired,
 }
 
 impl Action {
@@ -101,6 +102,7 @@ impl Action {
             Action::ClockConfirmed => "clock_confirmed",
             Action::DeadLettersReplayed => "dead_letters_replayed",
             Action::MessagesPassedOver => "messages_passed_over",
+            Action::QueuesRetired => "queues_retired",
         }
     }
 }

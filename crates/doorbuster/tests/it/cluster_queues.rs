@@ -4,6 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use engine::Operated;
+use server::Secrets;
+use server::config::Sources;
+use server::ledger::{OperatorLogAsked, Source};
 use server::queue::{Options, Producer, Terms};
 
 use crate::cluster::{accepted, ask_once, audit, configure, sql, wipe_gates};
@@ -48,6 +52,21 @@ pub(crate) fn retire(directory: &Path, arguments: &[&str]) -> String {
         (code == 0, errors)
     });
     output
+}
+
+/// What the operators' log has: who, what and why.
+fn actions(directory: &Path) -> Vec<(String, String, String)> {
+    let config = Sources::default().file(&directory.join("doorbuster.toml")).load().unwrap();
+    let source = Source::MySql(Box::new(config.ledger.mysql_options(&Secrets::default())));
+    let asked = OperatorLogAsked { before: u64::MAX, sale: None, max: 9 };
+    let actions = source.operator_log(&asked).unwrap().actions.into_iter();
+    actions
+        .map(|action| action.operated)
+        .filter(|operated| &*operated.what == "queues_retired")
+        .map(|Operated { by, what, about, .. }| {
+            (by.who.to_string(), format!("{what} {about}"), by.why.to_string())
+        })
+        .collect()
 }
 
 pub(crate) fn metric(server: &Serving, name: &str) -> u64 {
@@ -105,7 +124,17 @@ fn queues_that_were_consumed_and_removed_keep_no_gate_closed_and_are_reported_un
     assert!(code == 1 && errors.contains("the ledger knows no queue broker-a/17"), "{errors}");
 
     let removed: Vec<&str> = removed.iter().map(String::as_str).collect();
-    assert_eq!(retire(dir.path(), &removed).lines().count(), 4);
+    let as_anna = [&["--who", "anna", "--why", "fewer queues"], &removed[..]].concat();
+    assert_eq!(retire(dir.path(), &as_anna).lines().count(), 4);
+    let kept = actions(dir.path());
+    assert_eq!(kept.len(), 4);
+    assert!(
+        kept.iter().all(|(who, what, why)| {
+            (who.as_str(), why.as_str()) == ("anna", "fewer queues")
+                && what.starts_with("queues_retired broker-a/")
+        }),
+        "{kept:?}"
+    );
     until("it is ready", || {
         let ready = get(&server, "/readyz");
         (ready.0 == 200 && !says_of_queues(&ready.1), ready.1)

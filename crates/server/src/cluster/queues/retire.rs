@@ -1,9 +1,13 @@
 //! The operator's commands: a list of the queues, and retiring those that are no longer there.
 
+use std::fmt;
+
+use engine::Action;
+
 use super::{Holder, LookError, QueueSight, Queues, Standing, look};
 use crate::cluster::start::{StartError, queue_options};
 use crate::config::{Config, Secrets};
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{Acting, LedgerError, SharedLedger};
 use crate::queue::{Admin, Queue};
 
 /// Why there is no list.
@@ -15,7 +19,8 @@ pub enum QueuesError {
     Look(#[from] LookError),
 }
 
-/// Why a queue was not retired. Nothing was changed then, but for [`LedgerError::Unknown`]: the call can be repeated.
+/// Why a queue was not retired. Nothing was changed then, but for [`LedgerError::Unknown`] and
+/// [`RetireError::NotKept`]: the call can be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum RetireError {
     #[error(transparent)]
@@ -43,12 +48,23 @@ pub enum RetireError {
     Held { queue: Queue, server: String },
     #[error("queue {0} was changed meanwhile: look again")]
     Moved(Queue),
+    #[error("{0} queue(s) retired, but the operators' log does not have it: {1}")]
+    NotKept(usize, #[source] LedgerError),
 }
 
 impl RetireError {
     /// Whether it is an answer, and not an engine that is away.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, RetireError::Queues(_) | RetireError::Ledger(_) | RetireError::Silent { .. })
+        let away = |error: &RetireError| {
+            matches!(
+                error,
+                RetireError::Queues(_)
+                    | RetireError::Ledger(_)
+                    | RetireError::Silent { .. }
+                    | RetireError::NotKept(..)
+            )
+        };
+        !away(self)
     }
 }
 
@@ -60,6 +76,14 @@ pub struct Retired {
     pub next_offset: u64,
     /// Messages that nobody will read.
     pub unread: u64,
+}
+
+impl fmt::Display for Retired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Retired { queue, next_offset, unread } = self;
+        write!(f, "{queue} at offset {next_offset}")?;
+        if *unread > 0 { write!(f, ", with {unread} message(s) unread") } else { Ok(()) }
+    }
 }
 
 /// All queues of the topic and of the ledger, by their names.
@@ -78,7 +102,7 @@ fn open(config: &Config, secrets: &Secrets) -> Result<(SharedLedger, Queues), Qu
 }
 
 /// Retires queues that the topic no longer has, all of them or, if one can't be, none. Every master of the topic must
-/// answer. `with_unread`: also those with messages that were not consumed.
+/// answer. `with_unread`: also those with messages that were not consumed. The operators' log gets an entry for each.
 ///
 /// # Errors
 /// See [`RetireError`].
@@ -87,6 +111,7 @@ pub fn retire(
     secrets: &Secrets,
     wanted: &[Queue],
     with_unread: bool,
+    acting: &Acting,
 ) -> Result<Vec<Retired>, RetireError> {
     let (mut ledger, queues) = open(config, secrets)?;
     for queue in wanted {
@@ -102,6 +127,9 @@ pub fn retire(
         let unread = sight.and_then(QueueSight::waiting).unwrap_or(0);
         retired.push(Retired { queue: queue.clone(), next_offset: row.next_offset, unread });
     }
+    let abouts = retired.iter().map(Retired::to_string).collect();
+    let kept = ledger.keep_actions(acting, Action::QueuesRetired, abouts);
+    kept.map_err(|error| RetireError::NotKept(retired.len(), error))?;
     Ok(retired)
 }
 
