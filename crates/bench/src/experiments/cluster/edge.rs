@@ -7,8 +7,9 @@ use anyhow::{Context, ensure};
 use super::Stack;
 use crate::drivers::http::once;
 use crate::drivers::http::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::experiments::ScenarioContext;
 use crate::experiments::beside::{self, Bounds, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
-use crate::experiments::{ScenarioContext, empty_report, limit};
+use crate::experiments::cases::Run;
 use crate::goal::Goal;
 use crate::host::procfs;
 use crate::host::usage::Watched;
@@ -84,16 +85,16 @@ impl Row {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     super::ensure_spawned(context)?;
-    let mut report = empty_report("Pages of the edge beside nginx with a file of the same size");
+    let mut run = Run::new(context, "Pages of the edge beside nginx with a file of the same size");
     let mut rows: Vec<(Row, Comparison)> = ROWS
         .into_iter()
         .filter(|row| context.wants(&row.name()))
         .map(|row| (row, Comparison::new(row.name(), WORKER, Outcome::Served)))
         .collect();
     if rows.is_empty() {
-        return Ok(report);
+        return Ok(run.report);
     }
     let mut stack = Stack::open(context, 0, BrokerFlush::Asynchronous)?;
     for repeat in 1..=context.repeats {
@@ -102,27 +103,17 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
             stack.set.up_edge(&servers, PREFIX, cache_ms, None, &context.stop)?;
             for (row, comparison) in of_cache {
                 measure(context, &stack, repeat, *row, comparison)?;
-                comparison.cases().iter().for_each(|case| context.keep(case));
             }
             // The replica too: the next edge brings its own along.
             stack.set.down(&["nginx", "redis-edge"])?;
         }
     }
-    report.engines = stack.settings()?;
+    run.report.engines = stack.settings()?;
     stack.shop.close()?;
-    let mut of_edge = Vec::new();
-    for (row, comparison) in &rows {
-        let cases = comparison.cases();
-        report.shapes.extend(beside::shapes(&cases[0], row.bounds()));
-        of_edge.push(cases[0].clone());
-        report.cases.extend(cases);
-    }
-    report.limiter = limit::of(&of_edge);
-    report.notes.push(
-        "One worker each, the same requests but for the path, in turn; which comes first changes from repeat to repeat."
-            .to_owned(),
+    run.note(
+        "One worker each, the same requests but for the path, in turn; which comes first changes from repeat to repeat.",
     );
-    Ok(report)
+    Ok(beside::report(run, rows.iter().map(|(row, comparison)| (comparison, row.bounds()))))
 }
 
 fn measure(

@@ -13,7 +13,8 @@ use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
-use crate::experiments::{ScenarioContext, Target, cases, limit};
+use crate::experiments::cases::{self, Run};
+use crate::experiments::{ScenarioContext, Target, limit};
 use crate::load::choice::{Hot, Random};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
 use crate::load::{Generator, Settings, Trial};
@@ -76,12 +77,12 @@ impl Plan {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     ensure!(
         context.target == Target::Spawn,
         "flash-crowd sells a sale of its own to the last unit, so it needs servers of its own: run it without --target-..."
     );
-    let mut report = super::empty_report("Flash crowd");
+    let mut report = Run::new(context, "Flash crowd").report;
     let plan = Plan::of(context);
     report.notes.push(format!(
         "{} asked for {PRODUCTS} products of which the first had {} units and the others {}; {:.0}% for the first, \
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn its_times_are_judged_though_many_are_turned_away() {
-        let mut report = super::super::empty_report("Flash crowd");
+        let mut report = ScenarioReport::default();
         let schedule = Schedule::closed(Duration::from_secs(1));
         let mut trial = Trial::new(1, &schedule, &Record::default(), None);
         trial.flags.push(Flag::NotCarried { requests: 7, of: 9 });

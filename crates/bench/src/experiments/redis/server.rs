@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use super::case::Session;
+use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, Target};
 use crate::host::leftovers;
 use crate::host::process::{Guard, log_tail};
@@ -117,6 +119,10 @@ impl Server {
 
     pub(super) fn watched(&self) -> Watched {
         Watched::new(&self.name, self.guard.pid())
+    }
+
+    pub(super) fn session<'a>(&self, context: &'a ScenarioContext) -> Session<'a> {
+        Session::new(context, &[self.address], vec![self.watched()])
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -279,7 +285,7 @@ impl Subject {
         }
     }
 
-    pub(super) fn said(&self) -> anyhow::Result<EngineSettings> {
+    fn said(&self) -> anyhow::Result<EngineSettings> {
         match self {
             Self::Own(server) => server.said("Redis"),
             Self::Foreign { address, .. } => {
@@ -288,15 +294,20 @@ impl Subject {
         }
     }
 
-    /// What a reader must know if it is not ours.
-    pub(super) fn notes(&self) -> Vec<String> {
-        match self {
-            Self::Own(_) => Vec::new(),
-            Self::Foreign { .. } => vec![format!(
+    /// The end of a scenario: what the server says of itself is in its report, and what was written is removed.
+    pub(super) fn close(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
+        run.report.engines.push(self.said()?);
+        if matches!(self, Self::Foreign { .. }) {
+            run.note(format!(
                 "The server ran already: its settings are as they were found, and the keys begin with \
                  `{FOREIGN_PREFIX}`, which makes them longer."
-            )],
+            ));
         }
+        self.clear()
+    }
+
+    pub(super) fn session<'a>(&self, context: &'a ScenarioContext) -> Session<'a> {
+        Session::new(context, &[self.address()], self.watched())
     }
 
     /// Removes what was written: everything of a server of ours, only our keys of another one.
