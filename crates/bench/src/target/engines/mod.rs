@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use rustix::process::{Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 pub use self::flushes::{BrokerFlush, Flushes, RedisLog};
@@ -28,7 +29,7 @@ use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
 use crate::host::leftovers;
-use crate::host::process::log_tail;
+use crate::host::process::{log_tail, number, signal};
 use crate::host::procfs;
 use crate::host::usage::Watched;
 use crate::progress::say;
@@ -368,9 +369,8 @@ impl EngineSet {
         let pid = self.member(name)?.pid;
         let mut pids = vec![pid];
         pids.extend(procfs::children(pid)?);
-        let named = pids.iter().map(u32::to_string);
         // It fails for a child that has just ended by itself.
-        Command::new("sh").args(["-c", "kill -KILL \"$@\"", "kill"]).args(named).status()?;
+        pids.iter().for_each(|pid| drop(signal(*pid, Signal::KILL)));
         let begun = Instant::now();
         while !pids.iter().all(|pid| procfs::is_gone(*pid)) {
             ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
@@ -393,9 +393,8 @@ impl EngineSet {
 fn end_group(leader: &mut Child) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
-        let signal = if begun.elapsed() < INSTALL_PATIENCE { "TERM" } else { "KILL" };
-        let asked = ["-c", "kill -s \"$0\" -- \"-$1\" 2>&-", signal, &leader.id().to_string()];
-        let is_there = Command::new("sh").args(asked).status()?.success();
+        let signal = if begun.elapsed() < INSTALL_PATIENCE { Signal::TERM } else { Signal::KILL };
+        let is_there = kill_process_group(number(leader.id())?, signal).is_ok();
         if leader.try_wait()?.is_some() && !is_there {
             return Ok(());
         }
