@@ -49,7 +49,7 @@ struct ClientSaid {
     /// Reserves that were made before those, to warm up.
     before: u64,
     /// The name of the script, as the client has loaded it. Its keys: state, marks, times, buyers; its arguments: run of
-    /// the master, the order's hash, the caller's record, the body of the mark, the time.
+    /// the master, the order's hash, the caller's record, the body of the mark, the time, the limit.
     sha: String,
     record_bytes: usize,
     prefix: String,
@@ -145,8 +145,8 @@ impl Gate<'_> {
         command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
         command.args(["-c", CLIENTS, "-P", PIPELINE, "-n", &requests.to_string(), "-r", RANDOM_IDS]);
         command.args(["-q", "EVALSHA", &said.sha, "4"]).args(&keys);
-        // No time at the end, so that clocks are not compared.
-        command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY, "0"]);
+        // No time, so that clocks are not compared; and no limit, as in the client's sale.
+        command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY, "0", "0"]);
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(File::create(&output)?);
         self.run_watched(command, "redis-benchmark")?;
         let text = std::fs::read_to_string(&output).context("what redis-benchmark said")?;
