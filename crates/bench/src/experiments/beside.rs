@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::cases::{self, Run};
+use super::cases::Run;
 use super::shapes::Judged;
 use super::{ScenarioContext, limit};
 use crate::drivers::http::{Http, Workload};
@@ -20,6 +20,7 @@ use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::format::figure;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::report::trials;
 
 pub(super) const CPU_BESIDE_NGINX: &str = "CPU beside nginx";
 pub(super) const THROUGHPUT_BESIDE_NGINX: &str = "throughput beside nginx";
@@ -179,8 +180,8 @@ fn figures(trials: &[Trial], process: &str, wanted: Outcome) -> Vec<Metric> {
     let valid = || trials.iter().filter(|trial| trial.is_valid());
     let cpu = valid().filter_map(|trial| cpu_us(trial, process, wanted)).collect();
     let mut metrics =
-        vec![cases::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted))];
-    metrics.extend(cases::figures(trials, &["p50", "p99", "p99.9"]));
+        vec![trials::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted))];
+    metrics.extend(trials::figures(trials, &["p50", "p99", "p99.9"]));
     metrics.push(Metric::new(CPU, "us", Better::Lower, cpu));
     metrics
 }

@@ -104,12 +104,12 @@ fn what(usage: &Usage) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::experiments::cases;
     use crate::experiments::shapes::Judged;
     use crate::host::usage::ProcessUsage;
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
     use crate::load::trial::Flag;
+    use crate::report::trials;
 
     fn trial(won: u64, name: &str, share: f64) -> Trial {
         let mut record = Record::default();
@@ -124,7 +124,7 @@ pub(super) mod tests {
         let trials = vec![trial(per_s, "load", share)];
         Case {
             name: name.to_owned(),
-            metrics: cases::figures(&trials, &["throughput"]),
+            metrics: trials::figures(&trials, &["throughput"]),
             trials,
             ..Case::default()
         }

@@ -14,7 +14,7 @@ use super::buyers::{BUYERS, Buyer, Seen};
 use super::watch::{Queues, Watcher};
 use super::{Stack, check_disk};
 use crate::drivers::http::{Http, Workload};
-use crate::experiments::cases::{self, Run};
+use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, beside};
 use crate::goal::{Goal, median};
 use crate::host::usage::Watched;
@@ -24,6 +24,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport};
+use crate::report::trials;
 use crate::target::engines::BrokerFlush;
 use crate::target::installation::cluster::{DATABASE, Shop, TOPIC};
 
@@ -372,7 +373,7 @@ fn case(row: Row, samples: &[Sample]) -> Case {
     // Each has its place in the list; of two servers' rows one has the second server.
     let figures = METRICS.iter().flat_map(|name| match own.iter().find(|of| of.name == *name) {
         Some(figure) => vec![figure.clone()],
-        None => cases::figures(&trials, &[*name]),
+        None => trials::figures(&trials, &[*name]),
     });
     let metrics =
         figures.filter(|of| !of.name.starts_with("CPU per answer") || !of.values.is_empty()).collect();

@@ -176,9 +176,9 @@ pub(super) fn keys_of(redis: &mut Redis) -> anyhow::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::cases;
     use crate::load::record::Record;
     use crate::load::trial::{Distribution, Quantile};
+    use crate::report::trials;
 
     /// A request that waited before it was sent took that long for whoever asked: so in HTTP, so here.
     #[test]
@@ -193,7 +193,7 @@ mod tests {
             service: of(100),
             ..Trial::new(1, &Schedule::closed_requests(1), &Record::default(), None)
         };
-        let metrics = cases::figures(&[trial], &OF_TRIALS);
+        let metrics = trials::figures(&[trial], &OF_TRIALS);
         let names: Vec<_> = metrics.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["throughput", "p50", "p95", "p99"]);
         assert!(metrics[1..].iter().all(|of| of.values == [900.0]), "{metrics:?}");

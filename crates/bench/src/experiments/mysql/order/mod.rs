@@ -16,7 +16,7 @@ use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, Settings};
-use crate::experiments::cases::{self, Measured, Point, Run};
+use crate::experiments::cases::{Measured, Point, Run};
 use crate::experiments::shapes::Judged;
 use crate::experiments::{Addresses, ScenarioContext, Target as Whom, limit};
 use crate::host::usage::Watched;
@@ -27,6 +27,7 @@ use crate::measure::trial;
 use crate::reference::{self, File};
 use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::statistics::median;
+use crate::report::trials;
 use crate::target::address::is_local;
 use crate::target::engines::EngineSet;
 use crate::target::engines::mariadb::Database;
@@ -61,16 +62,12 @@ struct Shop {
 
 impl Shop {
     fn open(context: &ScenarioContext, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&folder).context("the server's folder")?;
         let mut database = set.database(None)?;
         database.recreate(DATABASE)?;
         database.purge_binary_logs()?;
         let ledger = set.ledger_settings(DATABASE)?;
-        let target = Target::start(
-            &context.program,
-            &folder,
-            Setup { demo: true, settings: &ledger, stop: &context.stop },
-        )?;
+        let setup = Setup { demo: true, settings: &ledger, stop: &context.stop };
+        let target = Target::start(&context.program, &folder, setup)?;
         let mut watched = set.all_watched();
         watched.push(Watched::new("server", target.pid()));
         Ok(Self { target, database: set.database(Some(DATABASE))?, answered: Answered::default(), watched })
@@ -238,19 +235,8 @@ impl Ramp {
         settle(&record.outcomes)?;
         let around = context.around(watched, is_local(address));
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-        settle(&trial.outcomes).with_context(|| name)?;
-        self.push(context, series, users, trial)
-    }
-
-    /// A step whose balances ran short, or whose server failed, has no figure.
-    fn push(
-        &mut self,
-        context: &ScenarioContext,
-        series: &str,
-        users: usize,
-        trial: Trial,
-    ) -> anyhow::Result<()> {
-        let name = name(series, users);
+        settle(&trial.outcomes).with_context(|| name.clone())?;
+        // A step whose balances ran short, or whose server failed, has no figure.
         ensure!(
             trial.outcomes.won > 0 && trial.outcomes.sold_out == 0,
             "{name}: the goods ran out, or nothing was sold: {:?}, first {:?}",
@@ -309,8 +295,9 @@ impl Ramp {
             cases.push(point.case(Measured { trials, own: metrics }, &[]));
         }
         let case = |(series, users, trials): &(String, usize, Vec<Trial>)| {
-            let failed =
-                cases::metric("failed", "orders", Better::Lower, trials, |trial| trial.outcomes.bad() as f64);
+            let failed = trials::metric("failed", "orders", Better::Lower, trials, |trial| {
+                trial.outcomes.bad() as f64
+            });
             let measured = Measured { trials: trials.clone(), own: vec![failed] };
             Point::at(series, "users", *users as u64)
                 .case(measured, &["throughput", "mean response", "p99 response"])
