@@ -225,8 +225,8 @@ fn run(
     run.report.engines.push(bench.own.target.settings()?);
     if rows.iter().any(|(row, _)| row.load == Load::Own) {
         let (orders, traffic) = (sizes.prefill_orders, &mut bench.own_orders);
-        let footprint = bench.own.prefill(orders, traffic, &context.stop, &context.progress)?;
-        run.report.cases.push(footprint.case());
+        let cost = bench.own.prefill(orders, traffic, &context.stop, &context.progress)?;
+        run.report.cases.push(cost);
     }
     for repeat in 1..=context.repeats {
         for index in 0..rows.len() {

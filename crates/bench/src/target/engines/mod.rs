@@ -130,10 +130,8 @@ impl EngineSet {
     /// # Errors
     /// As [`EngineSet::start`].
     pub fn start_with(site: EngineSite, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
-        let site = site.checked()?;
-        let mut set = Self { site, flushes, members: Vec::new() };
-        set.up(&["redis", "mariadb", "rocketmq"], &[], stop)?;
-        set.check()?;
+        let set = Self::up_first(site, flushes, &["redis", "mariadb", "rocketmq"], &[], stop)?;
+        set.flushes.check(&set.settings()?)?;
         Ok(set)
     }
 
@@ -148,10 +146,7 @@ impl EngineSet {
         environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
-        let flushes = Flushes::with_broker(BrokerFlush::Asynchronous);
-        let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
-        set.up(names, environment, stop)?;
-        Ok(set)
+        Self::up_first(site, Flushes::with_broker(BrokerFlush::Asynchronous), names, environment, stop)
     }
 
     /// Starts one Redis alone, with such a log. Whoever calls it asks it whether the setting took effect.
@@ -160,8 +155,18 @@ impl EngineSet {
     /// If it can't be started.
     pub fn start_redis(site: EngineSite, redis: RedisLog, stop: &AtomicBool) -> anyhow::Result<Self> {
         let flushes = Flushes { redis, ..Flushes::with_broker(BrokerFlush::Asynchronous) };
+        Self::up_first(site, flushes, &["redis"], &[], stop)
+    }
+
+    fn up_first(
+        site: EngineSite,
+        flushes: Flushes,
+        names: &[&str],
+        environment: &[(&str, String)],
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
         let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
-        set.up(&["redis"], &[], stop)?;
+        set.up(names, environment, stop)?;
         Ok(set)
     }
 
@@ -297,26 +302,17 @@ impl EngineSet {
         let versions = self.versions()?;
         let mut redis = Redis::connect(self.address("redis")?)?;
         let of_redis = REDIS_SETTINGS.iter().map(|name| Ok(((*name).to_owned(), redis.setting(name)?)));
+        let of_redis = of_redis.collect::<anyhow::Result<_>>()?;
         let of_mariadb = self.database(None)?.settings(MARIADB_SETTINGS)?;
-        let broker = self.broker()?.settings()?;
-        let of_broker =
-            BROKER_SETTINGS.iter().filter_map(|name| Some(((*name).to_owned(), broker.get(*name)?.clone())));
+        let of_mariadb = of_mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut of_broker = self.broker()?.settings()?;
+        of_broker.retain(|name, _| BROKER_SETTINGS.contains(&name.as_str()));
+        let said =
+            |engine: &str, version, settings| EngineSettings { engine: engine.to_owned(), version, settings };
         Ok(vec![
-            EngineSettings {
-                engine: "Redis".to_owned(),
-                version: versions.redis,
-                settings: of_redis.collect::<anyhow::Result<_>>()?,
-            },
-            EngineSettings {
-                engine: "MariaDB".to_owned(),
-                version: versions.mariadb,
-                settings: of_mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            },
-            EngineSettings {
-                engine: "RocketMQ".to_owned(),
-                version: versions.rocketmq,
-                settings: of_broker.collect(),
-            },
+            said("Redis", versions.redis, of_redis),
+            said("MariaDB", versions.mariadb, of_mariadb),
+            said("RocketMQ", versions.rocketmq, of_broker),
         ])
     }
 
@@ -354,11 +350,6 @@ impl EngineSet {
             .env("DOORBUSTER_MARIADB_FLUSH_LOG", self.flushes.mariadb.innodb.setting())
             .env("DOORBUSTER_MARIADB_SYNC_BINLOG", self.flushes.mariadb.sync_binlog());
         command
-    }
-
-    /// Asks each engine for the settings that the figures depend on.
-    fn check(&self) -> anyhow::Result<()> {
-        self.flushes.check(&self.settings()?)
     }
 
     /// Kills a member and the processes that it has started (SIGKILL), and waits until all are gone; its data stay.
