@@ -132,7 +132,7 @@ fn spawned(run: &mut Run<'_>, name: &'static str, sizes: &Sizes) -> anyhow::Resu
         run.report.engines.push(server.said("Redis, the replica")?);
         replica = Some(server);
     }
-    let subject = Subject::Own(Box::new(server));
+    let subject = Subject::from(server);
     policy(run, PolicyServers { policy: name, subject: &subject, replica: replica.as_ref() }, sizes)
 }
 
