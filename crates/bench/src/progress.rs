@@ -87,16 +87,17 @@ impl Progress {
 
     /// Who runs knows better by now: so long until all is over.
     pub fn expect(&self, left: Duration) {
-        let mut state = self.state();
-        state.over_at = Some(Instant::now() + left);
-        state.at_most = false;
+        self.over(left, false);
     }
 
     /// The same of what may end much sooner: a search.
     pub fn expect_at_most(&self, left: Duration) {
+        self.over(left, true);
+    }
+
+    fn over(&self, left: Duration, at_most: bool) {
         let mut state = self.state();
-        state.over_at = Some(Instant::now() + left);
-        state.at_most = true;
+        (state.over_at, state.at_most) = (Some(Instant::now() + left), at_most);
     }
 
     /// Something has begun: a case, a phase. On a terminal it is shown until the next.
@@ -113,14 +114,7 @@ impl Progress {
         let mut state = self.state();
         what.clone_into(&mut state.what);
         state.figures.clear();
-        if self.terminal {
-            return self.draw(&mut state);
-        }
-        if state.plain_at.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
-            state.plain_at = Some(Instant::now());
-            let line = format!("{} waiting: {what}\n", self.clock());
-            state.write(&line);
-        }
+        self.draw_or(&mut state, |_| format!("waiting: {what}"));
     }
 
     /// A second of the load has passed, or the part of one at a trial's end: what came in that is no rate. Nothing is
@@ -137,12 +131,17 @@ impl Progress {
                 state.figures += &format!(", {count} {name}");
             }
         }
+        self.draw_or(&mut state, |of| format!("{}: {}{}", of.what, of.figures, of.left()));
+    }
+
+    /// On a terminal; elsewhere this line, now and then.
+    fn draw_or(&self, state: &mut State, line: impl FnOnce(&State) -> String) {
         if self.terminal {
-            return self.draw(&mut state);
+            return self.draw(state);
         }
         if state.plain_at.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) {
             state.plain_at = Some(Instant::now());
-            let line = format!("{} {}: {}{}\n", self.clock(), state.what, state.figures, state.left());
+            let line = format!("{} {}\n", self.clock(), line(state));
             state.write(&line);
         }
     }

@@ -63,8 +63,25 @@ impl Testbed {
         site: &Site,
         folder: &Path,
     ) -> anyhow::Result<Self> {
-        let (servers, traffic) = running(address, order, operator, site)?;
-        Self::of(servers, traffic, folder)
+        let audit = Running::open(address, operator, &site.stop)?.reporting_to(&site.progress);
+        let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
+            .with_context(|| format!("asking {address} whether it is ready"))?;
+        ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());
+        let traffic = match order {
+            Order::Published { sale, product } => Traffic::published_of(*sale, *product),
+            Order::Own { sale, token_secret } => {
+                let operator = operator.context(
+                    "orders of the own API need the operator's token, to create the sale that they are placed in",
+                )?;
+                let authorization = format!("Authorization: Bearer {operator}");
+                let body = traffic::sale(*sale, OWN_PRODUCT, OWN_UNITS, 1).to_string();
+                let request = once::encode("POST", "/api/v1/sales", &[&authorization], body.as_bytes());
+                let answer = once::exchange(address, &request).context("creating the sale")?;
+                ensure!(answer.status == 201, "sale {sale} can't be created: {}", answer.text());
+                Traffic::own_of(token_secret, *sale, BUYER_FIRST)
+            }
+        };
+        Self::of(Servers::Running { address, audit }, traffic, folder)
     }
 
     fn of(servers: Servers, traffic: Traffic, folder: &Path) -> anyhow::Result<Self> {
@@ -169,33 +186,6 @@ impl Testbed {
         }?;
         same_gates.map(|()| audit)
     }
-}
-
-fn running(
-    address: SocketAddr,
-    order: &Order,
-    operator: Option<&str>,
-    site: &Site,
-) -> anyhow::Result<(Servers, Traffic)> {
-    let audit = Running::open(address, operator, &site.stop)?.reporting_to(&site.progress);
-    let ready = once::exchange(address, &once::encode("GET", "/readyz", &[], &[]))
-        .with_context(|| format!("asking {address} whether it is ready"))?;
-    ensure!(ready.status == 200, "the server on {address} is not ready: {}", ready.text());
-    let traffic = match order {
-        Order::Published { sale, product } => Traffic::published_of(*sale, *product),
-        Order::Own { sale, token_secret } => {
-            let operator = operator.context(
-                "orders of the own API need the operator's token, to create the sale that they are placed in",
-            )?;
-            let authorization = format!("Authorization: Bearer {operator}");
-            let body = traffic::sale(*sale, OWN_PRODUCT, OWN_UNITS, 1).to_string();
-            let request = once::encode("POST", "/api/v1/sales", &[&authorization], body.as_bytes());
-            let answer = once::exchange(address, &request).context("creating the sale")?;
-            ensure!(answer.status == 201, "sale {sale} can't be created: {}", answer.text());
-            Traffic::own_of(token_secret, *sale, BUYER_FIRST)
-        }
-    };
-    Ok((Servers::Running { address, audit }, traffic))
 }
 
 #[cfg(test)]

@@ -122,15 +122,10 @@ pub fn producer(
     };
     let queues = topic.queues();
     ensure!(queues > 0, "no broker lets the topic {} be written", options.topic);
-    let sending = Sending {
-        topic,
-        connections: options.threads,
-        // A number of its own, so that the messages of two runs can be distinguished.
-        bodies: Bodies::new(token::unix_ms(), options.message_bytes),
-        keys: options.keys,
-        batch: options.batch,
-        pipeline: 1,
-    };
+    // A number of its own, so that the messages of two runs can be distinguished.
+    let bodies = Bodies::new(token::unix_ms(), options.message_bytes);
+    let (keys, batch) = (options.keys, options.batch);
+    let sending = Sending { keys, batch, ..Sending::plain(topic, options.threads, bodies) };
     let mut producer = Producer::new(sending.clone());
     let mut generator =
         Generator::connect(sending.settings(), &mut producer).context("connecting to the brokers")?;

@@ -8,7 +8,6 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -74,34 +73,6 @@ impl Stock {
     }
 }
 
-/// The embedded profile: the file of the ledger, read while the server runs. One product is on sale.
-///
-/// # Errors
-/// If the ledger can't be read, or anything in it is not as it must be.
-pub fn embedded(
-    data_dir: &Path,
-    stock: Stock,
-    answered: Answered,
-    receipts: &mut Receipts,
-) -> anyhow::Result<Audit> {
-    audit(&mut Ledger::open(data_dir)?, stock, answered, receipts)
-}
-
-/// The cluster profile, at rest: the ledger's tables, and the stock as the servers have it from the gate.
-///
-/// # Errors
-/// As [`embedded`].
-pub fn cluster(
-    database: &mut Database,
-    stock: Stock,
-    answered: Answered,
-    receipts: &mut Receipts,
-) -> anyhow::Result<Audit> {
-    let rejected = database.count("rejections")?;
-    ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
-    audit(database, stock, answered, receipts)
-}
-
 /// Until requests with an unknown outcome are orders, or will never be: only then do gate and ledger agree.
 ///
 /// # Errors
@@ -119,7 +90,19 @@ pub fn wait_until_still(ledger: &mut dyn Rows, answered: Answered, stop: &Atomic
     Ok(())
 }
 
-fn audit(
+/// # Errors
+/// If the ledger can't be read, or rejected an order that was accepted.
+pub fn none_rejected(ledger: &mut Database) -> anyhow::Result<()> {
+    let rejected = ledger.count("rejections")?;
+    ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
+    Ok(())
+}
+
+/// Of a ledger at rest, or of the embedded profile's, which is read while the server runs. One product is on sale.
+///
+/// # Errors
+/// If the ledger can't be read, or anything in it is not as it must be.
+pub fn audit(
     ledger: &mut dyn Rows,
     stock: Stock,
     answered: Answered,
@@ -247,14 +230,8 @@ fn parts(orders: u64) -> Vec<std::ops::RangeInclusive<u8>> {
 
 impl Rows for Ledger {
     fn units(&mut self) -> anyhow::Result<Units> {
-        let signed = |(initial, held, sold): (i64, i64, i64)| -> anyhow::Result<Units> {
-            let unsigned = |value: i64| {
-                u64::try_from(value).map_err(|_negative| anyhow::anyhow!("AUDIT FAILED: {value} units"))
-            };
-            Ok(Units { initial: unsigned(initial)?, held: unsigned(held)?, sold: unsigned(sold)? })
-        };
         // Paid, and paid late, end as sold; cancelled and expired as given back; without any of these it is held.
-        let sums = self.connection.query_row(
+        let sums: [i64; 3] = self.connection.query_row(
             "WITH ends AS (SELECT order_seq, kind FROM transitions AS t WHERE step =
                            (SELECT max(step) FROM transitions WHERE order_seq = t.order_seq))
              SELECT (SELECT coalesce(sum(json_extract(item.value, '$.total')), 0)
@@ -264,9 +241,12 @@ impl Rows for Ledger {
                     coalesce(sum(quantity) FILTER (WHERE ends.kind IN (1, 4)), 0)
              FROM orders LEFT JOIN ends ON ends.order_seq = orders.seq",
             [],
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]),
         )?;
-        signed(sums)
+        let negative = sums.into_iter().find(|units| *units < 0);
+        ensure!(negative.is_none(), "AUDIT FAILED: {negative:?} units");
+        let [initial, held, sold] = sums.map(i64::unsigned_abs);
+        Ok(Units { initial, held, sold })
     }
 
     fn count(&mut self) -> anyhow::Result<u64> {
@@ -285,7 +265,17 @@ impl Rows for Ledger {
 
 impl Rows for Database {
     fn units(&mut self) -> anyhow::Result<Units> {
-        let (initial, held, sold) = self.units_by_rows()?;
+        // Paid, and paid late, end as sold; cancelled and expired as given back; without any of these it is held.
+        let sums = self.rows(
+            "SELECT (SELECT CAST(COALESCE(SUM(total), 0) AS UNSIGNED) FROM sku_stock),
+                    CAST(COALESCE(SUM(IF(ends.kind IS NULL, quantity, 0)), 0) AS UNSIGNED),
+                    CAST(COALESCE(SUM(IF(ends.kind IN (1, 4), quantity, 0)), 0) AS UNSIGNED)
+             FROM orders LEFT JOIN (
+                 SELECT order_seq, kind FROM transitions AS t WHERE step =
+                     (SELECT MAX(step) FROM transitions WHERE order_seq = t.order_seq)
+             ) AS ends ON ends.order_seq = orders.seq",
+        )?;
+        let (initial, held, sold) = *sums.first().context("a sum has one row")?;
         Ok(Units { initial, held, sold })
     }
 

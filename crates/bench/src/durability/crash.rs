@@ -85,13 +85,8 @@ fn load_and_kill(
         rest(options.load.mul_f64(KILL_AT), &options.site.stop)?;
         let killed = Instant::now();
         let probed = match (victim, installation) {
-            (Victim::Server, Installation::Embedded(target)) => {
-                target.kill()?;
-                target.start_again()?;
-                probe(target.address(), buyer, killed, &[&options.site.stop])
-            }
-            (Victim::Server, Installation::Cluster { shop, .. }) => {
-                let server = shop.first_server();
+            (Victim::Server, installation) => {
+                let server = installation.first_server();
                 server.kill()?;
                 server.start_again()?;
                 probe(server.address(), buyer, killed, &[&options.site.stop])

@@ -22,6 +22,7 @@ use crate::load::schedule::Schedule;
 use crate::measure::LATENCY_LIMIT;
 use crate::report::figures::KILLED;
 use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport};
+use crate::report::trials::figures;
 use crate::target::engines::find_scripts;
 use crate::target::installation::{Installation, Site};
 use crate::testbed::{Load, Testbed};
@@ -186,7 +187,6 @@ fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
     let trials = (1..=options.repeats)
         .map(|repeat| load(options, &mut testbed, repeat))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let valid = || trials.iter().filter(|trial| trial.is_valid());
     let engines = testbed.installation()?.settings()?;
     let mut kills = Vec::new();
     for victim in row.victims() {
@@ -201,11 +201,7 @@ fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
     if matches!(row, Combination::Cluster(_)) {
         notes.push(WITHOUT_MARIADB.to_owned());
     }
-    let p99 = valid().map(|trial| trial.response.at(0.99) as f64).collect();
-    let mut metrics = vec![
-        Metric::new("throughput", "1/s", Better::Higher, valid().map(Trial::good_per_s).collect()),
-        Metric::new("p99", "us", Better::Lower, p99),
-    ];
+    let mut metrics = figures(&trials, &["throughput", "p99"]);
     metrics.extend(kills.iter().flat_map(Kill::metrics));
     let per_s = metrics[0].values.iter().sum::<f64>() / metrics[0].values.len().max(1) as f64;
     let kills: Vec<String> = kills.iter().map(ToString::to_string).collect();

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::{ScenarioContext, cases};
+use super::cases::Run;
+use super::shapes::Judged;
+use super::{ScenarioContext, limit};
 use crate::drivers::http::{Http, Workload};
 use crate::goal::{Goal, median};
 use crate::load::record::{Outcome, Outcomes};
@@ -17,7 +19,8 @@ use crate::load::trial::Flag;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::format::figure;
-use crate::report::model::{Better, Case, Metric, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::report::trials;
 
 pub(super) const CPU_BESIDE_NGINX: &str = "CPU beside nginx";
 pub(super) const THROUGHPUT_BESIDE_NGINX: &str = "throughput beside nginx";
@@ -129,6 +132,7 @@ impl Comparison {
         ));
         self.server.push(server);
         self.nginx.push(nginx);
+        self.cases().iter().for_each(|case| context.keep(case));
         Ok(())
     }
 
@@ -157,22 +161,17 @@ impl Comparison {
         metrics.push(ratio(THROUGHPUT_BESIDE_NGINX, Better::Higher, &|server, nginx| {
             Some(self.rate(server) / rate(nginx, Outcome::Served))
         }));
-        let of_nginx = format!("{}, nginx", self.name);
+        let case = |name: String, metrics, trials: &[Trial]| Case {
+            series: name.clone(),
+            name,
+            metrics,
+            trials: trials.to_vec(),
+            ..Case::default()
+        };
+        let of_nginx = figures(&self.nginx, "nginx", Outcome::Served);
         [
-            Case {
-                name: self.name.clone(),
-                series: self.name.clone(),
-                metrics,
-                trials: self.server.clone(),
-                ..Case::default()
-            },
-            Case {
-                series: of_nginx.clone(),
-                name: of_nginx,
-                metrics: figures(&self.nginx, "nginx", Outcome::Served),
-                trials: self.nginx.clone(),
-                ..Case::default()
-            },
+            case(self.name.clone(), metrics, &self.server),
+            case(format!("{}, nginx", self.name), of_nginx, &self.nginx),
         ]
     }
 }
@@ -181,8 +180,8 @@ fn figures(trials: &[Trial], process: &str, wanted: Outcome) -> Vec<Metric> {
     let valid = || trials.iter().filter(|trial| trial.is_valid());
     let cpu = valid().filter_map(|trial| cpu_us(trial, process, wanted)).collect();
     let mut metrics =
-        vec![cases::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted))];
-    metrics.extend(cases::figures(trials, &["p50", "p99", "p99.9"]));
+        vec![trials::metric("throughput", "1/s", Better::Higher, trials, |trial| rate(trial, wanted))];
+    metrics.extend(trials::figures(trials, &["p50", "p99", "p99.9"]));
     metrics.push(Metric::new(CPU, "us", Better::Lower, cpu));
     metrics
 }
@@ -198,6 +197,22 @@ fn cpu_us(trial: &Trial, process: &str, wanted: Outcome) -> Option<f64> {
     (answers > 0 && usage.cpu_seconds > 0.0).then(|| usage.cpu_seconds * 1e6 / answers as f64)
 }
 
+/// The end of a scenario: each comparison with what is expected of it. The limit is the server's, whatever nginx reached.
+pub(super) fn report<'a>(
+    mut run: Run<'_>,
+    all: impl IntoIterator<Item = (&'a Comparison, Bounds)>,
+) -> ScenarioReport {
+    let mut of_server = Vec::new();
+    for (comparison, bounds) in all {
+        let [server, nginx] = comparison.cases();
+        run.report.shapes.extend(shapes(&server, bounds));
+        of_server.push(server.clone());
+        run.report.cases.extend([server, nginx]);
+    }
+    run.report.limiter = limit::of(&of_server);
+    run.report
+}
+
 /// What is expected of a case, and what its median is.
 pub(super) fn shapes(case: &Case, bounds: Bounds) -> Vec<Shape> {
     let shape = |(name, goal): &(&str, Goal)| {
@@ -205,12 +220,11 @@ pub(super) fn shapes(case: &Case, bounds: Bounds) -> Vec<Shape> {
         let unit = metric.map_or("", |metric| &metric.unit);
         let measured = metric.filter(|metric| !metric.values.is_empty());
         let value = measured.map(|metric| median(metric.values.iter().copied()));
-        Shape {
-            claim: format!("{}: {name} {}", case.name, goal.said(unit)),
-            published: "not published: what we expect of ourselves".to_owned(),
-            measured: value.map_or("no valid measurement".to_owned(), |value| figure(value, unit)),
-            holds: value.map(|value| goal.met(value)),
-        }
+        let judged = value.map(|value| (figure(value, unit), goal.met(value)));
+        Judged::new(judged, "no valid measurement").shape(
+            &format!("{}: {name} {}", case.name, goal.said(unit)),
+            "not published: what we expect of ourselves",
+        )
     };
     bounds.iter().map(shape).collect()
 }

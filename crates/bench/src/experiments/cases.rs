@@ -1,90 +1,194 @@
-//! Figures of trials as the metrics of a case. Invalid trials are kept in the report and give no figure.
+//! The cases of a scenario, measured one after the other: its report grows with them.
 
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, ensure};
+
+use super::{ScenarioContext, limit};
 use crate::goal::median;
 use crate::load::Trial;
 use crate::reference::Row;
-use crate::report::model::{Better, Case, Metric, X};
+use crate::report::model::{Case, Metric, Published, ScenarioReport, Shape, X};
+use crate::report::trials::figures;
 
-type Value = fn(&Trial) -> f64;
-
-/// Name, unit, direction and value of the figures that loads have. Times are from the planned send.
-const FIGURES: [(&str, &str, Better, Value); 12] = [
-    // Orders won, reads served, messages queued: refusals and failures are no throughput.
-    ("throughput", "1/s", Better::Higher, Trial::good_per_s),
-    ("p50", "us", Better::Lower, |trial| trial.response.at(0.5) as f64),
-    ("p95", "us", Better::Lower, |trial| trial.response.at(0.95) as f64),
-    ("p99", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
-    ("p99.9", "us", Better::Lower, |trial| trial.response.at(0.999) as f64),
-    ("mean", "us", Better::Lower, |trial| trial.response.mean_us),
-    ("max", "us", Better::Lower, |trial| trial.response.max_us as f64),
-    ("mean response", "us", Better::Lower, |trial| trial.response.mean_us),
-    ("p99 response", "us", Better::Lower, |trial| trial.response.at(0.99) as f64),
-    ("max response", "us", Better::Lower, |trial| trial.response.max_us as f64),
-    // Answers that should not have come, and lost ones.
-    ("failed", "messages", Better::Lower, |trial| trial.outcomes.bad() as f64),
-    ("failed or unknown", "requests", Better::Lower, |trial| trial.outcomes.bad() as f64),
-];
-const CPU: &str = "CPU per answer, ";
+/// What was published beside a figure of this name.
+type Beside = Box<dyn Fn(&str) -> Option<Published>>;
 
 /// Where a case is in the report.
-#[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) name: String,
     pub(super) series: String,
     pub(super) x: Option<X>,
-    /// Whose figures stand beside those of the same name.
-    pub(super) published: Option<&'static Row>,
+    published: Beside,
 }
 
 impl Point {
     /// A point that is a bar of its own.
-    pub(super) fn bar(series: &str, name: String) -> Self {
-        Self { name, series: series.to_owned(), x: None, published: None }
-    }
-
-    pub(super) fn beside(self, published: Option<&'static Row>) -> Self {
-        Self { published, ..self }
+    pub(super) fn bar(series: &str, name: impl Into<String>) -> Self {
+        Self { name: name.into(), series: series.to_owned(), x: None, published: Box::new(|_| None) }
     }
 
     /// A point of a line: named after both.
     pub(super) fn at(series: &str, label: &str, value: u64) -> Self {
         let x = X { label: label.to_owned(), value: value as f64 };
-        Self {
-            name: format!("{series}, {value} {label}"),
-            series: series.to_owned(),
-            x: Some(x),
-            published: None,
-        }
+        Self { x: Some(x), ..Self::bar(series, format!("{series}, {value} {label}")) }
     }
+
+    pub(super) fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// The figures of this row stand beside those of the same name.
+    pub(super) fn beside(self, row: Option<&'static Row>) -> Self {
+        self.beside_each(move |figure| row?.figure(figure))
+    }
+
+    pub(super) fn beside_each(self, published: impl Fn(&str) -> Option<Published> + 'static) -> Self {
+        Self { published: Box::new(published), ..self }
+    }
+
     /// Of these trials: their figures of these names and those of its own, each beside what was published of it.
-    pub(super) fn case(self, trials: Vec<Trial>, names: &[&str], own: Vec<Metric>) -> Case {
+    ///
+    /// Beside times of orders and reads that were carried the times of refusals say nothing: then nothing stands there.
+    pub(super) fn case(self, Measured { trials, own }: Measured, names: &[&str]) -> Case {
         let Self { name, series, x, published } = self;
         let mut metrics = figures(&trials, names);
         metrics.extend(own);
-        beside_published(&mut metrics, &trials, published);
+        let carried = trials.iter().all(|trial| trial.not_carried().is_none());
+        for metric in metrics.iter_mut().filter(|metric| carried || metric.unit != "us") {
+            metric.published = published(&metric.name);
+        }
         Case { name, series, x, metrics, trials, ..Case::default() }
     }
 }
 
-/// The figures of these names, in this order; `CPU per answer, nginx` is of the process that was watched under that name.
-pub(super) fn figures(trials: &[Trial], names: &[&str]) -> Vec<Metric> {
-    let figure = |name: &&str| {
-        if let Some(process) = name.strip_prefix(CPU) {
-            return cpu_per_answer(trials, process);
-        }
-        let known = FIGURES.iter().find(|of| of.0 == *name);
-        let (name, unit, better, value) = known.expect("the tables name figures that there are");
-        metric(name, unit, *better, trials, value)
-    };
-    names.iter().map(figure).collect()
+/// What a case came to: trials, and figures that loads have not.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    pub(super) trials: Vec<Trial>,
+    pub(super) own: Vec<Metric>,
 }
 
-/// Puts what was published beside it. Beside times of orders and reads that were carried the times of refusals say nothing:
-/// then nothing stands there.
-pub(super) fn beside_published(metrics: &mut [Metric], trials: &[Trial], row: Option<&Row>) {
-    let carried = trials.iter().all(|trial| trial.not_carried().is_none());
-    for metric in metrics.iter_mut().filter(|metric| carried || metric.unit != "us") {
-        metric.published = row.and_then(|row| row.figure(&metric.name));
+impl From<Vec<Trial>> for Measured {
+    fn from(trials: Vec<Trial>) -> Self {
+        Self { trials, own: Vec::new() }
+    }
+}
+
+impl From<Vec<Metric>> for Measured {
+    fn from(own: Vec<Metric>) -> Self {
+        Self { trials: Vec::new(), own }
+    }
+}
+
+impl Measured {
+    /// Adds a repeat's figures to the metrics of their names.
+    pub(super) fn add(&mut self, figures: Vec<Metric>) {
+        for figure in figures {
+            match self.own.iter_mut().find(|metric| metric.name == figure.name) {
+                Some(metric) => metric.values.extend(figure.values),
+                None => self.own.push(figure),
+            }
+        }
+    }
+}
+
+/// A scenario under way: its report grows with each case.
+pub(super) struct Run<'a> {
+    pub(super) context: &'a ScenarioContext,
+    pub(super) report: ScenarioReport,
+}
+
+impl<'a> Run<'a> {
+    /// The suite writes the name and the reference of its table over those of the report.
+    pub(super) fn new(context: &'a ScenarioContext, title: &str) -> Self {
+        Self { context, report: ScenarioReport { title: title.to_owned(), ..ScenarioReport::default() } }
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.report.notes.push(text.into());
+    }
+
+    pub(super) fn scaled_down(&mut self, text: impl Into<String>) {
+        self.report.scaled_down.push(text.into());
+    }
+
+    /// Measures a case, if it is wanted.
+    pub(super) fn case<M: Into<Measured>>(
+        &mut self,
+        point: Point,
+        figures: &[&str],
+        measure: impl FnOnce() -> anyhow::Result<M>,
+    ) -> anyhow::Result<()> {
+        if !self.context.wants(&point.name) {
+            return Ok(());
+        }
+        self.context.progress.doing(&point.name);
+        let measured = measure().with_context(|| point.name.clone())?;
+        let case = point.case(measured.into(), figures);
+        let shown = if case.trials.is_empty() { String::new() } else { format!(": {}", shown(&case.trials)) };
+        self.context.progress.done(&format!("{}{shown}", case.name));
+        self.keep(case);
+        Ok(())
+    }
+
+    /// A case that stays in the report, even if the scenario fails later.
+    pub(super) fn keep(&mut self, case: Case) {
+        self.context.keep(&case);
+        self.report.cases.push(case);
+    }
+
+    /// # Errors
+    /// If no case was wanted.
+    pub(super) fn ensure_some(&self) -> anyhow::Result<()> {
+        ensure!(!self.report.cases.is_empty(), "no case has this in its name: {:?}", self.context.only);
+        Ok(())
+    }
+
+    /// With what limited its best case.
+    pub(super) fn finish(mut self, shapes: impl FnOnce(&[Case]) -> Vec<Shape>) -> ScenarioReport {
+        self.report.limiter = limit::of(&self.report.cases);
+        self.report.shapes = shapes(&self.report.cases);
+        self.report
+    }
+}
+
+impl ScenarioContext {
+    /// All repeats of a case, each with figures of its own; those of invalid trials are not among them.
+    pub(super) fn repeat(
+        &self,
+        mut once: impl FnMut(usize) -> anyhow::Result<(Trial, Vec<Metric>)>,
+    ) -> anyhow::Result<Measured> {
+        let mut measured = Measured::default();
+        for repeat in 1..=self.repeats {
+            self.ensure_running()?;
+            let (trial, figures) = once(repeat)?;
+            let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
+            ensure!(trial.outcomes.good() > 0, "nothing was answered as it should: {surprise}");
+            if trial.is_valid() {
+                measured.add(figures);
+            }
+            measured.trials.push(trial);
+        }
+        Ok(measured)
+    }
+
+    /// The same of a case without a load.
+    pub(super) fn repeat_figures(
+        &self,
+        mut once: impl FnMut() -> anyhow::Result<Vec<Metric>>,
+    ) -> anyhow::Result<Measured> {
+        let mut measured = Measured::default();
+        for _ in 0..self.repeats {
+            self.ensure_running()?;
+            measured.add(once()?);
+        }
+        Ok(measured)
+    }
+
+    pub(super) fn ensure_running(&self) -> anyhow::Result<()> {
+        ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
+        Ok(())
     }
 }
 
@@ -95,27 +199,6 @@ pub(super) fn shown(trials: &[Trial]) -> String {
         0 => "no valid trial".to_owned(),
         _ => format!("{:.0}/s", median(valid().map(Trial::good_per_s))),
     }
-}
-
-/// Processor time of a process that was watched under this name, for each good answer.
-fn cpu_per_answer(trials: &[Trial], process: &str) -> Metric {
-    let cost = |trial: &Trial| {
-        let usage = trial.usage.as_ref()?.processes.iter().find(|of| of.name == process)?;
-        let good = trial.outcomes.good();
-        (good > 0).then(|| usage.cpu_seconds * 1e6 / good as f64)
-    };
-    let values = trials.iter().filter(|trial| trial.is_valid()).filter_map(cost).collect();
-    Metric::new(&format!("{CPU}{process}"), "us", Better::Lower, values)
-}
-
-pub(super) fn metric(
-    name: &str,
-    unit: &str,
-    better: Better,
-    trials: &[Trial],
-    value: impl Fn(&Trial) -> f64,
-) -> Metric {
-    Metric::new(name, unit, better, trials.iter().filter(|trial| trial.is_valid()).map(value).collect())
 }
 
 #[cfg(test)]
@@ -131,10 +214,8 @@ mod tests {
         let mut trial = Trial::new(1, &Schedule::closed_requests(1), &record, None);
         let row = crate::reference::find(crate::reference::File::Tiers, &[("tier", "stock")]);
         let p99 = |trial: &Trial| {
-            let trials = std::slice::from_ref(trial);
-            let mut metrics = figures(trials, &["p99"]);
-            beside_published(&mut metrics, trials, row);
-            metrics.remove(0).published
+            let case = Point::bar("", "").beside(row).case(vec![trial.clone()].into(), &["p99"]);
+            case.metrics[0].published.clone()
         };
         assert!(p99(&trial).is_some());
         trial.flags.push(Flag::NotCarried { requests: 10, of: 10 });

@@ -5,7 +5,7 @@
 use crate::host::limit::{DISK_FULL, GENERATOR_FULL, MACHINE_FULL, full_process, idle, is_free, limit};
 use crate::host::usage::{Usage, Watched};
 use crate::load::Trial;
-use crate::report::model::{Case, Limiter, Shape};
+use crate::report::model::{Case, Limiter};
 
 /// [`Limiter::what`] where the load is what could not go on.
 const GENERATOR: &str = "the load generator";
@@ -35,14 +35,6 @@ pub fn bound(cases: &[Case], names: &[&str]) -> Option<String> {
 /// Nothing more could have been done on this machine, whoever had wanted to.
 pub fn is_used_up(usage: &Usage) -> bool {
     usage.machine_busy >= MACHINE_FULL
-}
-
-/// The shape as it is measured, undecided if there is a reason to doubt it.
-pub fn doubted(shape: Shape, why: Option<String>) -> Shape {
-    match why {
-        Some(why) => Shape { measured: format!("{}; {why}", shape.measured), holds: None, ..shape },
-        None => shape,
-    }
 }
 
 /// Of the best valid trial of these cases; none if no such trial has the machine's usage.
@@ -112,11 +104,12 @@ fn what(usage: &Usage) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::experiments::cases;
+    use crate::experiments::shapes::Judged;
     use crate::host::usage::ProcessUsage;
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
     use crate::load::trial::Flag;
+    use crate::report::trials;
 
     fn trial(won: u64, name: &str, share: f64) -> Trial {
         let mut record = Record::default();
@@ -131,7 +124,7 @@ pub(super) mod tests {
         let trials = vec![trial(per_s, "load", share)];
         Case {
             name: name.to_owned(),
-            metrics: cases::figures(&trials, &["throughput"]),
+            metrics: trials::figures(&trials, &["throughput"]),
             trials,
             ..Case::default()
         }
@@ -178,13 +171,8 @@ pub(super) mod tests {
         {
             let why = generator_bound(&trial(1, name, share));
             assert_eq!(why.is_some(), bound, "{name} {share}");
-            let shape = Shape {
-                claim: String::new(),
-                published: String::new(),
-                measured: "so many".to_owned(),
-                holds: Some(true),
-            };
-            let shape = doubted(shape, why);
+            let judged = Judged::new(Some(("so many".to_owned(), true)), "");
+            let shape = judged.doubted(why).shape("", "");
             assert_eq!(shape.holds.is_none(), bound);
             assert_eq!(shape.measured.contains("so many; the load generator used"), bound);
         }

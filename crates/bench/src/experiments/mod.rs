@@ -14,6 +14,7 @@ mod mysql;
 mod redis;
 mod rocketmq;
 mod self_check;
+mod shapes;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -40,7 +41,7 @@ pub struct Scenario {
     pub needs: &'static [Engine],
     /// The names of all figures that its cases may have: what a threshold on it can name.
     pub metrics: &'static [&'static str],
-    pub run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>,
+    pub run: fn(&ScenarioContext) -> anyhow::Result<ScenarioReport>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,26 +183,21 @@ impl ScenarioContext {
     }
 }
 
-/// To be filled in. The suite writes the name and the reference of its table over those.
-fn empty_report(title: &str) -> ScenarioReport {
-    ScenarioReport { title: title.to_owned(), ..ScenarioReport::default() }
-}
-
 /// A scenario that orders, at a server that runs and whose audit can't be asked for.
 #[cfg(test)]
-fn refuses_without_token(run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>) {
+fn refuses_without_token(run: fn(&ScenarioContext) -> anyhow::Result<ScenarioReport>) {
     let error = refused_at_a_running_server(run);
     assert!(error.contains("set DOORBUSTER_OPERATOR_TOKEN"), "{error}");
 }
 
 /// What a scenario says that sends nothing to a server that runs.
 #[cfg(test)]
-fn refused_at_a_running_server(run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>) -> String {
+fn refused_at_a_running_server(run: fn(&ScenarioContext) -> anyhow::Result<ScenarioReport>) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut context = context_at(listener.local_addr().unwrap(), folder.path());
-    let error = format!("{:#}", run(&mut context).unwrap_err());
+    let context = context_at(listener.local_addr().unwrap(), folder.path());
+    let error = format!("{:#}", run(&context).unwrap_err());
     let asked = listener.accept().map(drop).unwrap_err();
     assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock, "no request was sent");
     error

@@ -4,14 +4,16 @@
 //! the report says by how much they do not.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use super::cases::Point;
-use super::{Engine, Scenario, ScenarioContext, empty_report};
+use super::cases::{Point, Run};
+use super::shapes::ratio;
+use super::{Engine, Scenario, ScenarioContext};
 use crate::drivers::http::Http;
 use crate::drivers::http::traffic::Traffic;
 use crate::goal::median;
@@ -56,30 +58,27 @@ struct Said {
     cpu_us: f64,
 }
 
-fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     let rounds = context.repeats.max(ROUNDS_MIN);
-    let mut report = ScenarioReport {
-        notes: vec![
-            format!("{rounds} rounds, the tools in turn, which comes first changes."),
-            "When nginx is busy all the time, the times of the two tools differ by what they count: wrk's clock stands \
-             between an answer and the next send, ours does not. By Little's law rate times mean is the number of \
-             connections; that is checked of ours. Where the answer takes 5 ms on purpose, both must say so."
-                .to_owned(),
-            "The same with redis-benchmark is in redis-get-set (its busy script is the target of known behaviour), and with RocketMQ's own producer in message-broker."
-                .to_owned(),
-        ],
-        ..empty_report("The generator beside wrk")
-    };
+    let mut run = Run::new(context, "The generator beside wrk");
+    run.note(format!("{rounds} rounds, the tools in turn, which comes first changes."));
+    run.note(
+        "When nginx is busy all the time, the times of the two tools differ by what they count: wrk's clock stands \
+         between an answer and the next send, ours does not. By Little's law rate times mean is the number of \
+         connections; that is checked of ours. Where the answer takes 5 ms on purpose, both must say so.",
+    );
+    run.note(
+        "The same with redis-benchmark is in redis-get-set (its busy script is the target of known behaviour), and with \
+         RocketMQ's own producer in message-broker.",
+    );
     for (name, delay) in [("empty 200", None), ("empty 200 after 5 ms", Some(DELAY))] {
         if context.wants(name) {
             let pair = Pair::measure(context, rounds, name, delay)?;
-            report.shapes.extend(pair.shapes(delay.is_some()));
-            let cases = pair.cases(name);
-            cases.iter().for_each(|case| context.keep(case));
-            report.cases.extend(cases);
+            run.report.shapes.extend(pair.shapes(delay.is_some()));
+            pair.cases(name).into_iter().for_each(|case| run.keep(case));
         }
     }
-    Ok(report)
+    Ok(run.report)
 }
 
 /// Both tools on one target.
@@ -127,29 +126,18 @@ impl Pair {
     /// `known`: the target's own time is most of what is measured.
     fn shapes(&self, known: bool) -> Vec<Shape> {
         let Self { ours, theirs } = self;
-        let mut rate = agreement("requests/s", of(theirs, |said| said.per_s), of(ours, Trial::good_per_s));
+        // A tool whose only thread has no time left measures itself, and not nginx.
         let spent = of(theirs, |said| said.per_s * said.cpu_us / 1e6);
-        if spent >= TOOL_FULL {
-            // Then it measures itself, and not nginx.
-            rate.holds = None;
-            rate.measured += &format!(
-                "; wrk's one thread is used up ({spent:.2} of a processor), so it is the limit of its own figure"
-            );
-        }
-        let mut shapes = vec![rate];
+        let full = (spent >= TOOL_FULL).then(|| {
+            format!("wrk's one thread is used up ({spent:.2} of a processor), so it is the limit of its own figure")
+        });
+        let per_s = (of(theirs, |said| said.per_s), of(ours, Trial::good_per_s));
+        let mut shapes = vec![agreement("requests/s", per_s.0, per_s.1, full)];
         if known {
-            shapes.extend([
-                agreement(
-                    "p50",
-                    of(theirs, |said| said.p50_us),
-                    of(ours, |trial| trial.service.at(0.5) as f64),
-                ),
-                agreement(
-                    "p99",
-                    of(theirs, |said| said.p99_us),
-                    of(ours, |trial| trial.service.at(0.99) as f64),
-                ),
-            ]);
+            let time = |name, of_wrk: fn(&Said) -> f64, q| {
+                agreement(name, of(theirs, of_wrk), of(ours, |trial| trial.service.at(q) as f64), None)
+            };
+            shapes.extend([time("p50", |said| said.p50_us, 0.5), time("p99", |said| said.p99_us, 0.99)]);
         } else {
             shapes.push(cost(of(theirs, |said| said.cpu_us), of(ours, cpu_us)));
         }
@@ -161,8 +149,17 @@ impl Pair {
 
     fn cases(self, name: &str) -> [Case; 2] {
         let Self { ours, theirs } = self;
-        let point = Point::bar("doorbuster", format!("nginx's {name}, doorbuster"));
-        [point.case(ours, METRICS, Vec::new()), case_of(&format!("nginx's {name}, wrk"), "wrk", &theirs)]
+        let figure = |name: &str, unit, better, value: fn(&Said) -> f64| {
+            Metric::new(name, unit, better, theirs.iter().map(value).collect())
+        };
+        let figures = vec![
+            figure("throughput", "1/s", Better::Higher, |said| said.per_s),
+            figure("p50", "us", Better::Lower, |said| said.p50_us),
+            figure("p99", "us", Better::Lower, |said| said.p99_us),
+            figure("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
+        ];
+        let point = |series| Point::bar(series, format!("nginx's {name}, {series}"));
+        [point("doorbuster").case(ours.into(), METRICS), point("wrk").case(figures.into(), &[])]
     }
 }
 
@@ -171,52 +168,31 @@ fn cpu_us(trial: &Trial) -> f64 {
     usage.map_or(0.0, |of| of.cpu_seconds * 1e6 / trial.outcomes.good().max(1) as f64)
 }
 
-/// Of the connections' time, what the measured times add up to.
-fn accounting(share: f64) -> Shape {
-    Shape {
-        claim: "rate times mean time is the number of connections, within 10%".to_owned(),
-        published: "Little's law".to_owned(),
-        measured: format!("{share:.2} of it"),
-        holds: Some((1.0 - APART_MOST..=1.0 + APART_MOST).contains(&share)),
-    }
-}
-
 fn of<T>(all: &[T], value: impl Fn(&T) -> f64) -> f64 {
     median(all.iter().map(value))
 }
 
+const AGREED: RangeInclusive<f64> = 1.0 - APART_MOST..=1.0 + APART_MOST;
+
+/// Of the connections' time, what the measured times add up to.
+fn accounting(share: f64) -> Shape {
+    ratio(Some(share), Some(1.0), AGREED, "{} of it")
+        .shape("rate times mean time is the number of connections, within 10%", "Little's law")
+}
+
 /// Medians of both.
-fn agreement(name: &str, theirs: f64, ours: f64) -> Shape {
-    let ratio = ours / theirs;
-    Shape {
-        claim: format!("{name} as wrk has it, within {:.0}%", APART_MOST * 100.0),
-        published: format!("wrk: {theirs:.0}"),
-        measured: format!("{ours:.0}, {ratio:.2} of it"),
-        holds: Some((1.0 - APART_MOST..=1.0 + APART_MOST).contains(&ratio)),
-    }
+fn agreement(name: &str, theirs: f64, ours: f64, doubt: Option<String>) -> Shape {
+    ratio(Some(ours), Some(theirs), AGREED, &format!("{ours:.0}, {{}} of it")).doubted(doubt).shape(
+        &format!("{name} as wrk has it, within {:.0}%", APART_MOST * 100.0),
+        &format!("wrk: {theirs:.0}"),
+    )
 }
 
 fn cost(theirs_us: f64, ours_us: f64) -> Shape {
-    let ratio = ours_us / theirs_us;
-    Shape {
-        claim: format!("processor time per request at most {CPU_MOST} of wrk's"),
-        published: format!("wrk: {theirs_us:.2} us"),
-        measured: format!("{ours_us:.2} us, {ratio:.2} of it"),
-        holds: Some(ratio <= CPU_MOST),
-    }
-}
-
-fn case_of(name: &str, series: &str, said: &[Said]) -> Case {
-    let metric = |name, unit, better, value: fn(&Said) -> f64| {
-        Metric::new(name, unit, better, said.iter().map(value).collect())
-    };
-    let figures = vec![
-        metric("throughput", "1/s", Better::Higher, |said| said.per_s),
-        metric("p50", "us", Better::Lower, |said| said.p50_us),
-        metric("p99", "us", Better::Lower, |said| said.p99_us),
-        metric("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
-    ];
-    Point::bar(series, name.to_owned()).case(Vec::new(), &[], figures)
+    ratio(Some(ours_us), Some(theirs_us), ..=CPU_MOST, &format!("{ours_us:.2} us, {{}} of it")).shape(
+        &format!("processor time per request at most {CPU_MOST} of wrk's"),
+        &format!("wrk: {theirs_us:.2} us"),
+    )
 }
 
 /// One run of `wrk` with one thread.
@@ -289,7 +265,7 @@ Transfer/sec:     12.64MB
 
     #[test]
     fn tools_agree_within_a_tenth() {
-        let holds = |theirs, ours| agreement("p50", theirs, ours).holds;
+        let holds = |theirs, ours| agreement("p50", theirs, ours, None).holds;
         assert_eq!(
             (holds(100.0, 109.0), holds(100.0, 111.0), holds(100.0, 89.0)),
             (Some(true), Some(false), Some(false))

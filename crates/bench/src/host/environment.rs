@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
+use procfs::{CpuInfo, Current, LoadAverage, Meminfo, mounts};
+use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
 use crate::load::rank;
@@ -52,23 +54,21 @@ impl Environment {
     /// What can't be read is said to be unknown: it is no reason not to measure.
     pub fn read(data: &Path) -> Self {
         let unknown = || "unknown".to_owned();
+        let memory = Meminfo::current().ok();
+        let model = |of: CpuInfo| of.model_name(0).map(str::to_owned);
         Self {
-            processor: value_of("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
+            processor: CpuInfo::current().ok().and_then(model).unwrap_or_else(unknown),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
-            memory_mib: mib_of("MemTotal"),
-            swap_mib: mib_of("SwapTotal"),
+            memory_mib: memory.as_ref().map_or(0, |of| of.mem_total >> 20),
+            swap_mib: memory.as_ref().map_or(0, |of| of.swap_total >> 20),
             governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
                 .unwrap_or_else(|| "none".to_owned()),
             cgroup_processors: least(cgroup_files("cpu.max").filter_map(|text| processors_of(&text))),
             cgroup_memory_mib: cgroup_files("memory.max").filter_map(|text| memory_mib_of(&text)).min(),
-            kernel: read_to_string("/proc/sys/kernel/osrelease")
-                .map_or_else(|_| unknown(), |text| text.trim().into()),
+            kernel: uname().release().to_string_lossy().into_owned(),
             nginx: nginx::version(),
             file_system: file_system(data).unwrap_or_else(unknown),
-            load_before: read_to_string("/proc/loadavg")
-                .ok()
-                .and_then(|text| Some(text.split(' ').next()?.to_owned()))
-                .unwrap_or_else(unknown),
+            load_before: LoadAverage::current().map_or_else(|_| unknown(), |of| format!("{:.2}", of.one)),
             build: if cfg!(debug_assertions) { DEBUG } else { "release" }.to_owned(),
             co_located: true,
             generator: rank::said(),
@@ -108,12 +108,6 @@ fn git_revision(program: &Path) -> Option<String> {
 
 const STALE: &str = "-newer-than-the-program";
 
-fn mib_of(name: &str) -> u64 {
-    value_of("/proc/meminfo", name)
-        .and_then(|value| value.split(' ').next()?.parse::<u64>().ok())
-        .map_or(0, |kib| kib / 1024)
-}
-
 fn first_line(path: &str) -> Option<String> {
     Some(read_to_string(path).ok()?.lines().next()?.trim().to_owned())
 }
@@ -145,12 +139,6 @@ fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.min_by(f64::total_cmp)
 }
 
-fn value_of(path: &str, name: &str) -> Option<String> {
-    let text = read_to_string(path).ok()?;
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
 /// The block device of the file system below `data`, as `/proc/diskstats` calls it; `None` where there is none.
 pub(crate) fn disk(data: &Path) -> Option<String> {
     let file_system = file_system(data)?;
@@ -161,16 +149,9 @@ pub(crate) fn disk(data: &Path) -> Option<String> {
 /// The mount with the longest path that `data` lies below.
 fn file_system(data: &Path) -> Option<String> {
     let data = data.canonicalize().ok()?;
-    let mounts = read_to_string("/proc/mounts").ok()?;
-    let mount = mounts
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split(' ');
-            Some((words.next()?, words.next()?, words.next()?))
-        })
-        .filter(|(_, point, _)| data.starts_with(point))
-        .max_by_key(|(_, point, _)| point.len())?;
-    Some(format!("{} on {}", mount.2, mount.0))
+    let mounts = mounts().ok()?.into_iter().filter(|mount| data.starts_with(&mount.fs_file));
+    let mount = mounts.max_by_key(|mount| mount.fs_file.len())?;
+    Some(format!("{} on {}", mount.fs_vfstype, mount.fs_spec))
 }
 
 #[cfg(test)]

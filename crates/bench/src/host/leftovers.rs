@@ -5,12 +5,18 @@
 //! ends what is ours at once, and the next bench ends what belongs to one that is gone. Nothing else is ever ended.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ::procfs::net::{TcpNetEntry, TcpState, tcp, tcp6};
+use ::procfs::process::{FDTarget, Process};
+use rustix::process::Signal;
+
+use crate::host::process::signal;
 use crate::host::procfs;
 
 /// Not of the names that the server reads: it refuses those that it does not know.
@@ -93,8 +99,7 @@ fn end(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
             return Err(io::Error::other(format!("{} survives SIGKILL", list(&found))));
         }
         // One may be gone before its turn, which is no failure: the next look shows it.
-        let pids = found.iter().map(|left| left.pid.to_string());
-        Command::new("sh").args(["-c", "kill -KILL \"$@\" 2>&-", "sh"]).args(pids).status()?;
+        found.iter().for_each(|left| drop(signal(left.pid, Signal::KILL)));
         ended.extend(found);
         sleep(POLL);
     }
@@ -109,11 +114,13 @@ pub fn list(left: &[Left]) -> String {
 /// Those with such an owner, the members of their sets of engines, and the children of all of these.
 fn find(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
     let (mut pids, mut sets) = (BTreeSet::new(), BTreeSet::new());
-    for pid in procfs::all()? {
-        let Some(environment) = environment(pid) else { continue };
-        let value = |name| value(&environment, name);
-        if value(OWNER).and_then(Owner::parse).is_some_and(is_wanted) && in_our_namespace(pid) {
-            pids.insert(pid);
+    for process in procfs::all()? {
+        // Those that have ended, or are another user's, show none.
+        let Ok(environment) = process.environ() else { continue };
+        let value = |name: &str| environment.get(OsStr::new(name));
+        let owner = value(OWNER).and_then(|owner| Owner::parse(owner.to_str()?));
+        if owner.is_some_and(is_wanted) && in_our_namespace(&process) {
+            pids.extend(u32::try_from(process.pid()));
             sets.extend(value(SET).map(PathBuf::from));
         }
     }
@@ -126,9 +133,9 @@ fn find(is_wanted: &dyn Fn(Owner) -> bool) -> io::Result<Vec<Left>> {
 }
 
 /// In a container of its own the numbers of processes mean others.
-fn in_our_namespace(pid: u32) -> bool {
+fn in_our_namespace(process: &Process) -> bool {
     let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid"));
-    matches!((namespace("self"), namespace(&pid.to_string())), (Ok(ours), Ok(its)) if ours == its)
+    matches!((namespace("self"), namespace(&process.pid().to_string())), (Ok(ours), Ok(its)) if ours == its)
 }
 
 /// Some write their title over their environment (nginx). They are known from the set's pid files, and as for `dev/down`
@@ -144,32 +151,20 @@ fn members(set: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// `None` of one that has ended, or is another user's.
-fn environment(pid: u32) -> Option<String> {
-    read(&format!("/proc/{pid}/environ"))
-}
-
-fn value<'a>(environment: &'a str, name: &str) -> Option<&'a str> {
-    environment.split('\0').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
-}
-
 /// `None` of one that has ended, waited for or not.
 fn command_line(pid: u32) -> Option<String> {
-    read(&format!("/proc/{pid}/cmdline")).map(|line| line.trim_end_matches('\0').replace('\0', " "))
+    let words = procfs::process(pid).ok()?.cmdline().ok()?;
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 fn command(pid: u32) -> Option<String> {
     command_line(pid).map(|line| line.chars().take(COMMAND_CHARS).collect())
 }
 
-fn read(path: &str) -> Option<String> {
-    let bytes = std::fs::read(path).ok().filter(|bytes| !bytes.is_empty())?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// Who listens on a port of this machine, as far as it can be seen: `pid 12 (redis-server 127.0.0.1:17000)`.
 pub fn holder(port: u16) -> Option<String> {
-    Some(match owner_of(&listening_socket(port)?) {
+    let socket = listening_socket(port)?;
+    Some(match owner_of(&socket) {
         Some(pid) => format!("pid {pid} ({})", command(pid).unwrap_or_default()),
         None => "another user's process".to_owned(),
     })
@@ -180,30 +175,16 @@ pub(crate) fn listening_on(port: u16) -> Option<u32> {
     owner_of(&listening_socket(port)?)
 }
 
-/// As a descriptor's link names it.
-fn listening_socket(port: u16) -> Option<PathBuf> {
-    let sockets =
-        ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
-    let inode = sockets.iter().flat_map(|table| table.lines()).find_map(|line| listener(line, port))?;
-    Some(PathBuf::from(format!("socket:[{inode}]")))
+fn listening_socket(port: u16) -> Option<FDTarget> {
+    let mut sockets = [tcp(), tcp6()].into_iter().flatten().flatten();
+    let listens = |of: &TcpNetEntry| of.state == TcpState::Listen && of.local_address.port() == port;
+    Some(FDTarget::Socket(sockets.find(listens)?.inode))
 }
 
-fn owner_of(socket: &Path) -> Option<u32> {
-    let holds = |pid: &u32| {
-        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"));
-        descriptors.is_ok_and(|mut of| {
-            of.any(|of| of.is_ok_and(|of| std::fs::read_link(of.path()).is_ok_and(|link| link == socket)))
-        })
-    };
-    procfs::all().unwrap_or_default().into_iter().find(holds)
-}
-
-/// The inode of the socket, if the line of `/proc/net/tcp` is one that listens there.
-fn listener(line: &str, port: u16) -> Option<&str> {
-    const LISTENS: &str = "0A";
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let listens = words.get(1)?.ends_with(&format!(":{port:04X}")) && *words.get(3)? == LISTENS;
-    listens.then(|| words.get(9).copied())?
+fn owner_of(socket: &FDTarget) -> Option<u32> {
+    let holds = |process: &Process| process.fd().is_ok_and(|of| of.flatten().any(|of| of.target == *socket));
+    let process = procfs::all().ok()?.find(holds)?;
+    u32::try_from(process.pid()).ok()
 }
 
 #[cfg(test)]
@@ -274,8 +255,6 @@ mod tests {
         assert!(!Owner { started: own.started + 1, ..own }.lives(), "another process has its number");
         assert_eq!(Owner::parse("12:345"), Some(Owner { pid: 12, started: 345 }));
         assert_eq!([Owner::parse(""), Owner::parse("12"), Owner::parse("a:b")], [None; 3]);
-        assert_eq!(value("A=1\0OWNED=x\0AB=2=3\0", "AB"), Some("2=3"));
-        assert_eq!(value("XAB=1\0", "AB"), None);
     }
 
     #[test]

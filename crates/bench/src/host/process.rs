@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::host::leftovers;
 
@@ -110,8 +111,7 @@ impl Guard {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
-        // The standard library can only kill, and we have no unsafe code: the shell's own `kill` sends the signal.
-        Command::new("sh").args(["-c", "kill -TERM \"$0\"", &self.pid().to_string()]).status()?;
+        signal(self.pid(), Signal::TERM)?;
         let asked = Instant::now();
         while asked.elapsed() < STOP_PATIENCE {
             if let Some(status) = self.child.try_wait()? {
@@ -131,6 +131,16 @@ impl Drop for Guard {
             drop(self.child.kill());
         }
     }
+}
+
+/// The standard library can only kill, and only children.
+pub(crate) fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    Ok(kill_process(number(pid)?, signal)?)
+}
+
+pub(crate) fn number(pid: u32) -> io::Result<Pid> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    number.ok_or_else(|| io::Error::other(format!("{pid} is no number of a process")))
 }
 
 /// Runs a tool of others to its end, at most `patience` long; what it printed.

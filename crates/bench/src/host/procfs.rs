@@ -1,106 +1,94 @@
-//! What processes there are and what each costs, read from `/proc`.
+//! What processes there are and what each costs, as the kernel shows it below `/proc`.
 //!
 //! Linux only. It is read before and after a measurement, never inside the timed loop.
 
 use std::io;
 use std::time::Duration;
 
-/// `/proc` counts processor time in ticks of USER_HZ, which Linux fixes at 100 for every architecture we run on.
-const TICKS_PER_S: f64 = 100.0;
+use ::procfs::process::{Process, Stat, all_processes};
+use ::procfs::ticks_per_second;
+
+pub(crate) fn process(pid: u32) -> io::Result<Process> {
+    Process::new(i32::try_from(pid).map_err(io::Error::other)?).map_err(io::Error::other)
+}
+
+fn stat(pid: u32) -> io::Result<Stat> {
+    process(pid)?.stat().map_err(io::Error::other)
+}
+
+fn time(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / ticks_per_second() as f64)
+}
 
 /// Processor time of all threads, user and system, since the process began. Resolution: 10 ms.
 pub fn cpu(pid: u32) -> io::Result<Duration> {
-    cpu_of(&format!("/proc/{pid}/stat"))
+    stat(pid).map(|stat| cpu_of(&stat))
 }
 
-/// The same from a `stat` file of `/proc`: a process's or a thread's.
-pub(crate) fn cpu_of(stat: &str) -> io::Result<Duration> {
-    ticks(&stat_fields(stat)?, 11)
+/// The same of a process or of a thread.
+pub(crate) fn cpu_of(stat: &Stat) -> Duration {
+    time(stat.utime + stat.stime)
 }
 
 /// The same for this process.
 pub fn own_cpu() -> io::Result<Duration> {
-    ticks(&stat_fields("/proc/self/stat")?, 11)
+    cpu(std::process::id())
 }
 
 /// The same for the children of this process that have ended and were waited for.
 pub fn ended_children_cpu() -> io::Result<Duration> {
-    ticks(&stat_fields("/proc/self/stat")?, 13)
+    let stat = stat(std::process::id())?;
+    Ok(time(u64::try_from(stat.cutime + stat.cstime).map_err(io::Error::other)?))
 }
 
 /// When it began, in ticks since the system's start: with its number, it is this process and no other.
 pub(crate) fn started(pid: u32) -> io::Result<u64> {
-    let fields = stat_fields(&format!("/proc/{pid}/stat"))?;
-    fields.get(19).copied().ok_or_else(|| io::Error::other("a short stat file"))
+    stat(pid).map(|stat| stat.starttime)
 }
 
 /// Whether a signal of this number is ignored by this process.
 pub fn ignores(signal: i32) -> io::Result<bool> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    let mask = mask.ok_or_else(|| io::Error::other("no SigIgn in /proc/self/status"))?;
-    Ok(mask >> (signal - 1) & 1 == 1)
+    let status = process(std::process::id())?.status().map_err(io::Error::other)?;
+    Ok(status.sigign >> (signal - 1) & 1 == 1)
 }
 
 /// All that can be seen.
-pub(crate) fn all() -> io::Result<Vec<u32>> {
-    let entries = std::fs::read_dir("/proc")?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+pub(crate) fn all() -> io::Result<impl Iterator<Item = Process>> {
+    Ok(all_processes().map_err(io::Error::other)?.filter_map(Result::ok))
 }
 
 /// No process any more, or one that only waits to be buried by its parent.
 pub(crate) fn is_gone(pid: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    threads <= 1 && status.lines().any(|line| line.starts_with("State:\tZ"))
+    let Ok(process) = process(pid) else { return true };
+    let threads = process.tasks().map_or(0, Iterator::count);
+    process.stat().map_or(true, |stat| stat.state == 'Z' && threads <= 1)
 }
 
 /// Processes whose parent it is, in the order of their numbers.
 pub fn children(pid: u32) -> io::Result<Vec<u32>> {
-    let mut children = all()?;
-    // The second field after the name; a process that has just ended is nobody's child.
-    children.retain(|id| {
-        stat_fields(&format!("/proc/{id}/stat")).is_ok_and(|fields| fields.get(1) == Some(&u64::from(pid)))
-    });
+    // A process that has just ended is nobody's child.
+    let children = all()?.filter_map(|process| process.stat().ok());
+    let children = children.filter(|stat| u32::try_from(stat.ppid).is_ok_and(|parent| parent == pid));
+    let mut children: Vec<u32> = children.filter_map(|stat| u32::try_from(stat.pid).ok()).collect();
     children.sort_unstable();
     Ok(children)
 }
 
 /// Memory that is resident now.
 pub fn rss_bytes(pid: u32) -> io::Result<u64> {
-    Ok(field(&format!("/proc/{pid}/status"), "VmRSS:")? * 1024)
+    let status = process(pid)?.status().map_err(io::Error::other)?;
+    Ok(status.vmrss.ok_or_else(|| io::Error::other("a process without memory"))? * 1024)
 }
 
 /// The most memory that was resident at a time, so far.
 pub(crate) fn peak_rss_bytes(pid: u32) -> io::Result<u64> {
-    Ok(field(&format!("/proc/{pid}/status"), "VmHWM:")? * 1024)
+    let status = process(pid)?.status().map_err(io::Error::other)?;
+    Ok(status.vmhwm.ok_or_else(|| io::Error::other("a process without memory"))? * 1024)
 }
 
 /// Bytes that the process caused to be written to storage.
 pub fn write_bytes(pid: u32) -> io::Result<u64> {
-    field(&format!("/proc/{pid}/io"), "write_bytes:")
-}
-
-/// The fields after the command's name, which may itself hold spaces and brackets.
-fn stat_fields(path: &str) -> io::Result<Vec<u64>> {
-    let stat = std::fs::read_to_string(path)?;
-    let (_, fields) =
-        stat.rsplit_once(") ").ok_or_else(|| io::Error::other("no command in the stat file"))?;
-    Ok(fields.split(' ').map(|field| field.trim().parse().unwrap_or(0)).collect())
-}
-
-/// Two neighbouring counters, user and system; `at` counts from the field after the command's name.
-fn ticks(fields: &[u64], at: usize) -> io::Result<Duration> {
-    let pair = fields.get(at..at + 2).ok_or_else(|| io::Error::other("a short stat file"))?;
-    Ok(Duration::from_secs_f64((pair[0] + pair[1]) as f64 / TICKS_PER_S))
-}
-
-fn field(path: &str, name: &str) -> io::Result<u64> {
-    std::fs::read_to_string(path)?
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
-        .ok_or_else(|| io::Error::other(format!("no {name} in {path}")))
+    process(pid)?.io().map(|io| io.write_bytes).map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 //! The evidence for what limits a rate. Read from `/proc` before and after a measurement, never within it. It draws no conclusion: see `limit.rs`.
 
 use std::collections::HashMap;
-use std::fs::{read_dir, read_to_string};
 use std::io;
 use std::time::{Duration, Instant};
 
+use ::procfs::{CpuTime, CurrentSI, KernelStats, diskstats};
 use serde::{Deserialize, Serialize};
 
 use crate::host::procfs;
@@ -33,24 +33,16 @@ impl Watched {
 #[derive(Debug)]
 pub struct Snapshot {
     at: Instant,
-    machine: Machine,
+    /// Of all processors together since the machine started, in ticks.
+    machine: CpuTime,
     disk_busy_ms: Option<u64>,
-    processes: Vec<(Watched, Duration, HashMap<u32, Thread>)>,
+    processes: Vec<(Watched, Duration, HashMap<i32, Thread>)>,
 }
 
 #[derive(Debug)]
 struct Thread {
     name: String,
     cpu: Duration,
-}
-
-/// Ticks of all processors together since the machine started.
-#[derive(Debug, Clone, Copy)]
-struct Machine {
-    total: u64,
-    idle: u64,
-    /// Time in which a processor had work and the hypervisor gave it to others.
-    steal: u64,
 }
 
 /// What happened between two snapshots.
@@ -102,9 +94,9 @@ impl Snapshot {
             .map(|(_, of)| of)
             .map(|of| counters(of).map_err(|error| ended_or(of, error)))
             .collect::<io::Result<_>>()?;
-        let disk_busy_ms = disk.and_then(|disk| disk_busy_ms(&read_to_string("/proc/diskstats").ok()?, disk));
-        let machine = machine(&read_to_string("/proc/stat")?)
-            .ok_or_else(|| io::Error::other("no processors in /proc/stat"))?;
+        let of_disk = |disk| diskstats().ok()?.into_iter().find(|of| of.name == disk);
+        let disk_busy_ms = disk.and_then(of_disk).map(|of| of.time_in_progress);
+        let machine = KernelStats::current().map_err(io::Error::other)?.total;
         Ok(Self { at: Instant::now(), machine, disk_busy_ms, processes })
     }
 
@@ -112,9 +104,11 @@ impl Snapshot {
     pub fn until(&self, later: &Self) -> Usage {
         let seconds = later.at.duration_since(self.at).as_secs_f64().max(1e-9);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let total = later.machine.total.saturating_sub(self.machine.total).max(1) as f64;
-        let machine_busy = 1.0 - later.machine.idle.saturating_sub(self.machine.idle) as f64 / total;
-        let steal = later.machine.steal.saturating_sub(self.machine.steal) as f64 / total;
+        let ticks = |of: fn(&CpuTime) -> u64| of(&later.machine).saturating_sub(of(&self.machine)) as f64;
+        let total = ticks(total).max(1.0);
+        let machine_busy = 1.0 - ticks(idle) / total;
+        // In which a processor had work, and the hypervisor gave it to others.
+        let steal = ticks(|of| of.steal.unwrap_or(0)) / total;
         let mut processes: Vec<ProcessUsage> = Vec::new();
         for (before, after) in self.processes.iter().zip(&later.processes) {
             let usage = process_usage(before, after, seconds);
@@ -164,8 +158,8 @@ impl ProcessUsage {
 }
 
 fn process_usage(
-    before: &(Watched, Duration, HashMap<u32, Thread>),
-    after: &(Watched, Duration, HashMap<u32, Thread>),
+    before: &(Watched, Duration, HashMap<i32, Thread>),
+    after: &(Watched, Duration, HashMap<i32, Thread>),
     seconds: f64,
 ) -> ProcessUsage {
     assert_eq!(before.0, after.0, "both snapshots are of the same processes");
@@ -188,39 +182,25 @@ fn process_usage(
     }
 }
 
-fn threads(pid: u32) -> io::Result<HashMap<u32, Thread>> {
-    let mut threads = HashMap::new();
-    for entry in read_dir(format!("/proc/{pid}/task"))? {
-        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A thread may end between the listing and the look at it.
-        let folder = format!("/proc/{pid}/task/{id}");
-        if let (Ok(name), Ok(cpu)) =
-            (read_to_string(format!("{folder}/comm")), procfs::cpu_of(&format!("{folder}/stat")))
-        {
-            threads.insert(id, Thread { name: name.trim().to_owned(), cpu });
-        }
-    }
-    Ok(threads)
+fn threads(pid: u32) -> io::Result<HashMap<i32, Thread>> {
+    let tasks = procfs::process(pid)?.tasks().map_err(io::Error::other)?;
+    // A thread may end between the listing and the look at it.
+    let stats = tasks.filter_map(|task| task.ok()?.stat().ok());
+    Ok(stats.map(|stat| (stat.pid, Thread { cpu: procfs::cpu_of(&stat), name: stat.comm })).collect())
 }
 
-/// Idle is the time in which no processor had anything to run, waiting for the disk included.
-fn machine(stat: &str) -> Option<Machine> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guest time is in user's already.
-    let first = ticks.get(..8)?;
-    Some(Machine { total: first.iter().sum(), idle: first[3] + first[4], steal: first[7] })
+/// Guest time is in user's already.
+fn total(of: &CpuTime) -> u64 {
+    let irq = of.irq.unwrap_or(0) + of.softirq.unwrap_or(0);
+    of.user + of.nice + of.system + irq + of.steal.unwrap_or(0) + idle(of)
 }
 
-/// Milliseconds in which a request to the device was under way: the tenth figure after its name.
-fn disk_busy_ms(diskstats: &str, disk: &str) -> Option<u64> {
-    diskstats.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(2);
-        (words.next()? == disk).then(|| words.nth(9)?.parse().ok())?
-    })
+/// The time in which no processor had anything to run, waiting for the disk included.
+fn idle(of: &CpuTime) -> u64 {
+    of.idle + of.iowait.unwrap_or(0)
 }
 
-fn counters(of: &Watched) -> io::Result<(Watched, Duration, HashMap<u32, Thread>)> {
+fn counters(of: &Watched) -> io::Result<(Watched, Duration, HashMap<i32, Thread>)> {
     // What the counters of a process say that only waits for its parent is no work of a server any more.
     if procfs::is_gone(of.pid) {
         return Err(io::ErrorKind::NotFound.into());
@@ -239,17 +219,6 @@ fn ended_or(of: &Watched, error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_proc_are_read() {
-        let stat = "cpu  100 1 50 700 40 2 3 4 5 6\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
-        let machine = machine(stat).unwrap();
-        assert_eq!((machine.total, machine.idle, machine.steal), (900, 740, 4));
-        let disks = " 254 0 vda 1 2 3 4 5 6 7 8 9 1234 11 12\n 254 1 vda1 1 2 3 4 5 6 7 8 9 77 11\n";
-        assert_eq!(disk_busy_ms(disks, "vda"), Some(1234));
-        assert_eq!(disk_busy_ms(disks, "vda1"), Some(77));
-        assert_eq!(disk_busy_ms(disks, "sda"), None);
-    }
 
     #[test]
     fn a_process_counts_once_and_those_of_one_name_together() {

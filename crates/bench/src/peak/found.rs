@@ -6,6 +6,7 @@ use crate::host::limit::{LOAD_GENERATOR, limit};
 use crate::host::usage::Usage;
 use crate::report::format::figure;
 use crate::report::model::{Better, Case, Limiter, Load, Metric, Trial, Verdict, X};
+use crate::report::trials::{figures, metric};
 use crate::report::words::verdict_of_load;
 
 /// Name, unit and direction of each figure of a search.
@@ -23,15 +24,8 @@ pub fn metrics() -> Vec<String> {
     METRICS.map(|(metric, ..)| metric.to_owned()).to_vec()
 }
 
-/// Of those trials of a load that count.
-fn metrics_of(trials: &[Trial]) -> Vec<Metric> {
-    let valid = || trials.iter().filter(|trial| trial.is_valid());
-    let p99 = valid().map(|trial| trial.response.at(0.99) as f64).collect();
-    vec![
-        Metric::new("p99", "us", Better::Lower, p99),
-        Metric::new("throughput", "1/s", Better::Higher, valid().map(Trial::good_per_s).collect()),
-    ]
-}
+/// Of each load.
+const OF_LOADS: [&str; 2] = ["p99", "throughput"];
 
 /// What a search came to.
 pub(super) struct Found {
@@ -84,7 +78,7 @@ impl Found {
         Case {
             series: name.clone(),
             name,
-            metrics: metrics_of(&trials),
+            metrics: figures(&trials, &OF_LOADS),
             trials,
             load: Some(load),
             ..Case::default()
@@ -99,7 +93,7 @@ impl Found {
             name: format!("{}, {}", figure(point.per_s, "1/s"), point.phase.name()),
             series: verdict_of_load(point.verdict).to_owned(),
             x: Some(X { label: "offered load, 1/s".to_owned(), value: point.per_s }),
-            metrics: metrics_of(&trials),
+            metrics: figures(&trials, &OF_LOADS),
             trials,
             load: Some(Load { phase: point.phase.name().to_owned(), verdict: Some(point.verdict), decides }),
             ..Case::default()
@@ -114,9 +108,8 @@ impl Found {
         let over = self.last_overload()?;
         let trials = vec![over.trial.clone()];
         let refused = |of: &Trial| of.outcomes.refused() as f64 / of.seconds.max(1e-9);
-        let mut metrics = metrics_of(&trials);
-        let valid = trials.iter().filter(|of| of.is_valid());
-        metrics.push(Metric::new("refused", "1/s", Better::Neither, valid.map(refused).collect()));
+        let mut metrics = figures(&trials, &OF_LOADS);
+        metrics.push(metric("refused", "1/s", Better::Neither, &trials, refused));
         let phase = Phase::Overload.name().to_owned();
         Some(Case {
             name: format!("{}, {phase}", figure(over.per_s, "1/s")),

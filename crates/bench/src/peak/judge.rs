@@ -18,6 +18,7 @@
 //! then errs to the safe side.
 
 use crate::report::model::Verdict;
+use crate::report::statistics::binomial_half;
 
 /// The standard normal quantile of 95%, one-sided.
 const Z: f64 = 1.644_853_6;
@@ -131,15 +132,7 @@ pub fn median_interval(trials: &[Seen]) -> Option<(u64, u64)> {
 
 /// The chance of at least `heads` heads in `throws` throws of a fair coin.
 fn at_least(heads: usize, throws: usize) -> f64 {
-    let mut ways = 1.0;
-    let mut sum = 0.0;
-    for count in 0..=throws {
-        if count >= heads {
-            sum += ways;
-        }
-        ways *= (throws - count) as f64 / (count + 1) as f64;
-    }
-    sum * 0.5_f64.powf(throws as f64)
+    (heads..=throws).map(|heads| binomial_half(throws, heads)).sum()
 }
 
 fn share_is_within(lost: u64, asked: u64, limit: f64) -> bool {
@@ -148,7 +141,7 @@ fn share_is_within(lost: u64, asked: u64, limit: f64) -> bool {
 }
 
 /// The Wilson interval of a share, each end one-sided 95%.
-pub fn wilson(hits: u64, of: u64) -> (f64, f64) {
+fn wilson(hits: u64, of: u64) -> (f64, f64) {
     if of == 0 {
         return (0.0, 1.0);
     }

@@ -16,6 +16,7 @@ pub(crate) mod sample;
 pub mod statistics;
 pub mod summary;
 pub mod thresholds;
+pub(crate) mod trials;
 pub mod verdict;
 pub(crate) mod words;
 

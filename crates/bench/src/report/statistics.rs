@@ -90,7 +90,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 }
 
 /// P(exactly `k` of `n` coins).
-fn binomial_half(n: usize, k: usize) -> f64 {
+pub(crate) fn binomial_half(n: usize, k: usize) -> f64 {
     (0..k).fold(0.5_f64.powf(n as f64), |value, i| value * (n - i) as f64 / (i + 1) as f64)
 }
 

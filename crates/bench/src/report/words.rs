@@ -15,33 +15,26 @@ const INVALID: &str = "INVALID";
 const TO_NOTE: &str = "NOTE";
 
 pub(super) fn flag(flag: &Flag) -> String {
+    let count = |of: &u64| number(*of as f64);
+    let time = |of: &u64| time_us(*of as f64);
     match flag {
         Flag::CoLocated => "co-located: generator and target share this machine's processors".to_owned(),
         Flag::InFlightCap { cap, times } => {
-            format!(
-                "the cap of {} requests in flight was hit {} times",
-                number(*cap as f64),
-                number(*times as f64)
-            )
+            format!("the cap of {} requests in flight was hit {} times", count(cap), count(times))
         }
         Flag::SendLag { p99_us, most_us } => format!(
             "the generator was late: p99 of the send lag {}, at most {} allowed",
-            time_us(*p99_us as f64),
-            time_us(*most_us as f64)
+            time(p99_us),
+            time(most_us)
         ),
-        Flag::GeneratorBusy { share, most } => {
-            format!(
-                "a thread of the generator used {} of its processor, at most {} allowed",
-                percent(*share),
-                percent(*most)
-            )
-        }
+        Flag::GeneratorBusy { share, most } => format!(
+            "a thread of the generator used {} of its processor, at most {} allowed",
+            percent(*share),
+            percent(*most)
+        ),
         Flag::Steal { share, most } => {
-            format!(
-                "the hypervisor took {} of the processors, at most {} allowed",
-                percent(*share),
-                percent(*most)
-            )
+            let (took, most) = (percent(*share), percent(*most));
+            format!("the hypervisor took {took} of the processors, at most {most} allowed")
         }
         Flag::SlowTail { seconds, share, most } => format!(
             "the last answers came {} after the time was up, so the rate is {} too low, at most {} allowed",
@@ -51,16 +44,16 @@ pub(super) fn flag(flag: &Flag) -> String {
         ),
         Flag::NotCarried { requests, of } => format!(
             "{} of {} requests were refused as limited or busy, failed, or are unknown: the times are of all answers",
-            number(*requests as f64),
-            number(*of as f64)
+            count(requests),
+            count(of)
         ),
         Flag::Disturbed { processors, most } => {
             format!("other work used {processors:.1} processors, at most {most:.1} allowed")
         }
         Flag::Stray { answers } => {
-            format!("{} answers were followed by bytes that nobody had asked for", number(*answers as f64))
+            format!("{} answers were followed by bytes that nobody had asked for", count(answers))
         }
-        Flag::Unsent { requests } => format!("{} requests were due and never sent", number(*requests as f64)),
+        Flag::Unsent { requests } => format!("{} requests were due and never sent", count(requests)),
     }
 }
 

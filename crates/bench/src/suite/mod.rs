@@ -205,7 +205,7 @@ fn one(
 ) -> anyhow::Result<ScenarioReport> {
     ensure!(!options.stop.load(Ordering::Relaxed), "stopped by a signal");
     let folder = tempfile::Builder::new().prefix(scenario.name).tempdir_in(&options.folder)?;
-    let mut context = ScenarioContext {
+    let context = ScenarioContext {
         size: options.size,
         repeats: options.repeats,
         seed: options.seed,
@@ -221,7 +221,7 @@ fn one(
         stop: Arc::clone(&options.stop),
         finished: RefCell::default(),
     };
-    let measured = (scenario.run)(&mut context);
+    let measured = (scenario.run)(&context);
     *finished = context.finished.take();
     let mut measured = measured?;
     // Thresholds, comparisons and links go by the name of the table, whatever the scenario calls itself.

@@ -30,7 +30,7 @@ fn measured(context: &ScenarioContext) -> ScenarioReport {
 
 const fn scenario(
     name: &'static str,
-    run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>,
+    run: fn(&ScenarioContext) -> anyhow::Result<ScenarioReport>,
 ) -> Scenario {
     let metrics = &["throughput", "p99"];
     Scenario { name, about: "measures nothing", reference: None, needs: &[Engine::Redis], metrics, run }

@@ -56,9 +56,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts the server with all of its files below `folder`, which must exist, and waits until it is ready.
+    /// Starts the server with all of its files below `folder`, and waits until it is ready.
     pub fn start(program: &Path, folder: &Path, setup: Setup<'_>) -> anyhow::Result<Self> {
         let Setup { demo, settings, stop } = setup;
+        std::fs::create_dir_all(folder).context("the server's folder")?;
         std::fs::write(folder.join("config.toml"), format!("[auth]\nbuyer = \"token\"\n{settings}"))
             .context("the configuration")?;
         let (guard, address) = launch(program, folder, demo, stop)?;

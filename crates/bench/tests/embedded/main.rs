@@ -47,7 +47,7 @@ fn main() {
 }
 
 /// Of the list, but for the sizes.
-fn small(name: &str, run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>) -> &'static Scenario {
+fn small(name: &str, run: fn(&ScenarioContext) -> anyhow::Result<ScenarioReport>) -> &'static Scenario {
     Box::leak(Box::new(Scenario { run, ..*find(name).expect("it is in the list") }))
 }
 

@@ -43,14 +43,7 @@ fn opaque(request: &[u8]) -> i64 {
 
 fn send(address: SocketAddr) -> Record {
     let brokers = vec![Master { name: "a".to_owned(), address, queues: 3 }];
-    let sending = Sending {
-        topic: Topic { name: "T".to_owned(), brokers },
-        connections: 2,
-        bodies: Bodies::new(1, 64),
-        keys: false,
-        batch: 1,
-        pipeline: 1,
-    };
+    let sending = Sending::plain(Topic { name: "T".to_owned(), brokers }, 2, Bodies::new(1, 64));
     run(sending.settings(), &mut Producer::new(sending)).expect("it accepts")
 }
 

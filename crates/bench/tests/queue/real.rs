@@ -40,14 +40,7 @@ fn run<P: Protocol>(settings: Settings, protocol: &mut P, requests: u64) -> Reco
 }
 
 fn sending(topic: &Topic, run: u64, batch: u32) -> Sending {
-    Sending {
-        topic: topic.clone(),
-        connections: 8,
-        bodies: Bodies::new(run, 100),
-        keys: batch == 1,
-        batch,
-        pipeline: 1,
-    }
+    Sending { keys: batch == 1, batch, ..Sending::plain(topic.clone(), 8, Bodies::new(run, 100)) }
 }
 
 fn consumer(topic: &Topic, offsets: Vec<u64>, bodies: u64) -> Consumer {

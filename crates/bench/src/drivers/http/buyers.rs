@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use super::{response, traffic};
+use super::traffic;
 use crate::audit::receipts::Receipts;
 use crate::load::choice::{Buyer, Crowd, Random};
 use crate::load::record::Outcome;
@@ -134,25 +134,15 @@ impl<F: FnMut(&mut Random) -> u64> Protocol for Buyers<'_, F> {
     }
 
     fn receive(&mut self, connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
-        match response::parse(bytes) {
-            Ok(Some(head)) if bytes.len() >= head.total_bytes => {
-                let body = &bytes[head.head_bytes..head.total_bytes];
-                let outcome = traffic::judge_own(head.status, body);
-                verdicts.add(outcome);
-                if outcome == Outcome::Won {
-                    self.receipts.keep(body);
-                }
-                if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
-                    verdicts.surprise(|| format!("{} {}", head.status, String::from_utf8_lossy(body)));
-                }
-                if let Some(wish) = self.asking[connection.user].take().filter(|_| outcome.is_worth_a_retry())
-                {
-                    self.ask_again(wish);
-                }
-                Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
+        super::whole(bytes, verdicts, |status, body| {
+            let outcome = traffic::judge_own(status, body);
+            if outcome == Outcome::Won {
+                self.receipts.keep(body);
             }
-            Ok(_) => Received::Part { consumed: 0 },
-            Err(malformed) => Received::Broken(malformed.0),
-        }
+            if let Some(wish) = self.asking[connection.user].take().filter(|_| outcome.is_worth_a_retry()) {
+                self.ask_again(wish);
+            }
+            outcome
+        })
     }
 }

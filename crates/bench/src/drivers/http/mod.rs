@@ -38,20 +38,25 @@ impl<W: Workload> Protocol for Http<'_, W> {
     }
 
     fn receive(&mut self, _connection: ConnectionId, bytes: &[u8], verdicts: &mut Verdicts) -> Received {
-        match response::parse(bytes) {
-            Ok(Some(head)) if bytes.len() >= head.total_bytes => {
-                let body = &bytes[head.head_bytes..head.total_bytes];
-                let outcome = self.workload.judge(head.status, body);
-                verdicts.add(outcome);
-                verdicts.body(body.len());
-                if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
-                    verdicts.surprise(|| surprise(head.status, body));
-                }
-                Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
+        whole(bytes, verdicts, |status, body| self.workload.judge(status, body))
+    }
+}
+
+/// Takes an answer, once all of it is there.
+fn whole(bytes: &[u8], verdicts: &mut Verdicts, judge: impl FnOnce(u16, &[u8]) -> Outcome) -> Received {
+    match response::parse(bytes) {
+        Ok(Some(head)) if bytes.len() >= head.total_bytes => {
+            let body = &bytes[head.head_bytes..head.total_bytes];
+            let outcome = judge(head.status, body);
+            verdicts.add(outcome);
+            verdicts.body(body.len());
+            if matches!(outcome, Outcome::Failed | Outcome::Unknown) {
+                verdicts.surprise(|| surprise(head.status, body));
             }
-            Ok(_) => Received::Part { consumed: 0 },
-            Err(malformed) => Received::Broken(malformed.0),
+            Received::Whole { consumed: head.total_bytes, keep_alive: head.keep_alive }
         }
+        Ok(_) => Received::Part { consumed: 0 },
+        Err(malformed) => Received::Broken(malformed.0),
     }
 }
 

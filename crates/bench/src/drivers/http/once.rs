@@ -53,6 +53,14 @@ fn exchange_within(timeout: Duration, address: SocketAddr, request: &[u8]) -> io
     let mut stream = TcpStream::connect_timeout(&address, timeout).map_err(named)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.write_all(request)?;
+    answer(&mut stream, |error| Err(late(error)))
+}
+
+/// Reads one answer; of a read that failed `failed` says whether it is tried again.
+pub(crate) fn answer(
+    stream: &mut impl Read,
+    mut failed: impl FnMut(io::Error) -> io::Result<()>,
+) -> io::Result<Answer> {
     let mut arrived = Vec::new();
     let mut buffer = [0; 8192];
     loop {
@@ -63,9 +71,10 @@ fn exchange_within(timeout: Duration, address: SocketAddr, request: &[u8]) -> io
             let body = arrived[head.head_bytes..head.total_bytes].to_vec();
             return Ok(Answer { status: head.status, body });
         }
-        match stream.read(&mut buffer).map_err(late)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            count => arrived.extend_from_slice(&buffer[..count]),
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => arrived.extend_from_slice(&buffer[..count]),
+            Err(error) => failed(error)?,
         }
     }
 }

@@ -82,6 +82,11 @@ struct Header<'a> {
 }
 
 impl Sending {
+    /// One message at a time on each connection, without a key.
+    pub fn plain(topic: Topic, connections: usize, bodies: Bodies) -> Self {
+        Self { topic, connections, bodies, keys: false, batch: 1, pipeline: 1 }
+    }
+
     /// A connection of each user to each broker.
     pub fn settings(&self) -> Settings {
         Settings { spread: Spread::Requests, ..Settings::spread(self.topic.addresses(), self.connections) }
@@ -320,14 +325,8 @@ mod tests {
     fn sending(batch: u32, keys: bool) -> Sending {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let broker = |name: &str, queues| Master { name: name.to_owned(), address, queues };
-        Sending {
-            topic: Topic { name: "T".to_owned(), brokers: vec![broker("a", 2), broker("b", 1)] },
-            connections: 2,
-            bodies: Bodies::new(7, 20),
-            keys,
-            batch,
-            pipeline: 1,
-        }
+        let topic = Topic { name: "T".to_owned(), brokers: vec![broker("a", 2), broker("b", 1)] };
+        Sending { keys, batch, ..Sending::plain(topic, 2, Bodies::new(7, 20)) }
     }
 
     fn header_and_body(request: &[u8]) -> (serde_json::Value, Vec<u8>) {

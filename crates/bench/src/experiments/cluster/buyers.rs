@@ -3,7 +3,7 @@
 //! They see what a buyer sees, from the click to the broker's acknowledgement and to the ledger. There are few of
 //! them, one after the other on a thread each, beside the driver's load, which does not wait for the ledger.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,8 +12,7 @@ use anyhow::{Context, bail, ensure};
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use crate::drivers::http::once::Answer;
-use crate::drivers::http::response;
+use crate::drivers::http::once::{self, Answer};
 use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
 use crate::load::distribution::times;
 use crate::load::record::micros;
@@ -72,7 +71,6 @@ pub(super) struct Buyer {
     stream: TcpStream,
     orders: OwnOrders,
     minter: Minter,
-    arrived: Vec<u8>,
 }
 
 impl Buyer {
@@ -81,7 +79,7 @@ impl Buyer {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(STOP_POLL))?;
         let orders = OwnOrders::new(TOKEN_SECRET, OWN_SALE, buyer_first);
-        Ok(Self { stream, orders, minter: Minter::new(TOKEN_SECRET.as_bytes()), arrived: Vec::new() })
+        Ok(Self { stream, orders, minter: Minter::new(TOKEN_SECRET.as_bytes()) })
     }
 
     /// Places orders until `over` is raised; `accepted` counts them with those of the driver. The last one is waited
@@ -144,26 +142,12 @@ impl Buyer {
     fn exchange(&mut self, request: &[u8], stop: &AtomicBool) -> anyhow::Result<Answer> {
         let asked = Instant::now();
         self.stream.write_all(request)?;
-        self.arrived.clear();
-        let mut buffer = [0; 8192];
-        loop {
-            let head = response::parse(&self.arrived).map_err(|malformed| anyhow::anyhow!(malformed.0))?;
-            if let Some(head) = head
-                && self.arrived.len() >= head.total_bytes
-            {
-                let body = self.arrived[head.head_bytes..head.total_bytes].to_vec();
-                return Ok(Answer { status: head.status, body });
-            }
-            let count = match self.stream.read(&mut buffer) {
-                // A long poll is answered late, and a stop is to be seen meanwhile.
-                Err(error) if error.kind() == ErrorKind::WouldBlock && asked.elapsed() < TIMEOUT => {
-                    ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
-                    continue;
-                }
-                result => result?,
-            };
-            ensure!(count > 0, "the server closed a buyer's connection");
-            self.arrived.extend_from_slice(&buffer[..count]);
-        }
+        let answer = once::answer(&mut self.stream, |error| match error.kind() {
+            _ if stop.load(Ordering::Relaxed) => Err(io::Error::other("stopped by a signal")),
+            // A long poll is answered late, and a stop is to be seen meanwhile.
+            ErrorKind::WouldBlock if asked.elapsed() < TIMEOUT => Ok(()),
+            _ => Err(error),
+        });
+        Ok(answer?)
     }
 }

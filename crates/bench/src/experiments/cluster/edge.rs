@@ -7,8 +7,9 @@ use anyhow::{Context, ensure};
 use super::Stack;
 use crate::drivers::http::once;
 use crate::drivers::http::traffic::{OWN_PRODUCT, OWN_SALE, Traffic};
+use crate::experiments::ScenarioContext;
 use crate::experiments::beside::{self, Bounds, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
-use crate::experiments::{ScenarioContext, empty_report, limit};
+use crate::experiments::cases::Run;
 use crate::goal::Goal;
 use crate::host::procfs;
 use crate::host::usage::Watched;
@@ -20,80 +21,59 @@ use crate::target::installation::cluster::PREFIX;
 use crate::target::nginx::Nginx;
 
 const CONNECTIONS: usize = 100;
-const CACHE_MS: u64 = 100;
 /// The worker, as it is watched beside the engines.
 const WORKER: &str = "edge";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One case: which page, how long the edge keeps what it read, and the least that we expect beside nginx.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    name: &'static str,
+    page: Page,
+    cache_ms: u64,
+    bounds: Bounds,
+}
+
+#[derive(Debug, Clone, Copy)]
 enum Page {
     Stock,
     Product,
 }
 
-/// One case: which page, and how long the edge keeps what it read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    page: Page,
-    cache_ms: u64,
-}
+const CACHED: Bounds = &[(THROUGHPUT_BESIDE_NGINX, Goal::AtLeast(0.6))];
+const READ: Bounds = &[(THROUGHPUT_BESIDE_NGINX, Goal::AtLeast(0.3))];
 
 /// In the order of a repeat: the edge is started twice.
 const ROWS: [Row; 4] = [
-    Row { page: Page::Stock, cache_ms: CACHE_MS },
-    Row { page: Page::Product, cache_ms: CACHE_MS },
-    Row { page: Page::Stock, cache_ms: 0 },
-    Row { page: Page::Product, cache_ms: 0 },
+    Row { name: "stock, cache 100 ms", page: Page::Stock, cache_ms: 100, bounds: CACHED },
+    Row { name: "product page, cache 100 ms", page: Page::Product, cache_ms: 100, bounds: CACHED },
+    Row { name: "stock, no cache", page: Page::Stock, cache_ms: 0, bounds: READ },
+    Row { name: "product page, no cache", page: Page::Product, cache_ms: 0, bounds: READ },
 ];
 
 impl Page {
-    fn path(self) -> String {
+    /// Of the page, and of the static file of the same size.
+    fn paths(self) -> (String, &'static str) {
         match self {
-            Self::Stock => format!("/cache/stock?productId={OWN_PRODUCT}"),
-            Self::Product => format!(
-                "/product?flashPromotionId={OWN_SALE}&promotionProductId={OWN_PRODUCT}&memberId=462245"
-            ),
-        }
-    }
-
-    /// The static file of the same size.
-    fn file(self) -> &'static str {
-        match self {
-            Self::Stock => "stock.html",
-            Self::Product => "product.html",
+            Self::Stock => (format!("/cache/stock?productId={OWN_PRODUCT}"), "stock.html"),
+            Self::Product => {
+                let of =
+                    format!("flashPromotionId={OWN_SALE}&promotionProductId={OWN_PRODUCT}&memberId=462245");
+                (format!("/product?{of}"), "product.html")
+            }
         }
     }
 }
 
-impl Row {
-    fn name(self) -> String {
-        let page = match self.page {
-            Page::Stock => "stock",
-            Page::Product => "product page",
-        };
-        match self.cache_ms {
-            0 => format!("{page}, no cache"),
-            ms => format!("{page}, cache {ms} ms"),
-        }
-    }
-
-    fn bounds(self) -> Bounds {
-        match self.cache_ms {
-            0 => &[(THROUGHPUT_BESIDE_NGINX, Goal::AtLeast(0.3))],
-            _ => &[(THROUGHPUT_BESIDE_NGINX, Goal::AtLeast(0.6))],
-        }
-    }
-}
-
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     super::ensure_spawned(context)?;
-    let mut report = empty_report("Pages of the edge beside nginx with a file of the same size");
+    let mut run = Run::new(context, "Pages of the edge beside nginx with a file of the same size");
     let mut rows: Vec<(Row, Comparison)> = ROWS
         .into_iter()
-        .filter(|row| context.wants(&row.name()))
-        .map(|row| (row, Comparison::new(row.name(), WORKER, Outcome::Served)))
+        .filter(|row| context.wants(row.name))
+        .map(|row| (row, Comparison::new(row.name.to_owned(), WORKER, Outcome::Served)))
         .collect();
     if rows.is_empty() {
-        return Ok(report);
+        return Ok(run.report);
     }
     let mut stack = Stack::open(context, 0, BrokerFlush::Asynchronous)?;
     for repeat in 1..=context.repeats {
@@ -102,27 +82,17 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
             stack.set.up_edge(&servers, PREFIX, cache_ms, None, &context.stop)?;
             for (row, comparison) in of_cache {
                 measure(context, &stack, repeat, *row, comparison)?;
-                comparison.cases().iter().for_each(|case| context.keep(case));
             }
             // The replica too: the next edge brings its own along.
             stack.set.down(&["nginx", "redis-edge"])?;
         }
     }
-    report.engines = stack.settings()?;
+    run.report.engines = stack.settings()?;
     stack.shop.close()?;
-    let mut of_edge = Vec::new();
-    for (row, comparison) in &rows {
-        let cases = comparison.cases();
-        report.shapes.extend(beside::shapes(&cases[0], row.bounds()));
-        of_edge.push(cases[0].clone());
-        report.cases.extend(cases);
-    }
-    report.limiter = limit::of(&of_edge);
-    report.notes.push(
-        "One worker each, the same requests but for the path, in turn; which comes first changes from repeat to repeat."
-            .to_owned(),
+    run.note(
+        "One worker each, the same requests but for the path, in turn; which comes first changes from repeat to repeat.",
     );
-    Ok(report)
+    Ok(beside::report(run, rows.iter().map(|(row, comparison)| (comparison, row.bounds))))
 }
 
 fn measure(
@@ -133,12 +103,12 @@ fn measure(
     comparison: &mut Comparison,
 ) -> anyhow::Result<()> {
     let address = stack.set.address("nginx")?;
-    let path = row.page.path();
+    let (path, name) = row.page.paths();
     let shown = once::exchange(address, &once::encode("GET", &path, &[], &[])).context("the edge's page")?;
     ensure!(shown.status == 200, "the edge answers {path} with {}", shown.text());
     let nginx_folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(&context.folder)?;
     let nginx = Nginx::start(nginx_folder.path())?;
-    nginx.serve_file(row.page.file(), &shown.body, None)?;
+    nginx.serve_file(name, &shown.body, None)?;
     let mut watched = vec![
         Watched::new(WORKER, worker_of(stack.set.watched("nginx")?.pid)?),
         Watched::new("nginx", nginx.pid()),
@@ -156,7 +126,7 @@ fn measure(
     };
     let of_file = Probe { address: nginx.address(), ..probe };
     let mut page = Traffic::read(&path, &[], Some(&shown.body));
-    let mut file = Traffic::read(&format!("/{}", row.page.file()), &[], Some(&shown.body));
+    let mut file = Traffic::read(&format!("/{name}"), &[], Some(&shown.body));
     comparison.measure(
         context,
         repeat,

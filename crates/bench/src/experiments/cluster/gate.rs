@@ -12,13 +12,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::experiments::{ScenarioContext, beside, empty_report};
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::{ScenarioContext, beside};
 use crate::goal::Goal;
 use crate::host::leftovers;
 use crate::host::limit::limit;
 use crate::host::process::{self, Guard};
 use crate::host::usage::{Snapshot, Usage, Watched};
-use crate::report::model::{Better, Case, Metric, ScenarioReport};
+use crate::report::model::{Better, Metric, ScenarioReport};
 use crate::target::engines::redis::Redis;
 use crate::target::engines::{BrokerFlush, EngineSet};
 
@@ -48,7 +49,7 @@ struct ClientSaid {
     /// Reserves that were made before those, to warm up.
     before: u64,
     /// The name of the script, as the client has loaded it. Its keys: state, marks, times, buyers; its arguments: run of
-    /// the master, the order's hash, the caller's record, the body of the mark, the time.
+    /// the master, the order's hash, the caller's record, the body of the mark, the time, the limit.
     sha: String,
     record_bytes: usize,
     prefix: String,
@@ -70,49 +71,34 @@ struct Gate<'a> {
     set: EngineSet,
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     super::ensure_spawned(context)?;
-    let mut report = empty_report("The gate's client beside redis-benchmark");
+    let mut run = Run::new(context, "The gate's client beside redis-benchmark");
     if !context.wants(NAME) {
-        return Ok(report);
+        return Ok(run.report);
     }
-    let set = super::start(context, 0, BrokerFlush::Asynchronous)?;
-    let gate = Gate { context, set };
-    let mut samples = Vec::new();
-    for repeat in 1..=context.repeats {
-        context.progress.doing(&format!("{NAME}, {repeat} of {}", context.repeats));
-        let sample = gate.sample()?;
-        context.progress.done(&format!(
-            "{NAME}, {repeat} of {}: {:.0}/s, redis-benchmark {:.0}/s",
-            context.repeats, sample.client_per_s, sample.redis_benchmark_per_s
-        ));
-        samples.push(sample);
-        context.keep(&case(&samples));
-    }
-    report.engines = gate.set.settings()?;
-    let case = case(&samples);
-    report.shapes = beside::shapes(&case, &[(RATIO, Goal::AtLeast(0.6))]);
-    report
-        .notes
-        .extend(samples.last().map(|sample| format!("While the client reserved: {}", limit(&sample.usage))));
-    report.cases.push(case);
-    report.notes.push(
-        "The client says how many it reserved, and Redis is asked: every reservation is a field of the SKU's marks."
-            .to_owned(),
+    run.note(
+        "The client says how many it reserved, and Redis is asked: every reservation is a field of the SKU's marks.",
     );
-    Ok(report)
-}
-
-fn case(samples: &[Sample]) -> Case {
-    let figure = |name: &str, unit: &str, better, value: fn(&Sample) -> f64| {
-        Metric::new(name, unit, better, samples.iter().map(value).collect())
-    };
-    let metrics = vec![
-        figure("throughput", "1/s", Better::Higher, |of| of.client_per_s),
-        figure("redis-benchmark", "1/s", Better::Neither, |of| of.redis_benchmark_per_s),
-        figure(RATIO, "x", Better::Higher, |of| of.client_per_s / of.redis_benchmark_per_s),
-    ];
-    Case { name: NAME.to_owned(), series: NAME.to_owned(), metrics, ..Case::default() }
+    let gate = Gate { context, set: super::start(context, 0, BrokerFlush::Asynchronous)? };
+    let mut last = None;
+    run.case(Point::bar(NAME, NAME), &[], || {
+        context.repeat_figures(|| {
+            let sample = gate.sample()?;
+            let (client, tool) = (sample.client_per_s, sample.redis_benchmark_per_s);
+            context.progress.done(&format!("{NAME}: {client:.0}/s, redis-benchmark {tool:.0}/s"));
+            last = Some(sample.usage);
+            let figure = |name, unit, better, value| Metric::new(name, unit, better, vec![value]);
+            Ok(vec![
+                figure("throughput", "1/s", Better::Higher, client),
+                figure("redis-benchmark", "1/s", Better::Neither, tool),
+                figure(RATIO, "x", Better::Higher, client / tool),
+            ])
+        })
+    })?;
+    run.report.engines = gate.set.settings()?;
+    run.report.notes.extend(last.map(|usage| format!("While the client reserved: {}", limit(&usage))));
+    Ok(run.finish(|cases| beside::shapes(&cases[0], &[(RATIO, Goal::AtLeast(0.6))])))
 }
 
 impl Gate<'_> {
@@ -159,8 +145,8 @@ impl Gate<'_> {
         command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
         command.args(["-c", CLIENTS, "-P", PIPELINE, "-n", &requests.to_string(), "-r", RANDOM_IDS]);
         command.args(["-q", "EVALSHA", &said.sha, "4"]).args(&keys);
-        // No time at the end, so that clocks are not compared.
-        command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY, "0"]);
+        // No time, so that clocks are not compared; and no limit, as in the client's sale.
+        command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY, "0", "0"]);
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(File::create(&output)?);
         self.run_watched(command, "redis-benchmark")?;
         let text = std::fs::read_to_string(&output).context("what redis-benchmark said")?;

@@ -75,7 +75,7 @@ impl Stack {
     fn open(context: &ScenarioContext, index: u16, flush: BrokerFlush) -> anyhow::Result<Self> {
         let set = start(context, index, flush)?;
         let folder = context.folder.join(format!("servers-{index}"));
-        let shop = Shop::open(&context.program, &folder, &set, &context.stop)?;
+        let shop = Shop::selling(&context.program, &folder, &set, &context.stop)?;
         Ok(Self { shop, set })
     }
 

@@ -14,7 +14,8 @@ use super::buyers::{BUYERS, Buyer, Seen};
 use super::watch::{Queues, Watcher};
 use super::{Stack, check_disk};
 use crate::drivers::http::{Http, Workload};
-use crate::experiments::{ScenarioContext, beside, cases, empty_report, limit};
+use crate::experiments::cases::Run;
+use crate::experiments::{ScenarioContext, beside};
 use crate::goal::{Goal, median};
 use crate::host::usage::Watched;
 use crate::load::distribution::Distribution;
@@ -23,6 +24,7 @@ use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::report::model::{Better, Case, Metric, ScenarioReport};
+use crate::report::trials;
 use crate::target::engines::BrokerFlush;
 use crate::target::installation::cluster::{DATABASE, Shop, TOPIC};
 
@@ -140,20 +142,20 @@ struct Sample {
     queues: Queues,
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     super::ensure_spawned(context)?;
     let wanted = |row: Row| {
         context.wants(&row.name()) || ROWS.iter().any(|of| row.is_peak_of(*of) && context.wants(&of.name()))
     };
     let mut rows: Vec<(Row, Vec<Sample>)> =
         ROWS.into_iter().filter(|row| wanted(*row)).map(|row| (row, Vec::new())).collect();
-    let mut report = empty_report("Orders of the cluster profile, end to end");
+    let mut run = Run::new(context, "Orders of the cluster profile, end to end");
     if rows.is_empty() {
-        return Ok(report);
+        return Ok(run.report);
     }
     let mut bench = Bench::open(context, |flush| rows.iter().any(|(row, _)| row.flush == flush))?;
     for stack in &bench.stacks {
-        report.engines.extend(stack.settings()?);
+        run.report.engines.extend(stack.settings()?);
     }
     for repeat in 1..=context.repeats {
         for index in 0..rows.len() {
@@ -165,15 +167,14 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
             context.keep(&case(*row, samples));
         }
     }
-    report.notes.push(bench.close()?);
+    run.note(bench.close()?);
     for (row, samples) in &rows {
         let case = case(*row, samples);
-        report.shapes.extend(beside::shapes(&case, row.bounds()));
-        report.notes.extend(waiting(&case.name, samples));
-        report.cases.push(case);
+        run.report.notes.extend(waiting(&case.name, samples));
+        run.report.cases.push(case);
     }
-    report.limiter = limit::of(&report.cases);
-    Ok(report)
+    let shapes = |(case, (row, _)): (&Case, &(Row, _))| beside::shapes(case, row.bounds());
+    Ok(run.finish(|cases| cases.iter().zip(&rows).flat_map(shapes).collect()))
 }
 
 /// Everything that runs. Servers before the engines under them.
@@ -261,7 +262,7 @@ impl<W: Workload> Workload for Counted<'_, W> {
 }
 
 /// What the threads of one load brought back.
-struct Run {
+struct Brought {
     trial: Trial,
     ended: Instant,
     seen: Seen,
@@ -294,7 +295,7 @@ fn sample(
     let drain_s = run.ended.elapsed().as_secs_f64();
     stack.shop.check()?;
     let rows = stack.shop.rows()? - rows;
-    let Run { mut trial, seen, queues, .. } = run;
+    let Brought { mut trial, seen, queues, .. } = run;
     beside::allow_waiting(&mut trial);
     Ok(Sample {
         persisted_per_s: rows as f64 / (trial.seconds + drain_s),
@@ -313,7 +314,7 @@ fn load(
     schedule: Schedule,
     repeat: usize,
     around: Surroundings<'_>,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<Brought> {
     let addresses = stack.shop.addresses();
     let watcher = Watcher::new(&stack.set, DATABASE, TOPIC, addresses.clone(), Shop::metrics_request())?;
     let buyers = (0..BUYERS)
@@ -335,7 +336,7 @@ fn load(
             seen.add(&buyer.join().expect("a buyer does not panic")?)?;
         }
         let looks = eyes.join().expect("looking does not panic")?;
-        Ok(Run { trial: trial?, ended, seen, queues: Queues::of(&looks) })
+        Ok(Brought { trial: trial?, ended, seen, queues: Queues::of(&looks) })
     })
 }
 
@@ -372,7 +373,7 @@ fn case(row: Row, samples: &[Sample]) -> Case {
     // Each has its place in the list; of two servers' rows one has the second server.
     let figures = METRICS.iter().flat_map(|name| match own.iter().find(|of| of.name == *name) {
         Some(figure) => vec![figure.clone()],
-        None => cases::figures(&trials, &[*name]),
+        None => trials::figures(&trials, &[*name]),
     });
     let metrics =
         figures.filter(|of| !of.name.starts_with("CPU per answer") || !of.values.is_empty()).collect();

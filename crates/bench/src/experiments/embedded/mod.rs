@@ -12,7 +12,8 @@ use anyhow::{Context, ensure};
 
 use self::shop::{GONE_PRODUCT, GONE_SALE, Shop};
 use super::beside::{self, Bounds, CPU_BESIDE_NGINX, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
-use super::{Engine, Scenario, ScenarioContext, Target, empty_report, limit};
+use super::cases::Run;
+use super::{Engine, Scenario, ScenarioContext, Target};
 use crate::drivers::http::once;
 use crate::drivers::http::traffic::{BUYER_FIRST, Reference, Traffic};
 use crate::goal::Goal;
@@ -211,48 +212,32 @@ fn run(
         };
         context.wants(&row.case()) || table.iter().any(of_half)
     };
-    let rows: Vec<&Row> = table.iter().filter(wanted).collect();
-    let mut report = empty_report(title);
+    let mut rows: Vec<(&Row, Comparison)> = table
+        .iter()
+        .filter(wanted)
+        .map(|row| (row, Comparison::new(row.case(), "server", row.load.wanted())))
+        .collect();
+    let mut run = Run::new(context, title);
     if rows.is_empty() {
-        return Ok(report);
+        return Ok(run.report);
     }
-    let comparisons = measure(context, &rows, sizes, &mut report)?;
-    for (row, comparison) in &comparisons {
-        let cases = comparison.cases();
-        report.shapes.extend(beside::shapes(&cases[0], row.bounds));
-        report.cases.extend(cases);
-    }
-    let of_server = comparisons.iter().map(|(_, comparison)| comparison.cases()[0].clone());
-    report.limiter = limit::of(&of_server.collect::<Vec<_>>());
-    Ok(report)
-}
-
-fn measure<'a>(
-    context: &ScenarioContext,
-    rows: &[&'a Row],
-    sizes: Sizes,
-    report: &mut ScenarioReport,
-) -> anyhow::Result<Vec<(&'a Row, Comparison)>> {
     let mut bench = Bench::open(context, sizes)?;
-    report.engines.push(bench.own.target.settings()?);
-    if rows.iter().any(|row| row.load == Load::Own) {
+    run.report.engines.push(bench.own.target.settings()?);
+    if rows.iter().any(|(row, _)| row.load == Load::Own) {
         let (orders, traffic) = (sizes.prefill_orders, &mut bench.own_orders);
-        let footprint = bench.own.prefill(orders, traffic, &context.stop, &context.progress)?;
-        report.cases.push(footprint.case());
+        let cost = bench.own.prefill(orders, traffic, &context.stop, &context.progress)?;
+        run.report.cases.push(cost);
     }
-    let mut comparisons: Vec<(&Row, Comparison)> =
-        rows.iter().map(|row| (*row, Comparison::new(row.case(), "server", row.load.wanted()))).collect();
     for repeat in 1..=context.repeats {
-        for index in 0..comparisons.len() {
-            let (measured, rest) = comparisons.split_at_mut(index);
+        for index in 0..rows.len() {
+            let (measured, rest) = rows.split_at_mut(index);
             let (row, comparison) = &mut rest[0];
             let peak = measured.iter().rfind(|(earlier, _)| earlier.is_peak_of(row)).map(|(_, peak)| peak);
             bench.measure(context, repeat, row, peak, comparison)?;
-            comparison.cases().iter().for_each(|case| context.keep(case));
         }
     }
-    report.notes.push(bench.close()?);
-    Ok(comparisons)
+    run.note(bench.close()?);
+    Ok(beside::report(run, rows.iter().map(|(row, comparison)| (comparison, row.bounds))))
 }
 
 /// Everything that runs.

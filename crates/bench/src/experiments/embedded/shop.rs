@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use crate::audit::{Answered, Ledger};
 use crate::drivers::http::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
 use crate::drivers::http::{Driver, Settings};
+use crate::experiments::cases::Point;
 use crate::host::procfs;
 use crate::load::record::{Outcome, Outcomes};
 use crate::load::schedule::Schedule;
@@ -31,41 +32,6 @@ pub(super) struct Shop {
     answered: Answered,
 }
 
-/// What the orders of the pre-fill cost in memory, on disk and at the next start.
-#[derive(Debug)]
-pub(super) struct Footprint {
-    orders: u64,
-    orders_per_s: f64,
-    /// Growth of the resident memory, for each order.
-    memory_bytes_per_order: f64,
-    /// Written to storage while they were placed, for each order: log, checkpoints and all.
-    written_bytes_per_order: f64,
-    /// Size of the ledger's file after a graceful stop, for each order.
-    ledger_bytes_per_order: f64,
-    /// From the process's start until it was ready, with these orders in the ledger.
-    open_seconds: f64,
-    /// Resident memory just after that.
-    reopened_memory_bytes: f64,
-}
-
-impl Footprint {
-    pub(super) fn case(&self) -> Case {
-        let name = "what an order costs";
-        let figures = [
-            ("orders", self.orders as f64, "orders", Better::Neither),
-            ("throughput", self.orders_per_s, "1/s", Better::Higher),
-            ("memory per order", self.memory_bytes_per_order, "bytes", Better::Lower),
-            ("written per order", self.written_bytes_per_order, "bytes", Better::Lower),
-            ("ledger per order", self.ledger_bytes_per_order, "bytes", Better::Lower),
-            ("start with these orders", self.open_seconds, "s", Better::Lower),
-            ("memory after the start", self.reopened_memory_bytes, "bytes", Better::Lower),
-        ];
-        let metric = |(name, value, unit, better)| Metric::new(name, unit, better, vec![value]);
-        let metrics = figures.map(metric).into();
-        Case { name: name.to_owned(), series: name.to_owned(), metrics, ..Case::default() }
-    }
-}
-
 impl Shop {
     pub(super) fn open(
         program: &Path,
@@ -73,7 +39,6 @@ impl Shop {
         demo: bool,
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
-        std::fs::create_dir(folder).context("the server's folder")?;
         let target = Target::start(program, folder, Setup { demo, settings: "", stop })?;
         let ledger = Ledger::open(&target.data_dir()).context("opening the ledger to audit it")?;
         Ok(Self { target, ledger, answered: Answered::default() })
@@ -111,14 +76,15 @@ impl Shop {
         self.check()
     }
 
-    /// Creates the own sale, places `orders` in it through the API, restarts the server, and says what that cost.
+    /// Creates the own sale, places `orders` in it through the API, and restarts the server: what that cost in memory, on
+    /// disk and at the start.
     pub(super) fn prefill(
         &mut self,
         orders: u64,
         traffic: &mut Traffic,
         stop: &AtomicBool,
         progress: &Progress,
-    ) -> anyhow::Result<Footprint> {
+    ) -> anyhow::Result<Case> {
         self.create_sale(OWN_SALE, OWN_PRODUCT, OWN_UNITS, 1)?;
         let ledger_file = self.target.data_dir().join("ledger.db");
         let pid = self.target.pid();
@@ -132,15 +98,24 @@ impl Shop {
             Ledger::open(&self.target.data_dir()).context("opening the ledger after the restart")?;
         self.check()?;
         let per_order = |bytes: u64| bytes as f64 / orders as f64;
-        Ok(Footprint {
-            orders,
-            orders_per_s: orders as f64 / elapsed.as_secs_f64(),
-            memory_bytes_per_order: per_order(memory.saturating_sub(memory_before)),
-            written_bytes_per_order: per_order(written.saturating_sub(written_before)),
-            ledger_bytes_per_order: per_order(ledger_bytes),
-            open_seconds: open.as_secs_f64(),
-            reopened_memory_bytes: procfs::rss_bytes(self.target.pid())? as f64,
-        })
+        let (grown, written) = (memory.saturating_sub(memory_before), written.saturating_sub(written_before));
+        let reopened = procfs::rss_bytes(self.target.pid())?;
+        let figures = [
+            ("orders", orders as f64, "orders", Better::Neither),
+            ("throughput", orders as f64 / elapsed.as_secs_f64(), "1/s", Better::Higher),
+            // Of the resident memory.
+            ("memory per order", per_order(grown), "bytes", Better::Lower),
+            // To storage while they were placed: log, checkpoints and all.
+            ("written per order", per_order(written), "bytes", Better::Lower),
+            // The ledger's file after a graceful stop.
+            ("ledger per order", per_order(ledger_bytes), "bytes", Better::Lower),
+            // Until the process was ready.
+            ("start with these orders", open.as_secs_f64(), "s", Better::Lower),
+            ("memory after the start", reopened as f64, "bytes", Better::Lower),
+        ];
+        let own = figures.map(|(name, value, unit, better)| Metric::new(name, unit, better, vec![value]));
+        let name = "what an order costs";
+        Ok(Point::bar(name, name).case(own.to_vec().into(), &[]))
     }
 
     /// Sends until that many are accepted.

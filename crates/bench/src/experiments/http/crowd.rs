@@ -13,13 +13,15 @@ use crate::audit::receipts::Kept;
 use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
-use crate::experiments::{ScenarioContext, Target, cases, limit};
+use crate::experiments::cases::Run;
+use crate::experiments::{ScenarioContext, Target, limit};
 use crate::load::choice::{Hot, Random};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::trial;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
+use crate::report::trials;
 use crate::target::TOKEN_SECRET;
 use crate::target::token;
 
@@ -76,12 +78,12 @@ impl Plan {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     ensure!(
         context.target == Target::Spawn,
         "flash-crowd sells a sale of its own to the last unit, so it needs servers of its own: run it without --target-..."
     );
-    let mut report = super::empty_report("Flash crowd");
+    let mut report = Run::new(context, "Flash crowd").report;
     let plan = Plan::of(context);
     report.notes.push(format!(
         "{} asked for {PRODUCTS} products of which the first had {} units and the others {}; {:.0}% for the first, \
@@ -93,12 +95,13 @@ pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioRepor
         BOTS_SHARE * 100.0,
         plan.admitted_per_s
     ));
-    for &profile in Profile::of(context) {
+    for &profile in Profile::of(context).iter().filter(|profile| context.wants(profile.name())) {
+        let mut trials = Vec::new();
         for repeat in 1..=context.repeats {
-            if context.wants(profile.name()) {
-                once(context, &mut report, profile, plan, repeat)?;
-            }
+            trials.push(once(context, &mut report, profile, plan, repeat)?);
+            context.keep(&case(profile, &trials));
         }
+        report.cases.push(case(profile, &trials));
     }
     report.limiter = limit::of_open(&report.cases);
     Ok(report)
@@ -111,7 +114,7 @@ fn once(
     profile: Profile,
     plan: Plan,
     repeat: usize,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Trial> {
     let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
     let mut testbed = HttpTestbed::open(context, profile, Shop::Own { settings: &settings })?;
     let engines = testbed.engines()?;
@@ -140,9 +143,7 @@ fn once(
     let won = trial.outcomes.won;
     context.progress.done(&format!("flash crowd: {}: {won} orders, {left} units left", profile.name()));
     report.shapes.push(sold_out(profile, repeat, plan, won, left, &trial));
-    add(report, profile, trial);
-    report.cases.last().into_iter().for_each(|case| context.keep(case));
-    Ok(())
+    Ok(trial)
 }
 
 /// Orders of another sale. A shop that runs since yesterday meets its crowd; of a Java program that has just started the
@@ -196,7 +197,7 @@ fn sold_out(profile: Profile, repeat: usize, plan: Plan, won: u64, left: u64, tr
     }
 }
 
-fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
+fn case(profile: Profile, trials: &[Trial]) -> Case {
     type Count = fn(&Trial) -> u64;
     let counts: [(&str, Count); 8] = [
         ("orders", |trial| trial.outcomes.won),
@@ -215,17 +216,14 @@ fn add(report: &mut ScenarioReport, profile: Profile, trial: Trial) {
                 .unwrap_or(0)
         }),
     ];
-    let index = report.cases.iter().position(|case| case.name == profile.name());
-    let mut trials = index.map_or_else(Vec::new, |index| report.cases.remove(index).trials);
-    trials.push(trial);
     // Admission turns many away on purpose: the times count what they waited for that, and say so.
-    let mut metrics = cases::figures(&trials, &["p99", "p50"]);
+    let mut metrics = trials::figures(trials, &["p99", "p50"]);
     metrics.iter_mut().for_each(|metric| metric.name += OF_ALL_ANSWERS);
     metrics.extend(counts.iter().map(|(name, count)| -> Metric {
-        cases::metric(name, "requests", Better::Neither, &trials, |trial| count(trial) as f64)
+        trials::metric(name, "requests", Better::Neither, trials, |trial| count(trial) as f64)
     }));
     let name = profile.name().to_owned();
-    report.cases.push(Case { series: name.clone(), name, metrics, trials, ..Case::default() });
+    Case { series: name.clone(), name, metrics, trials: trials.to_vec(), ..Case::default() }
 }
 
 #[cfg(test)]
@@ -237,11 +235,11 @@ mod tests {
 
     #[test]
     fn its_times_are_judged_though_many_are_turned_away() {
-        let mut report = super::super::empty_report("Flash crowd");
+        let mut report = ScenarioReport::default();
         let schedule = Schedule::closed(Duration::from_secs(1));
         let mut trial = Trial::new(1, &schedule, &Record::default(), None);
         trial.flags.push(Flag::NotCarried { requests: 7, of: 9 });
-        add(&mut report, Profile::Embedded, trial);
+        report.cases.push(case(Profile::Embedded, &[trial]));
         report.name = "flash-crowd".to_owned();
         let mut all = sample::report();
         all.scenarios = vec![report];

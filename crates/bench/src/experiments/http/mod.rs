@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use self::testbed::{HttpTestbed, Profile, Shop};
-use super::cases::Point;
-use super::{Engine, Scenario, ScenarioContext, cases, empty_report, limit};
+use super::cases::{self, Point, Run};
+use super::{Engine, Scenario, ScenarioContext};
 use crate::audit::receipts::Kept;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, once};
@@ -86,7 +86,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 const fn tier(
     name: &'static str,
     about: &'static str,
-    run: fn(&mut ScenarioContext) -> anyhow::Result<ScenarioReport>,
+    run: fn(&ScenarioContext) -> anyhow::Result<ScenarioReport>,
 ) -> Scenario {
     Scenario { name, about, reference: Some("seckill-tiers.csv"), needs: NEEDS, metrics: METRICS, run }
 }
@@ -167,12 +167,14 @@ impl Tier {
     }
 }
 
-fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioReport> {
-    let mut report = empty_report(tier.title);
-    report.scaled_down = scaled_down(context, tier);
-    report.notes.push(
-        "The published runs asked nginx on a host of its own, the load came from a third one; here all share one machine."
-            .to_owned(),
+fn run(context: &ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, tier.title);
+    let requests = tier.requests(context);
+    if requests != tier.requests {
+        run.scaled_down(format!("{requests} requests instead of the published {}.", tier.requests));
+    }
+    run.note(
+        "The published runs asked nginx on a host of its own, the load came from a third one; here all share one machine.",
     );
     for &profile in Profile::of(context) {
         let names = [Reuse::PerRequest, Reuse::KeepAlive].map(|reuse| (reuse, case_name(profile, reuse)));
@@ -194,26 +196,14 @@ fn run(context: &mut ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioRep
                 cases.push(case);
             }
         }
-        report.engines.extend(testbed.engines()?);
+        run.report.engines.extend(testbed.engines()?);
         // The cluster's comes last, and is the stronger one.
-        report.audit =
-            testbed.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?.or(report.audit);
-        if !matches!(tier.kind, Kind::Page(_)) {
-            // They are audited now.
-            cases.iter().for_each(|case| context.keep(case));
-        }
-        report.cases.extend(cases);
+        let audit = testbed.close().with_context(|| format!("{}, {}", tier.title, profile.name()))?;
+        run.report.audit = audit.or(run.report.audit);
+        // They are audited now.
+        cases.into_iter().for_each(|case| run.keep(case));
     }
-    report.limiter = limit::of(&report.cases);
-    Ok(report)
-}
-
-fn scaled_down(context: &ScenarioContext, tier: &Tier) -> Vec<String> {
-    let requests = tier.requests(context);
-    if requests == tier.requests {
-        return Vec::new();
-    }
-    vec![format!("{requests} requests instead of the published {}.", tier.requests)]
+    Ok(run.finish(|_| Vec::new()))
 }
 
 fn case_name(profile: Profile, reuse: Reuse) -> String {
@@ -274,7 +264,7 @@ fn measure(
 /// The published figures stand beside the cases that were asked as they were: `ab` without `-k`.
 fn case(tier: &Tier, reuse: Reuse, name: String, trials: Vec<Trial>) -> Case {
     let row = reference::find(File::Tiers, &[("tier", tier.row)]).filter(|_| reuse == Reuse::PerRequest);
-    let mut case = Point::bar(&name, name.clone()).beside(row).case(trials, METRICS, Vec::new());
+    let mut case = Point::bar(&name, &*name).beside(row).case(trials.into(), METRICS);
     // Of the cluster: pages are answered at the edge.
     case.metrics.retain(|of| of.name != "CPU per answer, nginx" || !of.values.is_empty());
     case
@@ -314,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut context = crate::experiments::context_at(address, folder.path());
         (context.repeats, context.only) = (2, Some(", keep-alive".to_owned()));
-        let report = run(&mut context, &tier).unwrap();
+        let report = run(&context, &tier).unwrap();
         let won: Vec<u64> = report.cases[0].trials.iter().map(|trial| trial.outcomes.served).collect();
         assert_eq!(won, [100, 100]);
     }

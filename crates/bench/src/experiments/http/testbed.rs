@@ -10,21 +10,20 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use crate::audit::Answered;
 use crate::audit::gates::Gates;
-use crate::audit::invariants::{self, Rows};
+use crate::audit::invariants;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
-use crate::audit::{Answered, Ledger};
 use crate::experiments::{ScenarioContext, Target as Aim};
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
 use crate::target::engines::{BrokerFlush, EngineSet, EngineSite};
+use crate::target::installation::Installation;
+use crate::target::installation::cluster::{PREFIX, Shop as Servers, TOPIC};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 
-const DATABASE: &str = "bench_http";
-const PREFIX: &str = "bench";
-const TOPIC: &str = "bench";
 /// The queues of a topic: the broker's default, see dev/engines/rocketmq.sh.
 const QUEUES: u32 = 8;
 const CACHE_MS: u64 = 100;
@@ -67,23 +66,18 @@ pub(super) enum Shop<'a> {
 }
 
 impl<'a> Shop<'a> {
-    fn settings(self) -> &'a str {
+    fn setup(self, stop: &'a Arc<AtomicBool>) -> Setup<'a> {
         match self {
-            Self::Demo => "",
-            Self::Own { settings } => settings,
+            Self::Demo => Setup { demo: true, settings: "", stop },
+            Self::Own { settings } => Setup { demo: false, settings, stop },
         }
-    }
-
-    fn setup<'s>(self, settings: &'s str, stop: &'s Arc<AtomicBool>) -> Setup<'s> {
-        Setup { demo: matches!(self, Self::Demo), settings, stop }
     }
 }
 
 /// The system under test, and the answers that its buyers got.
 pub(super) struct HttpTestbed {
-    profile: Profile,
-    server: Option<Target>,
-    engines: Option<EngineSet>,
+    /// `None`: a server that is not ours.
+    servers: Option<Installation>,
     /// Where orders go.
     pub(super) orders: SocketAddr,
     /// Where pages come from.
@@ -99,22 +93,42 @@ pub(super) struct HttpTestbed {
 }
 
 impl HttpTestbed {
-    /// # Errors
-    /// If anything does not start, or an engine has another setting than it was to have.
     pub(super) fn open(context: &ScenarioContext, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
         let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&context.folder)?.keep();
-        let mut testbed = match (profile, &context.target) {
-            (Profile::Embedded, _) => Self::embedded(context, &folder, shop)?,
-            (Profile::Cluster, _) => Self::cluster(context, &folder, shop)?,
-            (Profile::Running, Aim::Running(addresses)) => {
-                let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
-                let token = addresses.operator_token.as_deref();
-                let open = |_| Running::open(http, token, &context.stop);
-                let audit = token.map(open).transpose()?.map(|audit| audit.reporting_to(&context.progress));
-                Self::at(profile, &folder, http, audit)?
+        let setup = shop.setup(&context.stop);
+        let (mut servers, mut pages) = (None, None);
+        match profile {
+            Profile::Embedded => {
+                context.progress.doing("starting a server");
+                let server = Target::start(&context.program, &folder.join("server"), setup)?;
+                servers = Some(Installation::Embedded(server));
             }
-            (Profile::Running, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
+            Profile::Cluster => {
+                let (installation, edge) = cluster(context, &folder, setup)?;
+                (servers, pages) = (Some(installation), Some(edge));
+            }
+            Profile::Running => {}
+        }
+        let (orders, token) = match (&servers, &context.target) {
+            (Some(servers), _) => (servers.addresses()[0], Some(OPERATOR_TOKEN)),
+            (None, Aim::Running(addresses)) => {
+                let http = addresses.http.context("no HTTP server was given: --target-http ADDRESS")?;
+                (http, addresses.operator_token.as_deref())
+            }
+            (None, Aim::Spawn) => anyhow::bail!("there is no running server to measure"),
+        };
+        let audit = |token| Running::open(orders, Some(token), &context.stop);
+        let audit = token.map(audit).transpose()?.map(|audit| audit.reporting_to(&context.progress));
+        let mut testbed = Self {
+            servers,
+            orders,
+            pages: pages.unwrap_or(orders),
+            audit,
+            gates: None,
+            receipts: Receipts::create(&folder.join("receipts")).context("the file of receipts")?,
+            answered: Answered::default(),
+            messages: Answered::default(),
         };
         testbed.wait_for_gates(context)?;
         Ok(testbed)
@@ -131,59 +145,7 @@ impl HttpTestbed {
         Ok(())
     }
 
-    fn at(
-        profile: Profile,
-        folder: &Path,
-        address: SocketAddr,
-        audit: Option<Running>,
-    ) -> anyhow::Result<Self> {
-        Ok(Self {
-            profile,
-            receipts: Receipts::create(&folder.join("receipts")).context("the file of receipts")?,
-            server: None,
-            engines: None,
-            orders: address,
-            pages: address,
-            audit,
-            gates: None,
-            answered: Answered::default(),
-            messages: Answered::default(),
-        })
-    }
-
-    fn embedded(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
-        context.progress.doing("starting a server");
-        let server = Target::start(&context.program, folder, shop.setup(shop.settings(), &context.stop))?;
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
-        let audit = Some(audit.reporting_to(&context.progress));
-        let mut testbed = Self::at(Profile::Embedded, folder, server.address(), audit)?;
-        testbed.server = Some(server);
-        Ok(testbed)
-    }
-
-    fn cluster(context: &ScenarioContext, folder: &Path, shop: Shop<'_>) -> anyhow::Result<Self> {
-        context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
-        // A shop that is opened again has engines that start with nothing.
-        let site = EngineSite { folder: folder.join("engines"), ..context.engine_site(0) };
-        let mut set = EngineSet::start(site, BrokerFlush::Asynchronous, &context.stop)?;
-        set.database(None)?.recreate(DATABASE)?;
-        let pages = folder.join("pages");
-        let settings = settings(&set, &pages)? + shop.settings();
-        let server = Target::start(&context.program, folder, shop.setup(&settings, &context.stop))?;
-        let audit = Running::open(server.address(), Some(OPERATOR_TOKEN), &context.stop)?;
-        let audit = Some(audit.reporting_to(&context.progress));
-        let mut testbed = Self::at(Profile::Cluster, folder, server.address(), audit)?;
-        set.up_edge(&[server.address()], PREFIX, CACHE_MS, Some(&pages), &context.stop)?;
-        testbed.pages = set.address("nginx")?;
-        testbed.server = Some(server);
-        testbed.engines = Some(set);
-        Ok(testbed)
-    }
-
-    /// To be called before the first order.
-    ///
-    /// # Errors
-    /// If the orders could not be audited.
+    /// To be called before the first order: an error if orders could not be audited.
     pub(super) fn check_audited(&self) -> anyhow::Result<()> {
         if self.audit.is_none() {
             Running::open(self.orders, None, &Arc::default())?;
@@ -191,18 +153,13 @@ impl HttpTestbed {
         Ok(())
     }
 
-    /// # Errors
-    /// If the server refuses it.
     pub(super) fn create_sale(&mut self, context: &ScenarioContext, sale: &Value) -> anyhow::Result<()> {
-        let server = self.server.as_ref().context("a sale is created on a server of our own only")?;
-        server.operate("/api/v1/sales", sale, 201)?;
+        let servers = self.servers.as_mut().context("a sale is created on a server of our own only")?;
+        servers.first_server().operate("/api/v1/sales", sale, 201)?;
         self.wait_for_gates(context)
     }
 
     /// Units of a sale that nobody has, once the ledger has every accepted order.
-    ///
-    /// # Errors
-    /// If the server does not say.
     pub(super) fn units_left(&self, sale: u64) -> anyhow::Result<u64> {
         let audit = self.audit.as_ref().context("an audit needs the operator's token")?;
         let numbers = audit.drain(self.answered)?;
@@ -212,21 +169,15 @@ impl HttpTestbed {
 
     /// All processes that take part, for the share of each.
     pub(super) fn watched(&self) -> Vec<Watched> {
-        let mut all: Vec<Watched> = self.server.iter().map(|of| Watched::new("server", of.pid())).collect();
-        all.extend(self.engines.iter().flat_map(EngineSet::all_watched));
-        all
+        let all = self.servers.as_ref().map(Installation::watched).unwrap_or_default();
+        // The only one of a cluster goes by the name that the server of the embedded profile has.
+        let named = |of: Watched| if of.name == "server 1" { Watched::new("server", of.pid) } else { of };
+        all.into_iter().map(named).collect()
     }
 
     /// Of the engines, and of the server that is ours.
-    ///
-    /// # Errors
-    /// If one of them does not say.
     pub(super) fn engines(&self) -> anyhow::Result<Vec<EngineSettings>> {
-        let mut found = self.engines.as_ref().map_or_else(|| Ok(Vec::new()), EngineSet::settings)?;
-        if let Some(server) = &self.server {
-            found.push(server.settings()?);
-        }
-        Ok(found)
+        self.servers.as_ref().map_or_else(|| Ok(Vec::new()), Installation::settings)
     }
 
     pub(super) fn add_orders(&mut self, outcomes: &Outcomes) {
@@ -238,70 +189,40 @@ impl HttpTestbed {
         self.messages.unknown += outcomes.unknown;
     }
 
-    /// The audit as a gate: it is clean, or an error.
-    ///
-    /// # Errors
-    /// `AUDIT FAILED`, and why; or what keeps the audit from being made.
+    /// The audit as a gate: it is clean, or an error, `AUDIT FAILED` or what keeps it from being made.
     pub(super) fn close(mut self) -> anyhow::Result<Option<Audit>> {
         self.check_messages()?;
         let Some(running) = &self.audit else {
             assert_eq!(self.answered, Answered::default(), "check_audited() comes before the first order");
             return Ok(None);
         };
-        let audit = match self.profile {
-            Profile::Running => running.close(self.answered)?,
-            Profile::Embedded | Profile::Cluster => {
-                running.judge(&running.drain(self.answered)?, self.answered, self.method())?
+        let audit = match &self.servers {
+            None => running.close(self.answered)?,
+            Some(servers) => {
+                let audit = running.judge(&running.drain(self.answered)?, self.answered, method(servers))?;
+                invariants::acknowledged(servers.ledger()?.as_mut(), self.answered, &mut self.receipts)?;
+                audit
             }
         };
-        if let Some(mut ledger) = self.ledger()? {
-            invariants::acknowledged(ledger.as_mut(), self.answered, &mut self.receipts)?;
-        }
         // After the ledger's own audit: orders that are missing weigh more than a gate that was lost.
         self.gates.iter().try_for_each(Gates::check)?;
-        if let Some(server) = &mut self.server {
-            if self.engines.is_some() {
-                server.audit_config()?;
-                server.stop()?;
-            } else {
-                server.stop()?;
-                server.audit()?;
-            }
-        }
+        self.servers.map_or(Ok(()), Installation::end)?;
         Ok(Some(audit))
-    }
-
-    /// Nobody may look into the ledger of a server that is not ours.
-    fn ledger(&self) -> anyhow::Result<Option<Box<dyn Rows>>> {
-        Ok(match (&self.engines, &self.server) {
-            (Some(set), _) => Some(Box::new(set.database(Some(DATABASE))?)),
-            (None, Some(server)) => Some(Box::new(Ledger::open(&server.data_dir())?)),
-            (None, None) => None,
-        })
-    }
-
-    /// How the orders of a server of our own are audited.
-    fn method(&self) -> &'static str {
-        if self.engines.is_some() {
-            "three-way audit of gate, queue and ledger, and the id of every acknowledged order looked up in it"
-        } else {
-            "the program's audit of the whole ledger, and the id of every acknowledged order looked up in it"
-        }
     }
 
     /// Each acknowledged message is in the broker's topic, or in the table of the embedded profile.
     fn check_messages(&self) -> anyhow::Result<()> {
-        let stored = match (&self.engines, &self.server) {
+        let stored = match &self.servers {
             _ if self.messages == Answered::default() => return Ok(()),
-            (Some(set), _) => {
+            // Nobody may look into a server that is not ours.
+            None => return Ok(()),
+            Some(Installation::Cluster { set, .. }) => {
                 let (mut broker, topic) = (set.broker()?, format!("{TOPIC}-messages"));
                 (0..QUEUES).map(|queue| broker.max_offset(&topic, queue)).sum::<anyhow::Result<u64>>()?
             }
-            (None, Some(server)) => {
+            Some(Installation::Embedded(server)) => {
                 crate::audit::messages(&server.data_dir()).context("counting messages")?
             }
-            // Nobody may look into a server that is not ours.
-            (None, None) => return Ok(()),
         };
         let Answered { accepted, unknown } = self.messages;
         ensure!(
@@ -312,7 +233,33 @@ impl HttpTestbed {
     }
 }
 
-fn settings(set: &EngineSet, pages: &Path) -> anyhow::Result<String> {
-    let engines = set.cluster_settings(PREFIX, TOPIC, DATABASE)?;
-    Ok(format!("{engines}[pages]\nwrite_dir = \"{}\"\n", pages.display()))
+/// A server on engines of its own, and the address of the edge in front of it.
+fn cluster(
+    context: &ScenarioContext,
+    folder: &Path,
+    setup: Setup<'_>,
+) -> anyhow::Result<(Installation, SocketAddr)> {
+    context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
+    // A shop that is opened again has engines that start with nothing.
+    let site = EngineSite { folder: folder.join("engines"), ..context.engine_site(0) };
+    let mut set = EngineSet::start(site, BrokerFlush::Asynchronous, &context.stop)?;
+    let pages = folder.join("pages");
+    let settings = format!("[pages]\nwrite_dir = \"{}\"\n{}", pages.display(), setup.settings);
+    let setup = Setup { settings: &settings, ..setup };
+    let shop = Servers::open(&context.program, &folder.join("servers"), &set, setup)?;
+    set.up_edge(&shop.addresses(), PREFIX, CACHE_MS, Some(&pages), &context.stop)?;
+    let edge = set.address("nginx")?;
+    Ok((Installation::Cluster { shop: Box::new(shop), set }, edge))
+}
+
+/// How the orders of a server of our own are audited.
+fn method(servers: &Installation) -> &'static str {
+    match servers {
+        Installation::Cluster { .. } => {
+            "three-way audit of gate, queue and ledger, and the id of every acknowledged order looked up in it"
+        }
+        Installation::Embedded(_) => {
+            "the program's audit of the whole ledger, and the id of every acknowledged order looked up in it"
+        }
+    }
 }

@@ -13,7 +13,6 @@ use super::joins::{self, Joins, NO_BODY, Signed};
 use super::places::{Places, Tree, hash_of, seed, sha256};
 use super::{Figures, LINE, ScenarioContext, Shown, Terms, fairness, shape};
 use crate::audit::AUDIT_FAILED;
-use crate::experiments::empty_report;
 use crate::goal::Goal;
 use crate::host::process::{self, Guard};
 use crate::host::procfs;
@@ -60,7 +59,7 @@ impl DrawSizes {
 /// If anything can't be started or measured; `AUDIT FAILED` if a place is another one, or the draw not what was announced.
 pub fn run(context: &ScenarioContext, sizes: DrawSizes) -> anyhow::Result<ScenarioReport> {
     super::check(context, sizes.entries)?;
-    let mut report = empty_report("The draw of a line");
+    let mut report = ScenarioReport { title: "The draw of a line".to_owned(), ..ScenarioReport::default() };
     report.notes.push(
         "Every place of the exported draw was found out again by an implementation that shares no code with the server's; commitment \
          and root are those that the server showed before."

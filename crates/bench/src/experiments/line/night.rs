@@ -16,7 +16,7 @@ use crate::drivers::http::traffic::{self, BUYER_FIRST, Traffic};
 use crate::drivers::http::{Http, once};
 use crate::experiments::beside::{self, Bounds, CPU_BESIDE_NGINX, Comparison, Probe};
 use crate::experiments::cases::{Point, shown};
-use crate::experiments::{empty_report, limit};
+use crate::experiments::{cases, limit};
 use crate::goal::Goal;
 use crate::host::procfs;
 use crate::host::usage::Watched;
@@ -184,7 +184,7 @@ impl Default for Measured {
             memory: Vec::new(),
             board: Comparison::new(BOARD.to_owned(), "server", Outcome::Served),
             night: Figures::default(),
-            report: empty_report("A night with a line"),
+            report: ScenarioReport { title: "A night with a line".to_owned(), ..ScenarioReport::default() },
         }
     }
 }
@@ -196,8 +196,8 @@ impl Measured {
             Metric::new(JOINS_BESIDE_ORDERS, "x", Better::Higher, self.joins_beside_orders.clone()),
             Metric::new(MEMORY, "bytes", Better::Lower, self.memory.clone()),
         ];
-        let joins = Point::bar(JOINS, JOINS.to_owned()).case(self.joins.clone(), &names, own);
-        let orders = Point::bar(ORDERS, ORDERS.to_owned()).case(self.orders.clone(), &names, Vec::new());
+        let joins = Point::bar(JOINS, JOINS).case(cases::Measured { trials: self.joins.clone(), own }, &names);
+        let orders = Point::bar(ORDERS, ORDERS).case(self.orders.clone().into(), &names);
         let [board, of_nginx] = self.board.cases();
         vec![joins, orders, board, of_nginx, self.night.case(NIGHT)]
     }

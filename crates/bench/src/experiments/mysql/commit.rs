@@ -10,14 +10,15 @@ use mysql::Opts;
 
 use super::{FLUSHES, Flush, check_room, settings, start};
 use crate::drivers::mysql::{MySql, Statement, Workload};
-use crate::experiments::cases::Point;
-use crate::experiments::{ScenarioContext, Target, cases, empty_report, limit};
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::shapes::Judged;
+use crate::experiments::{ScenarioContext, Target, limit};
 use crate::load::Trial;
 use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::measure::trial_of_clients;
-use crate::report::model::{Case, EngineSettings, ScenarioReport, Shape};
+use crate::report::model::{Case, ScenarioReport, Shape};
 use crate::report::statistics::median;
 use crate::target::address;
 use crate::target::address::is_local;
@@ -140,72 +141,39 @@ impl Server {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "MariaDB alone: commits");
+    run.note("an order is one transaction of five statements sent in one packet, so it costs one round trip");
+    run.note("rows and units taken were counted after each run against what was acknowledged");
+    if context.quick() {
+        run.scaled_down("runs of 2 s");
+    }
     let mut server = Server::open(context)?;
-    let mut cases: Vec<Case> = Vec::new();
-    let mut engines = Vec::new();
-    if server.set.is_some() {
+    let own = server.set.is_some();
+    if own {
         for flush in FLUSHES {
             flush.apply(&mut server.database)?;
-            engines.push(settings(&mut server.database, flush.name())?);
-            measure(context, &mut server, flush.name(), &mut cases)?;
+            measure(&mut run, &mut server, flush.name())?;
         }
     } else {
-        engines.push(settings(&mut server.database, "as found")?);
-        measure(context, &mut server, "as found", &mut cases)?;
+        run.note("the server's flush settings were left as they are");
+        measure(&mut run, &mut server, "as found")?;
     }
     server.database.execute(&format!("DROP DATABASE {DATABASE}"))?;
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
-    Ok(report(context, server.set.is_some(), cases, engines))
+    run.ensure_some()?;
+    Ok(run.finish(|cases| if own { shapes(cases) } else { Vec::new() }))
 }
 
-fn report(
-    context: &ScenarioContext,
-    own: bool,
-    cases: Vec<Case>,
-    engines: Vec<EngineSettings>,
-) -> ScenarioReport {
-    let mut notes = vec![
-        "an order is one transaction of five statements sent in one packet, so it costs one round trip"
-            .to_owned(),
-        "rows and units taken were counted after each run against what was acknowledged".to_owned(),
-    ];
-    if !own {
-        notes.push("the server's flush settings were left as they are".to_owned());
-    }
-    let scaled_down = if context.quick() { vec!["runs of 2 s".to_owned()] } else { Vec::new() };
-    ScenarioReport {
-        scaled_down,
-        notes,
-        engines,
-        shapes: if own { shapes(&cases) } else { Vec::new() },
-        limiter: limit::of(&cases),
-        cases,
-        ..empty_report("MariaDB alone: commits")
-    }
-}
-
-fn measure(
-    context: &ScenarioContext,
-    server: &mut Server,
-    under: &str,
-    measured: &mut Vec<Case>,
-) -> anyhow::Result<()> {
+fn measure(run: &mut Run<'_>, server: &mut Server, under: &str) -> anyhow::Result<()> {
+    let context = run.context;
+    run.report.engines.push(settings(&mut server.database, under)?);
     for kind in KINDS {
         for connections in CONNECTIONS {
             let plural = if connections == 1 { "" } else { "s" };
             let series = format!("{}, {under}", kind.name());
             let name = format!("{series}, {connections} connection{plural}");
-            if !context.wants(&name) {
-                continue;
-            }
-            context.progress.doing(&name);
-            let trials = trials(context, server, kind, connections).with_context(|| name.clone())?;
-            context.progress.done(&format!("{name}: {}", cases::shown(&trials)));
-            let point = Point { name, ..Point::at(&series, "connections", connections as u64) };
-            let case = point.case(trials, &["throughput", "p99 response"], Vec::new());
-            context.keep(&case);
-            measured.push(case);
+            let point = Point::at(&series, "connections", connections as u64).named(name);
+            run.case(point, &["throughput", "p99 response"], || trials(context, server, kind, connections))?;
         }
     }
     Ok(())
@@ -265,15 +233,14 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
     };
     let shape = |kind: &Kind| {
         let pair = best(*kind, Flush::EachCommit).zip(best(*kind, Flush::Never));
-        let shape = Shape {
-            claim: format!("{}: 0/0 commits more than 1/1", kind.name()),
-            published: "submit-order is better with 0/0".to_owned(),
-            measured: pair.map_or("one of the two was not run".to_owned(), |((_, synced), (_, not))| {
-                format!("{not:.0}/s at best against {synced:.0}/s: {:.2} times", not / synced)
-            }),
-            holds: pair.map(|((_, synced), (_, not))| not > synced),
-        };
-        limit::doubted(shape, pair.and_then(|(synced, not)| limit::bound(cases, &[synced.0, not.0])))
+        let said = pair.map(|((_, synced), (_, not))| {
+            (format!("{not:.0}/s at best against {synced:.0}/s: {:.2} times", not / synced), not > synced)
+        });
+        let full = pair.and_then(|(synced, not)| limit::bound(cases, &[synced.0, not.0]));
+        let claim = format!("{}: 0/0 commits more than 1/1", kind.name());
+        Judged::new(said, "one of the two was not run")
+            .doubted(full)
+            .shape(&claim, "submit-order is better with 0/0")
     };
     KINDS.iter().map(shape).collect()
 }

@@ -1,21 +1,20 @@
-//! A case of a Redis scenario: its load, repeated as often as was asked for, and its figures.
+//! The load of a case of a Redis scenario, and its figures.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
+use crate::drivers::redis::command::RedisCommand;
+use crate::drivers::redis::keys::{Keys, Order};
 use crate::drivers::redis::{Redis as Driver, Workload};
-pub(super) use crate::experiments::cases::Point;
-use crate::experiments::{ScenarioContext, Target, cases, limit};
-use crate::goal::median;
+use crate::experiments::{ScenarioContext, Target};
 use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Spread, Trial};
 use crate::measure::trial;
-use crate::report::model::{Better, Case, Metric, Shape};
+use crate::report::model::{Better, Metric};
 use crate::target::address::is_local;
 use crate::target::engines::redis::Redis;
 
@@ -23,52 +22,36 @@ use crate::target::engines::redis::Redis;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Of every load, before the figures of its own.
-const OF_TRIALS: [&str; 4] = ["throughput", "p50", "p95", "p99"];
+pub(super) const OF_TRIALS: [&str; 4] = ["throughput", "p50", "p95", "p99"];
 
 /// A figure of one repeat, beside those that every load has.
 pub(super) fn figure(name: &str, unit: &str, better: Better, value: f64) -> Metric {
     Metric::new(name, unit, better, vec![value])
 }
 
-/// Measures a case; `None` if it is not wanted.
-pub(super) fn measure(
-    context: &ScenarioContext,
-    point: Point,
-    mut run: impl FnMut(usize) -> anyhow::Result<(Trial, Vec<Metric>)>,
-) -> anyhow::Result<Option<Case>> {
-    if !context.wants(&point.name) {
-        return Ok(None);
-    }
-    context.progress.doing(&point.name);
-    let (mut trials, mut own) = (Vec::new(), Vec::new());
-    for repeat in 1..=context.repeats {
-        let (trial, figures) = run(repeat).with_context(|| point.name.clone())?;
-        let surprise = trial.first_surprise.as_deref().unwrap_or("no answer");
-        ensure!(trial.outcomes.good() > 0, "{}: nothing was answered as it should: {surprise}", point.name);
-        if trial.is_valid() {
-            figures.into_iter().for_each(|figure| add(&mut own, figure));
-        }
-        trials.push(trial);
-    }
-    let case = point.case(trials, &OF_TRIALS, own);
-    context.progress.done(&format!("{}: {}", case.name, cases::shown(&case.trials)));
-    context.keep(&case);
-    Ok(Some(case))
+/// How long each case of a sweep runs, and at how many threads, or commands in a pipeline.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    pub(super) window: Duration,
+    pub(super) at: Vec<usize>,
 }
 
-/// Adds a repeat's figure to the metric of its name.
-pub(super) fn add(metrics: &mut Vec<Metric>, figure: Metric) {
-    match metrics.iter_mut().find(|metric| metric.name == figure.name) {
-        Some(metric) => metric.values.extend(figure.values),
-        None => metrics.push(figure),
+impl Sweep {
+    pub(super) fn of(context: &ScenarioContext, quick_s: u64, full_s: u64, at: &[usize]) -> Self {
+        let seconds = if context.quick() { quick_s } else { full_s };
+        Self { window: Duration::from_secs(seconds), at: at.to_vec() }
     }
 }
 
-/// The median of a metric of the case with this name; `None` if it was not measured.
-pub(super) fn value_of(cases: &[Case], case: &str, metric: &str) -> Option<f64> {
-    let case = cases.iter().find(|of| of.name == case)?;
-    let metric = case.metrics.iter().find(|of| of.name == metric)?;
-    (!metric.values.is_empty()).then(|| median(metric.values.iter().copied()))
+/// A command on so many keys of this length.
+pub(super) fn workload(
+    command: &str,
+    prefix: &str,
+    key_bytes: usize,
+    keys: u64,
+    order: Order,
+) -> anyhow::Result<Workload> {
+    Ok(Workload::of(RedisCommand::parse(command)?, Keys::new(prefix, key_bytes, keys, order)?))
 }
 
 /// Whom a load goes to, and what is watched meanwhile.
@@ -190,71 +173,12 @@ pub(super) fn keys_of(redis: &mut Redis) -> anyhow::Result<u64> {
     redis.ask(&["DBSIZE"])
 }
 
-pub(super) fn ensure_running(stop: &AtomicBool) -> anyhow::Result<()> {
-    ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
-    Ok(())
-}
-
-/// `part` of `whole` in words, for a shape; none if one is missing.
-pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
-    part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole)
-}
-
-/// A shape of the rate of the first case over that of the second; undecided if one of them may be the generator's own
-/// ceiling.
-pub(super) fn rates(
-    cases: &[Case],
-    claim: &str,
-    published: &str,
-    names: [&str; 2],
-    holds: impl FnOnce(f64) -> bool,
-    in_words: impl FnOnce(f64) -> String,
-) -> Shape {
-    let [part, whole] = names.map(|name| value_of(cases, name, "throughput"));
-    limit::doubted(shape(claim, published, ratio(part, whole), holds, in_words), limit::bound(cases, &names))
-}
-
-/// A shape that is judged by a ratio. Its claim names the bounds that `holds` has.
-pub(super) fn shape(
-    claim: &str,
-    published: &str,
-    ratio: Option<f64>,
-    holds: impl FnOnce(f64) -> bool,
-    in_words: impl FnOnce(f64) -> String,
-) -> Shape {
-    Shape {
-        claim: claim.to_owned(),
-        published: published.to_owned(),
-        measured: ratio.map_or("its cases were not run".to_owned(), in_words),
-        holds: ratio.map(holds),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::limit::tests::case_of;
     use crate::load::record::Record;
     use crate::load::trial::{Distribution, Quantile};
-
-    #[test]
-    fn rates_at_the_generators_ceiling_have_no_shape() {
-        let judged = |one, other| {
-            let cases = [case_of("a", 200, one), case_of("b", 100, other)];
-            let shape =
-                rates(&cases, "", "", ["a", "b"], |ratio| ratio == 2.0, |ratio| format!("{ratio} times"));
-            (shape.holds, shape.measured)
-        };
-        assert_eq!(judged(0.84, 0.84), (Some(true), "2 times".to_owned()));
-        for (holds, measured) in [judged(0.9, 0.5), judged(0.5, 0.9)] {
-            assert_eq!(holds, None);
-            assert!(measured.starts_with("2 times; the load generator used 90%"), "{measured}");
-        }
-        assert_eq!(
-            rates(&[], "", "", ["a", "b"], |_| true, |_| String::new()).measured,
-            "its cases were not run"
-        );
-    }
+    use crate::report::trials;
 
     /// A request that waited before it was sent took that long for whoever asked: so in HTTP, so here.
     #[test]
@@ -269,7 +193,7 @@ mod tests {
             service: of(100),
             ..Trial::new(1, &Schedule::closed_requests(1), &Record::default(), None)
         };
-        let metrics = cases::figures(&[trial], &OF_TRIALS);
+        let metrics = trials::figures(&[trial], &OF_TRIALS);
         let names: Vec<_> = metrics.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["throughput", "p50", "p95", "p99"]);
         assert!(metrics[1..].iter().all(|of| of.values == [900.0]), "{metrics:?}");

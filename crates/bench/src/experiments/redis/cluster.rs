@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::case::{Point, Session, figure, measure, rates, value_of};
+use super::case::{OF_TRIALS, Session, figure, workload};
 use super::limits;
 use super::nodes::Nodes;
 use super::server::FOREIGN_PREFIX;
 use super::swap::{Host, swapped_bytes};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::RedisCommand;
-use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::limit::{self, bound};
-use crate::experiments::{ScenarioContext, empty_report};
+use crate::drivers::redis::keys::Order;
+use crate::experiments::ScenarioContext;
+use crate::experiments::cases::{Measured, Point, Run};
+use crate::experiments::limit::bound;
+use crate::experiments::shapes::{Judged, rates, value_of};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, ScenarioReport, Shape};
 
 const THREADS: [usize; 10] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /// As asked for; the published program sent more: see [`sent_bytes`].
@@ -53,83 +54,68 @@ pub(super) struct Sizes {
     pub(super) swap_operations: u64,
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let quick = context.quick();
-    run_sized(
-        context,
-        &Sizes {
+impl Sizes {
+    pub(super) fn of(context: &ScenarioContext) -> Self {
+        let quick = context.quick();
+        Self {
             window: quick.then_some(Duration::from_secs(1)),
             threads: THREADS.to_vec(),
             values: VALUES.to_vec(),
             keys: KEYS.to_vec(),
             read_keys: if quick { 20_000 } else { 100_000 },
             swap_operations: if quick { SWAP_OPERATIONS / 50 } else { SWAP_OPERATIONS },
-        },
-    )
-}
-
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let nodes = Nodes::of(context)?;
-    let mut bench = Bench { context, nodes: &nodes, sizes, notes: notes(), scaled_down: scaled_down(sizes) };
-    let mut engines = nodes.said()?;
-    let mut cases = bench.by_threads()?;
-    cases.extend(bench.by_value()?);
-    cases.extend(bench.by_key()?);
-    if nodes.ours() {
-        cases.extend(bench.by_swap()?);
-        for policy in POLICIES {
-            cases.extend(bench.by_policy(policy)?);
-            for mut said in nodes.said()? {
-                said.engine = format!("{}, {policy}", said.engine);
-                engines.push(said);
-            }
         }
-    } else {
-        bench.notes.push(format!(
-            "The cluster ran already: its settings are as they were found, keys begin with `{FOREIGN_PREFIX}`, which \
-             makes them longer, and the persistence policies and swap were left out."
-        ));
     }
-    nodes.clear(context)?;
-    let Bench { notes, scaled_down, .. } = bench;
-    Ok(ScenarioReport {
-        scaled_down,
-        notes,
-        engines,
-        shapes: shapes(&cases, sizes),
-        limiter: limit::of(&cases),
-        cases,
-        ..empty_report("Redis Cluster: threads, values, keys, persistence, swap")
-    })
 }
 
-fn notes() -> Vec<String> {
-    [
-        "Sizes of values are those that were asked for. The published program appends 10 bytes for every 8 asked: so \
-         \"10\" is 20 bytes and \"10000\" is 12,500, and the same is sent here. Its set keys ignore the key size that \
-         is stated; here they have it.",
-        "The published reads are suspect: the program takes its keys from a list that is never filled, so each thread \
-         ends with its first read. Here each read is of a key that exists, and a missing value would be a failure.",
-        "Each thread has a connection to each master here. The published client's threads shared pools of connections \
-         whose size is not said, which may be why its rate levels off where it does.",
-        "The sweeps write nothing to the disk; what the published ones did is not said. After each case of writes the \
-         keys on the masters were as many as were acknowledged.",
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
+const NOTES: [&str; 4] = [
+    "Sizes of values are those that were asked for. The published program appends 10 bytes for every 8 asked: so \
+     \"10\" is 20 bytes and \"10000\" is 12,500, and the same is sent here. Its set keys ignore the key size that \
+     is stated; here they have it.",
+    "The published reads are suspect: the program takes its keys from a list that is never filled, so each thread \
+     ends with its first read. Here each read is of a key that exists, and a missing value would be a failure.",
+    "Each thread has a connection to each master here. The published client's threads shared pools of connections \
+     whose size is not said, which may be why its rate levels off where it does.",
+    "The sweeps write nothing to the disk; what the published ones did is not said. After each case of writes the \
+     keys on the masters were as many as were acknowledged.",
+];
 
-fn scaled_down(sizes: &Sizes) -> Vec<String> {
-    let mut scaled_down =
-        vec!["Six servers (three masters, three replicas) and the load on one host, instead of three hosts and a client.".to_owned()];
+pub(super) fn run(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis Cluster: threads, values, keys, persistence, swap");
+    NOTES.into_iter().for_each(|note| run.note(note));
+    run.scaled_down(
+        "Six servers (three masters, three replicas) and the load on one host, instead of three hosts and a client.",
+    );
     if let Some(window) = sizes.window {
-        scaled_down.push(format!(
+        run.scaled_down(format!(
             "{:.1} s of operations instead of {FULL_OPERATIONS}, and {} keys to read.",
             window.as_secs_f64(),
             sizes.read_keys
         ));
     }
-    scaled_down
+    let nodes = Nodes::of(context)?;
+    let bench = Bench { context, nodes: &nodes, sizes };
+    run.report.engines = nodes.said()?;
+    bench.by_threads(&mut run)?;
+    bench.by_value(&mut run)?;
+    bench.by_key(&mut run)?;
+    if nodes.ours() {
+        bench.by_swap(&mut run)?;
+        for policy in POLICIES {
+            bench.by_policy(&mut run, policy)?;
+            for mut said in nodes.said()? {
+                said.engine = format!("{}, {policy}", said.engine);
+                run.report.engines.push(said);
+            }
+        }
+    } else {
+        run.note(format!(
+            "The cluster ran already: its settings are as they were found, keys begin with `{FOREIGN_PREFIX}`, which \
+             makes them longer, and the persistence policies and swap were left out."
+        ));
+    }
+    nodes.clear(context)?;
+    Ok(run.finish(|cases| shapes(cases, sizes)))
 }
 
 /// Bytes of the value that the published program sends when it is asked for so many.
@@ -146,8 +132,6 @@ struct Bench<'a> {
     context: &'a ScenarioContext,
     nodes: &'a Nodes,
     sizes: &'a Sizes,
-    notes: Vec<String>,
-    scaled_down: Vec<String>,
 }
 
 /// One load of writes.
@@ -160,28 +144,24 @@ struct Writes {
 }
 
 impl Bench<'_> {
-    fn by_threads(&mut self) -> anyhow::Result<Vec<Case>> {
-        let mut cases = Vec::new();
-        for threads in &self.sizes.threads {
-            if let Some(why) = self.too_many(*threads)? {
-                self.notes.push(format!("Left out: {threads} threads: {why}."));
+    fn by_threads(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
+        for &threads in &self.sizes.threads {
+            if let Some(why) = self.too_many(threads)? {
+                run.note(format!("Left out: {threads} threads: {why}."));
                 continue;
             }
-            let writes = self.writes(*threads, sent_bytes(USUAL_BYTES));
-            let point = Point::at("threads", "threads", *threads as u64).beside(published(
-                "threads",
-                "client_threads",
-                threads,
-            ));
-            cases.extend(measure(self.context, point, |repeat| self.set(writes, repeat))?);
+            let writes = self.writes(threads, sent_bytes(USUAL_BYTES));
+            let row = published("threads", "client_threads", threads);
+            let point = Point::at("threads", "threads", threads as u64).beside(row);
+            run.case(point, &OF_TRIALS, || self.set(writes))?;
         }
-        Ok(cases)
+        Ok(())
     }
 
     /// Why so many threads can't be had here.
     fn too_many(&self, threads: usize) -> anyhow::Result<Option<String>> {
         let files = threads * self.nodes.slots()?.masters().len() + OTHER_FILES;
-        let most = limits::open_files(files)?;
+        let most = limits::open_files(files);
         if files > most {
             return Ok(Some(format!("they need {files} open files, and this process may have {most}")));
         }
@@ -190,113 +170,99 @@ impl Bench<'_> {
         Ok(too_many.then(|| format!("a server takes {clients} connections")))
     }
 
-    fn by_value(&mut self) -> anyhow::Result<Vec<Case>> {
-        let mut cases = Vec::new();
-        for asked in &self.sizes.values {
-            let sent = sent_bytes(*asked);
+    fn by_value(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
+        for &asked in &self.sizes.values {
+            let sent = sent_bytes(asked);
             let writes = self.writes(USUAL_THREADS, sent);
             if writes.keys < FULL_OPERATIONS {
-                self.scaled_down.push(format!(
+                run.scaled_down(format!(
                     "Values of {sent} bytes are written to {} keys, again and again, to spare the memory.",
                     writes.keys
                 ));
             }
-            let point = Point {
-                name: format!("value, {asked} bytes asked ({sent} sent)"),
-                ..Point::at("value", "value bytes asked", *asked as u64)
-            }
-            .beside(published("value", "value_bytes", asked));
-            cases.extend(measure(self.context, point, |repeat| self.set(writes, repeat))?);
+            let point = Point::at("value", "value bytes asked", asked as u64)
+                .named(format!("value, {asked} bytes asked ({sent} sent)"))
+                .beside(published("value", "value_bytes", asked));
+            run.case(point, &OF_TRIALS, || self.set(writes))?;
         }
-        Ok(cases)
+        Ok(())
     }
 
-    fn by_key(&mut self) -> anyhow::Result<Vec<Case>> {
-        let mut cases = Vec::new();
-        for bytes in &self.sizes.keys {
-            let point =
-                Point::at("key", "key bytes", *bytes as u64).beside(published("key", "key_bytes", bytes));
-            let mut filled = false;
-            cases.extend(measure(self.context, point, |repeat| {
-                if !filled {
-                    self.nodes.clear(self.context)?;
-                    let fill = self.workload("SET __key__ __data__", *bytes, Order::Sequence)?;
-                    self.session()?.fill(FILLING_THREADS, fill, self.sizes.read_keys)?;
-                    filled = true;
-                }
-                let get = self.workload("GET __key__", *bytes, Order::Random)?;
-                let (trial, _) = self.session()?.run(USUAL_THREADS, get, self.schedule(), repeat)?;
-                Ok((trial, Vec::new()))
-            })?);
+    fn by_key(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
+        for &bytes in &self.sizes.keys {
+            let row = published("key", "key_bytes", bytes);
+            run.case(Point::at("key", "key bytes", bytes as u64).beside(row), &OF_TRIALS, || {
+                self.nodes.clear(self.context)?;
+                let keys = |command, order| {
+                    self.workload(command, bytes, self.sizes.read_keys, order, sent_bytes(USUAL_BYTES))
+                };
+                let fill = keys("SET __key__ __data__", Order::Sequence)?;
+                self.session()?.fill(FILLING_THREADS, fill, self.sizes.read_keys)?;
+                self.context.repeat(|repeat| {
+                    let get = keys("GET __key__", Order::Random)?;
+                    let (trial, _) = self.session()?.run(USUAL_THREADS, get, self.schedule(), repeat)?;
+                    Ok((trial, Vec::new()))
+                })
+            })?;
         }
-        Ok(cases)
+        Ok(())
     }
 
-    fn by_policy(&self, policy: &str) -> anyhow::Result<Option<Case>> {
-        let point = Point::bar("persistence", format!("persistence {policy}")).beside(published(
-            "persistence",
-            "case",
-            policy,
-        ));
-        if !self.context.wants(&point.name) {
-            return Ok(None);
-        }
-        self.nodes.clear(self.context)?;
-        self.nodes.persist("yes", policy)?;
-        self.nodes.wait_for_log(self.context)?;
-        let writes = self.writes(USUAL_THREADS, sent_bytes(USUAL_BYTES));
-        measure(self.context, point, |repeat| self.set(writes, repeat))
+    fn by_policy(&self, run: &mut Run<'_>, policy: &str) -> anyhow::Result<()> {
+        let point = Point::bar("persistence", format!("persistence {policy}"));
+        run.case(point.beside(published("persistence", "case", policy)), &OF_TRIALS, || {
+            self.nodes.clear(self.context)?;
+            self.nodes.persist("yes", policy)?;
+            self.nodes.wait_for_log(self.context)?;
+            self.set(self.writes(USUAL_THREADS, sent_bytes(USUAL_BYTES)))
+        })
     }
 
     /// On first, as the host has it.
-    fn by_swap(&mut self) -> anyhow::Result<Vec<Case>> {
-        let mut cases = Vec::new();
+    fn by_swap(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
         let host = Host::default();
-        if host.has_swap()? {
-            if !self.context.allow_swap {
-                self.notes.push("Left out: swap on and off, because nobody allowed it.".to_owned());
-                return Ok(cases);
-            }
-            cases.extend(self.with_swap("on")?);
-            match host.turn_off() {
-                Ok(off) => {
-                    cases.extend(self.with_swap("off")?);
-                    drop(off);
-                }
-                Err(error) => self.notes.push(format!("Left out: swap off: {error:#}.")),
-            }
-        } else {
-            self.notes
-                .push("Left out: swap on: this host has none, so that it is off in all cases.".to_owned());
-            cases.extend(self.with_swap("off")?);
+        if !host.has_swap()? {
+            run.note("Left out: swap on: this host has none, so that it is off in all cases.");
+            return self.with_swap(run, "off");
         }
-        Ok(cases)
+        if !self.context.allow_swap {
+            run.note("Left out: swap on and off, because nobody allowed it.");
+            return Ok(());
+        }
+        self.with_swap(run, "on")?;
+        match host.turn_off() {
+            Ok(_off) => self.with_swap(run, "off")?,
+            Err(error) => run.note(format!("Left out: swap off: {error:#}.")),
+        }
+        Ok(())
     }
 
-    fn with_swap(&mut self, state: &str) -> anyhow::Result<Option<Case>> {
+    fn with_swap(&self, run: &mut Run<'_>, state: &str) -> anyhow::Result<()> {
         let value_bytes = sent_bytes(SWAP_VALUE_BYTES);
         let operations = SWAP_THREADS as u64 * self.sizes.swap_operations;
         // A quarter of what is free, replicas included: a host that runs out of memory measures nothing.
         let fit = limits::available_bytes()? / 4 / 2 / (value_bytes as u64 + KEY_OVERHEAD);
         let keys = operations.min(fit.max(1));
         if keys < operations {
-            self.scaled_down
-                .push(format!("Swap {state}: {operations} writes to {keys} keys, which fit the memory."));
+            run.scaled_down(format!(
+                "Swap {state}: {operations} writes to {keys} keys, which fit the memory."
+            ));
         }
         if self.sizes.swap_operations < SWAP_OPERATIONS {
-            self.scaled_down.push(format!(
+            run.scaled_down(format!(
                 "Swap {state}: {} writes of each of {SWAP_THREADS} threads instead of {SWAP_OPERATIONS}.",
                 self.sizes.swap_operations
             ));
         }
         let schedule = Schedule::closed_requests(operations);
         let writes = Writes { threads: SWAP_THREADS, value_bytes, schedule, keys };
-        let point = Point::bar("swap", format!("swap {state}"));
-        measure(self.context, point, |repeat| {
-            let (trial, mut figures) = self.set(writes, repeat)?;
-            let swapped: u64 = self.nodes.pids().into_iter().map(swapped_bytes).sum::<anyhow::Result<_>>()?;
-            figures.push(figure("in swap", "bytes", Better::Neither, swapped as f64));
-            Ok((trial, figures))
+        run.case(Point::bar("swap", format!("swap {state}")), &OF_TRIALS, || {
+            self.context.repeat(|repeat| {
+                let trial = self.set_once(writes, repeat)?;
+                let swapped: u64 =
+                    self.nodes.pids().into_iter().map(swapped_bytes).sum::<anyhow::Result<_>>()?;
+                Ok((trial, vec![figure("in swap", "bytes", Better::Neither, swapped as f64)]))
+            })
         })
     }
 
@@ -313,33 +279,37 @@ impl Bench<'_> {
         Ok(Session::new(self.context, self.nodes.slots()?.masters(), self.nodes.watched()))
     }
 
-    /// Of the key sweep.
-    fn workload(&self, command: &str, key_bytes: usize, order: Order) -> anyhow::Result<Workload> {
-        let keys = Keys::new(self.prefix(), key_bytes, self.sizes.read_keys, order)?;
-        self.workload_of(command, keys, sent_bytes(USUAL_BYTES))
-    }
-
-    fn workload_of(&self, command: &str, keys: Keys, value_bytes: usize) -> anyhow::Result<Workload> {
-        Ok(Workload {
-            value_bytes,
-            slots: Some(self.nodes.slots()?),
-            ..Workload::of(RedisCommand::parse(command)?, keys)
-        })
+    fn workload(
+        &self,
+        command: &str,
+        key_bytes: usize,
+        keys: u64,
+        order: Order,
+        value_bytes: usize,
+    ) -> anyhow::Result<Workload> {
+        let slots = Some(self.nodes.slots()?);
+        let of = workload(command, self.prefix(), key_bytes, keys, order)?;
+        Ok(Workload { value_bytes, slots, ..of })
     }
 
     fn prefix(&self) -> &'static str {
         if self.nodes.ours() { "" } else { FOREIGN_PREFIX }
     }
 
+    fn set(&self, writes: Writes) -> anyhow::Result<Measured> {
+        self.context.repeat(|repeat| Ok((self.set_once(writes, repeat)?, Vec::new())))
+    }
+
     /// Writes keys in sequence to an empty cluster, and counts them afterwards.
-    fn set(&self, writes: Writes, repeat: usize) -> anyhow::Result<(Trial, Vec<Metric>)> {
+    fn set_once(&self, writes: Writes, repeat: usize) -> anyhow::Result<Trial> {
         self.nodes.clear(self.context)?;
-        let keys = Keys::new(self.prefix(), USUAL_BYTES, writes.keys, Order::Sequence)?;
-        let workload = self.workload_of("SET __key__ __data__", keys, writes.value_bytes)?;
-        let (trial, _) = self.session()?.run(writes.threads, workload, writes.schedule, repeat)?;
+        let Writes { threads, value_bytes, schedule, keys } = writes;
+        let workload =
+            self.workload("SET __key__ __data__", USUAL_BYTES, keys, Order::Sequence, value_bytes)?;
+        let (trial, _) = self.session()?.run(threads, workload, schedule, repeat)?;
         // A key that was refused leaves a hole that the next round may fill: then only the bounds of all are known.
         let (good, lost) = (trial.outcomes.good(), trial.outcomes.total() - trial.outcomes.good());
-        let (least, most) = (good.min(writes.keys.saturating_sub(lost)), (good + lost).min(writes.keys));
+        let (least, most) = (good.min(keys.saturating_sub(lost)), (good + lost).min(keys));
         if self.nodes.ours() {
             let found = self.nodes.keys()?;
             ensure!(
@@ -347,7 +317,7 @@ impl Bench<'_> {
                 "AUDIT FAILED: {good} writes were acknowledged and {lost} not, and {found} keys are there"
             );
         }
-        Ok((trial, Vec::new()))
+        Ok(trial)
     }
 }
 
@@ -357,48 +327,33 @@ fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
     let key = |bytes: usize| format!("key, {bytes} key bytes");
     let policy = |policy: &str| format!("persistence {policy}");
     let per_s = |of: usize| value_of(cases, &threads(of), "throughput");
-    let times = |ratio| format!("{ratio:.2} times");
     vec![
         knee(sizes, per_s, |of| bound(cases, &[&threads(of)])),
         rates(
             cases,
+            [&threads(5000), &threads(50)],
+            0.7..=1.3,
+            "with 5,000 threads {} times the rate with 50",
+        )
+        .shape(
             "100 times the threads after that change the rate by 30% at most",
             "42,858/s with 5,000 threads to 42,634/s with 50: 1.01 times",
-            [&threads(5000), &threads(50)],
-            |ratio| (0.7..=1.3).contains(&ratio),
-            |ratio| format!("with 5,000 threads {ratio:.2} times the rate with 50"),
         ),
-        rates(
-            cases,
+        rates(cases, [&value(10_000), &value(10)], ..=0.6, "{} times").shape(
             "values of \"10000\" are written at most 0.6 times as often as those of \"10\"",
             "9,608/s at \"10000\" to 47,777/s at \"10\": 0.20 times",
-            [&value(10_000), &value(10)],
-            |ratio| ratio <= 0.6,
-            times,
         ),
-        rates(
-            cases,
+        rates(cases, [&key(1000), &key(10)], 0.6.., "{} times").shape(
             "keys of 1,000 bytes are read at least 0.6 times as often as those of 10",
             "12,062/s at 1,000 bytes to 14,468/s at 10: 0.83 times (suspect reads)",
-            [&key(1000), &key(10)],
-            |ratio| ratio >= 0.6,
-            times,
         ),
-        rates(
-            cases,
+        rates(cases, [&policy("everysec"), &policy("always")], 1.3.., "{} times").shape(
             "AOF synced every second is at least 1.3 times as quick as always",
             "22,855/s to 11,604/s: 1.97 times",
-            [&policy("everysec"), &policy("always")],
-            |ratio| ratio >= 1.3,
-            times,
         ),
-        rates(
-            cases,
+        rates(cases, [&policy("no"), &policy("everysec")], 1.05.., "{} times").shape(
             "leaving the sync to the system is at least 1.05 times as quick as every second",
             "27,383/s to 22,855/s: 1.20 times",
-            [&policy("no"), &policy("everysec")],
-            |ratio| ratio >= 1.05,
-            times,
         ),
     ]
 }
@@ -415,16 +370,14 @@ fn knee(
     let best = measured.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let level = || measured.iter().filter(|(_, rate)| *rate >= 0.9 * best).map(|(threads, _)| *threads);
     // One point has no shape.
-    let first = level().next().filter(|_| measured.len() > 1);
-    let shape = Shape {
-        claim: "throughput levels off at 50 to 100 threads".to_owned(),
-        published: "nine tenths of the best rate (44,086/s) from 50 threads on".to_owned(),
-        measured: first.map_or("its cases were not run".to_owned(), |threads| {
-            format!("nine tenths of the best rate ({best:.0}/s) from {threads} threads on")
-        }),
-        holds: first.map(|threads| (50..=100).contains(&threads)),
-    };
-    limit::doubted(shape, first.and_then(|_| level().find_map(bound)))
+    let first = level().next().filter(|_| measured.len() > 1).map(|threads| {
+        let said = format!("nine tenths of the best rate ({best:.0}/s) from {threads} threads on");
+        (said, (50..=100).contains(&threads))
+    });
+    Judged::new(first, "its cases were not run").doubted(level().find_map(bound)).shape(
+        "throughput levels off at 50 to 100 threads",
+        "nine tenths of the best rate (44,086/s) from 50 threads on",
+    )
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::case::{Point, Session, add, figure, measure, rates, ratio, shape, value_of};
+use super::case::{figure, workload};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::command::{Expect, Piece, RedisCommand};
-use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::limit;
-use crate::experiments::{ScenarioContext, empty_report};
+use crate::drivers::redis::keys::Order;
+use crate::experiments::cases::{Measured, Point, Run};
+use crate::experiments::shapes::{Judged, rates, ratio, value_of};
+use crate::experiments::{ScenarioContext, limit};
 use crate::host::process;
 use crate::host::procfs;
 use crate::load::schedule::Schedule;
@@ -34,106 +35,73 @@ const BUSY: &str = "for i = 1, 20000 do end return 1";
 const SLOW_MAX: u32 = 20;
 /// Requests of the others for one of these.
 const BUSY_SHARE: u64 = 10;
-const FULL_REQUESTS: u64 = 200_000;
+pub(super) const FULL_REQUESTS: u64 = 200_000;
 /// Of a processor.
 const TOOL_FULL: f64 = 0.85;
 /// Ratios of two rates that are too close to call one of them the higher.
 const CLOSE: RangeInclusive<f64> = 0.95..=1.05;
 const GENERATOR_CPU: &str = "generator CPU per request";
 
-#[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) requests: u64,
-}
-
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let requests = if context.quick() { FULL_REQUESTS / 2 } else { FULL_REQUESTS };
-    run_sized(context, &Sizes { requests })
-}
-
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(context, aof("everysec"))?;
-    let session = Session::new(context, &[subject.address()], subject.watched());
-    let workload = |series: &str| -> anyhow::Result<Workload> {
-        let keys = Keys::new(&format!("{}key:", subject.prefix()), KEY_DIGITS, 1, Order::Random)?;
-        Ok(Workload { value_bytes: VALUE_BYTES, ..Workload::of(command(series)?, keys) })
-    };
-    // The reads below find it, whichever cases are run.
-    session.fill(1, workload("set")?, 1)?;
-    let mut cases = Vec::new();
-    for (series, connections, requests, row) in [
-        ("set", MANY, sizes.requests, published("redis set", 0)),
-        ("get", MANY, sizes.requests, published("redis get", 0)),
-        ("get", FEW, sizes.requests, published("redis get", 1)),
-        ("busy script", MANY, sizes.requests.div_ceil(BUSY_SHARE), None),
-    ] {
-        let point = Point::at(series, "connections", connections as u64).beside(row);
-        let mut theirs = Vec::new();
-        cases.extend(measure(context, point, |repeat| {
-            let schedule = Schedule::closed_requests(requests);
-            let (trial, _) = session.run(connections, workload(series)?, schedule, repeat)?;
-            let program = redis_benchmark(&subject, series, connections, requests);
-            for figure in run_redis_benchmark(program, requests, trial.seconds, &context.stop)? {
-                add(&mut theirs, figure);
-            }
-            let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
-            let mut figures = vec![
-                figure("mean", "us", Better::Lower, trial.response.mean_us),
-                figure("max", "us", Better::Lower, trial.response.max_us as f64),
-            ];
-            figures.extend(used.map(|of| generator_cpu(of.cpu_seconds, requests)));
-            Ok((trial, figures))
-        })?);
-        if !theirs.is_empty() {
-            let point = Point::at(&format!("{series} by redis-benchmark"), "connections", connections as u64);
-            cases.push(point.beside(row).case(Vec::new(), &[], theirs));
-            cases.last().into_iter().for_each(|case| context.keep(case));
-        }
+pub(super) fn run(context: &ScenarioContext, requests: u64) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis: SET and GET of 8 bytes");
+    run.scaled_down("Load and server share the processors of one host.");
+    if requests < FULL_REQUESTS {
+        run.scaled_down(format!("{requests} requests each instead of {FULL_REQUESTS}."));
     }
-    let engines = vec![subject.said()?];
-    subject.clear()?;
-    let mut notes = subject.notes();
-    notes.push(format!(
+    run.note(format!(
         "The busy script is `{BUSY}`: Redis runs one at a time, so Redis alone is the limit, and the two tools are \
          compared by what they say of it."
     ));
-    notes.push(
+    run.note(
         "redis-benchmark runs after each of our trials, with one thread as our generator. A closed loop with C \
          connections and a mean time T has a rate of C / T if nobody idles: where redis-benchmark's is lower, it has \
          kept connections waiting between an answer and their next request, which its times leave out. Where the two \
-         rates differ, the one with less CPU per request leaves more of a shared host to the server."
-            .to_owned(),
+         rates differ, the one with less CPU per request leaves more of a shared host to the server.",
     );
-    notes.extend(second_host());
-    Ok(ScenarioReport {
-        scaled_down: scaled_down(sizes),
-        notes,
-        engines,
-        limiter: limit::of(&cases),
-        shapes: shapes(&cases),
-        cases,
-        ..empty_report("Redis: SET and GET of 8 bytes")
-    })
+    run.report.notes.extend(second_host());
+    let subject = Subject::of(context, aof("everysec"))?;
+    let session = subject.session(context);
+    // The reads below find it, whichever cases are run.
+    session.fill(1, load(&subject, "set")?, 1)?;
+    for (series, connections, requests, row) in [
+        ("set", MANY, requests, published("redis set", 0)),
+        ("get", MANY, requests, published("redis get", 0)),
+        ("get", FEW, requests, published("redis get", 1)),
+        ("busy script", MANY, requests.div_ceil(BUSY_SHARE), None),
+    ] {
+        let mut theirs = Measured::default();
+        let once = |repeat| {
+            let schedule = Schedule::closed_requests(requests);
+            let (trial, _) = session.run(connections, load(&subject, series)?, schedule, repeat)?;
+            let program = redis_benchmark(&subject, series, connections, requests);
+            theirs.add(run_redis_benchmark(program, requests, trial.seconds, &context.stop)?);
+            let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
+            let figures = used.map(|of| generator_cpu(of.cpu_seconds, requests)).into_iter().collect();
+            Ok((trial, figures))
+        };
+        let point = |series: &str| Point::at(series, "connections", connections as u64).beside(row);
+        run.case(point(series), &["throughput", "p50", "p95", "p99", "mean", "max"], || {
+            context.repeat(once)
+        })?;
+        if !theirs.own.is_empty() {
+            run.keep(point(&format!("{series} by redis-benchmark")).case(theirs, &[]));
+        }
+    }
+    subject.close(&mut run)?;
+    Ok(run.finish(shapes))
 }
 
 /// What is asked, by our driver.
-fn command(series: &str) -> anyhow::Result<RedisCommand> {
-    match series {
-        "set" => RedisCommand::parse("SET __key__ __data__"),
-        "get" => RedisCommand::parse("GET __key__"),
-        _ => {
-            let words = ["EVAL", BUSY, "0"].map(|word| vec![Piece::Text(word.as_bytes().to_vec())]);
-            Ok(RedisCommand::new(words.to_vec())?.expecting(Expect::Integer))
-        }
+fn load(subject: &Subject, series: &str) -> anyhow::Result<Workload> {
+    let command = if series == "set" { "SET __key__ __data__" } else { "GET __key__" };
+    let keys = format!("{}key:", subject.prefix());
+    let mut load =
+        Workload { value_bytes: VALUE_BYTES, ..workload(command, &keys, KEY_DIGITS, 1, Order::Random)? };
+    if series == "busy script" {
+        let words = ["EVAL", BUSY, "0"].map(|word| vec![Piece::Text(word.as_bytes().to_vec())]);
+        load.command = RedisCommand::new(words.to_vec())?.expecting(Expect::Integer);
     }
-}
-
-fn scaled_down(sizes: &Sizes) -> Vec<String> {
-    let mut said = vec!["Load and server share the processors of one host.".to_owned()];
-    if sizes.requests < FULL_REQUESTS {
-        said.push(format!("{} requests each instead of {FULL_REQUESTS}.", sizes.requests));
-    }
-    said
+    Ok(load)
 }
 
 /// A tier has a row for each host, and for each number of connections.
@@ -162,75 +130,51 @@ fn second_host() -> Option<String> {
 }
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
-    let per_s = |name: &str| value_of(cases, name, "throughput");
+    let value = |name: &str, metric: &str| value_of(cases, name, metric);
     let pair = |series: &str, connections: usize| {
         [series, &format!("{series} by redis-benchmark")]
             .map(|series| format!("{series}, {connections} connections"))
     };
     let agree = |series: &str, connections: usize, metric: &str| {
         let [ours, theirs] = pair(series, connections);
-        let compared = shape(
-            &format!(
-                "our driver and redis-benchmark agree within 10% on the {metric} of {series} with {connections} \
-                 connections"
-            ),
-            "no other figure",
-            ratio(value_of(cases, &ours, metric), value_of(cases, &theirs, metric)),
-            |ratio| (0.9..=1.1).contains(&ratio),
-            |ratio| format!("ours is {ratio:.2} times theirs"),
+        let claim = format!(
+            "our driver and redis-benchmark agree within 10% on the {metric} of {series} with {connections} connections"
         );
-        // A driver at its own ceiling says nothing.
-        limit::doubted(compared, limit::bound(cases, &[&ours]))
-    };
-    let beside = |series: &str, connections: usize| {
-        let compared = agree(series, connections, "throughput");
-        let [_, theirs] = pair(series, connections);
-        // A tool whose only thread has no time left measures itself, and not Redis.
-        let spent = per_s(&theirs)
-            .zip(value_of(cases, &theirs, GENERATOR_CPU))
-            .map(|(per_s, cpu_us)| per_s * cpu_us / 1e6);
-        match spent.filter(|spent| *spent >= TOOL_FULL) {
-            Some(spent) => Shape {
-                measured: format!(
-                    "{}; redis-benchmark's one thread is used up ({spent:.2} of a processor), so it is the limit of its \
-                     own figure",
-                    compared.measured
-                ),
-                holds: None,
-                ..compared
-            },
-            None => compared,
-        }
+        let judged =
+            ratio(value(&ours, metric), value(&theirs, metric), 0.9..=1.1, "ours is {} times theirs");
+        // A driver at its own ceiling says nothing; nor does a tool whose only thread has no time left.
+        let spent = value(&theirs, "throughput").zip(value(&theirs, GENERATOR_CPU));
+        let spent = spent.map(|(per_s, cpu_us)| per_s * cpu_us / 1e6).filter(|spent| *spent >= TOOL_FULL);
+        let full = spent.filter(|_| series != "busy script").map(|spent| {
+            format!(
+                "redis-benchmark's one thread is used up ({spent:.2} of a processor), so it is the limit of its own figure"
+            )
+        });
+        judged.doubted(limit::bound(cases, &[&ours])).doubted(full).shape(&claim, "no other figure")
     };
     let [few, many, set] = ["get, 8 connections", "get, 100 connections", "set, 100 connections"];
+    let more_reads = more_reads(value(many, "throughput"), value(set, "throughput"));
     vec![
-        limit::doubted(more_reads(ratio(per_s(many), per_s(set))), limit::bound(cases, &[many, set])),
-        rates(
-            cases,
+        more_reads.doubted(limit::bound(cases, &[many, set])).shape(
+            "GET is answered more often per second than SET with AOF synced every second",
+            "72,411 to 55,448 on 4 cores at 2.0 GHz: 1.31 times; on the faster host 146,628 to 157,729: 0.93 times",
+        ),
+        rates(cases, [few, many], 0.6.., "{} of it").shape(
             "8 connections are enough for 0.6 of what 100 get",
             "59,542 to 72,411: 0.82 of it",
-            [few, many],
-            |ratio| ratio >= 0.6,
-            |ratio| format!("{ratio:.2} of it"),
         ),
-        beside("set", MANY),
-        beside("get", MANY),
-        beside("get", FEW),
+        agree("set", MANY, "throughput"),
+        agree("get", MANY, "throughput"),
+        agree("get", FEW, "throughput"),
         agree("busy script", MANY, "throughput"),
         agree("busy script", MANY, "p50"),
         agree("busy script", MANY, "p99"),
     ]
 }
 
-fn more_reads(ratio: Option<f64>) -> Shape {
-    let shape = shape(
-        "GET is answered more often per second than SET with AOF synced every second",
-        "72,411 to 55,448 on 4 cores at 2.0 GHz: 1.31 times; on the faster host 146,628 to 157,729: 0.93 times",
-        ratio,
-        |ratio| ratio > 1.0,
-        |ratio| format!("{ratio:.2} times"),
-    );
-    limit::doubted(shape, ratio.filter(|ratio| CLOSE.contains(ratio)).map(|_| "too close to call".to_owned()))
+fn more_reads(get: Option<f64>, set: Option<f64>) -> Judged {
+    let close = get.zip(set).is_some_and(|(get, set)| CLOSE.contains(&(get / set)));
+    ratio(get, set, 1.0.., "{} times").doubted(close.then(|| "too close to call".to_owned()))
 }
 
 /// The same by the published tool, on the same key.
@@ -303,11 +247,11 @@ mod tests {
             (1.06, Some(true)),
             (1.3, Some(true)),
         ] {
-            let shape = more_reads(Some(ratio));
+            let shape = more_reads(Some(ratio), Some(1.0)).shape("", "");
             assert_eq!(shape.holds, holds, "{ratio}");
             assert_eq!(shape.measured.contains("too close"), holds.is_none());
         }
-        assert_eq!(more_reads(None).holds, None);
+        assert_eq!(more_reads(None, None).shape("", "").holds, None);
     }
 
     #[test]

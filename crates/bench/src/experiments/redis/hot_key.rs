@@ -4,74 +4,47 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::case::{
-    INSTANT, Instants, Point, Session, beside, figure, measure, rates, ratio, shape, value_of,
-};
+use super::case::{INSTANT, Instants, OF_TRIALS, Sweep, beside, figure, workload};
 use super::server::{Subject, no_persistence};
-use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::RedisCommand;
-use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::limit::{self, bound};
-use crate::experiments::{ScenarioContext, empty_report};
+use crate::drivers::redis::keys::Order;
+use crate::experiments::ScenarioContext;
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::limit::bound;
+use crate::experiments::shapes::{rates, ratio, value_of};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File};
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::target::engines::redis::Redis;
 
-const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
+pub(super) const THREADS: [usize; 5] = [10, 50, 100, 120, 150];
 /// For each INCR: runs of other lengths compare.
 const CPU_SYS: &str = "used_cpu_sys per INCR";
 const CPU_USER: &str = "used_cpu_user per INCR";
 
-#[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) window: Duration,
-    pub(super) threads: Vec<usize>,
-}
-
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    // Redis' own rates are means of 1.6 s: a shorter run would only show a part of them.
-    let window = if context.quick() { Duration::from_secs(2) } else { Duration::from_secs(20) };
-    run_sized(context, &Sizes { window, threads: THREADS.to_vec() })
-}
-
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let subject = Subject::of(context, no_persistence())?;
-    let mut cases = Vec::new();
-    for threads in &sizes.threads {
-        let published = reference::find(File::HotKey, &[("threads", &threads.to_string())]);
-        let point = Point::at("incr", "threads", *threads as u64).beside(published);
-        cases.extend(measure(context, point, |repeat| {
-            once(context, &subject, *threads, sizes.window, repeat)
-        })?);
-    }
-    let engines = vec![subject.said()?];
-    let mut notes = subject.notes();
-    notes.push(
-        "After each run the key's value was the number of acknowledged INCRs; those whose answer was lost were its \
-         only bound above."
-            .to_owned(),
+pub(super) fn run(context: &ScenarioContext, sizes: &Sweep) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis: one hot key, INCR from many threads");
+    run.scaled_down(
+        "Connections of one thread stand for the threads of the published client; it and the server share one host.",
     );
-    notes.push(
+    run.note(
+        "After each run the key's value was the number of acknowledged INCRs; those whose answer was lost were its \
+         only bound above.",
+    );
+    run.note(
         "A published thread made 100 INCRs, and the persistence is not said: here each case runs for a fixed time, and \
          nothing is written to the disk. instantaneous_* are the highest of INFO's values in the run; used_cpu_* are \
-         what the run added, for each of its INCRs, beside the published ones for each of theirs."
-            .to_owned(),
+         what the run added, for each of its INCRs, beside the published ones for each of theirs.",
     );
-    Ok(ScenarioReport {
-        scaled_down: vec![
-            "Connections of one thread stand for the threads of the published client; it and the server share one \
-             host."
-                .to_owned(),
-        ],
-        notes,
-        engines,
-        shapes: shapes(&cases),
-        limiter: limit::of(&cases),
-        cases,
-        ..empty_report("Redis: one hot key, INCR from many threads")
-    })
+    let subject = Subject::of(context, no_persistence())?;
+    for &threads in &sizes.at {
+        let published = reference::find(File::HotKey, &[("threads", &threads.to_string())]);
+        let point = Point::at("incr", "threads", threads as u64).beside(published);
+        let once = |repeat| once(context, &subject, threads, sizes.window, repeat);
+        run.case(point, &OF_TRIALS, || context.repeat(once))?;
+    }
+    subject.close(&mut run)?;
+    Ok(run.finish(shapes))
 }
 
 fn once(
@@ -81,31 +54,25 @@ fn once(
     window: Duration,
     repeat: usize,
 ) -> anyhow::Result<(Trial, Vec<Metric>)> {
-    let session = Session::new(context, &[subject.address()], subject.watched());
     let key = format!("{}hot", subject.prefix());
     let mut redis = subject.client()?;
     redis.tell(&["DEL", &key])?;
-    let workload =
-        Workload::of(RedisCommand::parse(&format!("INCR {key}"))?, Keys::new("", 1, 1, Order::Random)?);
+    let workload = workload(&format!("INCR {key}"), "", 1, 1, Order::Random)?;
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
     let (trial, driver) = beside(
         subject.client()?,
         INSTANT,
         |redis| instants.look(redis),
-        || session.run(threads, workload, Schedule::closed(window), repeat),
+        || subject.session(context).run(threads, workload, Schedule::closed(window), repeat),
     )?;
     let after = processor(&mut redis)?;
     let value = redis.ask(&["GET", &key]).context("the value of the hot key")?;
     check_sum(value, trial.outcomes.served, trial.outcomes.unknown, driver.highest())?;
     redis.tell(&["DEL", &key])?;
-    let mut figures = vec![figure(
-        "time for 100 INCRs",
-        "ms",
-        Better::Lower,
-        // Of one thread, which makes them one after the other: a hundred mean service times.
-        trial.service.mean_us * 100.0 / 1000.0,
-    )];
+    // Of one thread, which makes them one after the other: a hundred mean service times.
+    let for_100_ms = trial.service.mean_us * 100.0 / 1000.0;
+    let mut figures = vec![figure("time for 100 INCRs", "ms", Better::Lower, for_100_ms)];
     figures.extend(instants.figures());
     let per_increment = |seconds: f64| seconds * 1e6 / trial.outcomes.good().max(1) as f64;
     figures.push(figure(CPU_SYS, "us", Better::Lower, per_increment(after.0 - before.0)));
@@ -130,24 +97,16 @@ fn check_sum(value: u64, acknowledged: u64, unknown: u64, highest: Option<i64>) 
 }
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
-    let (few, many) = ("incr, 10 threads", "incr, 150 threads");
+    let names @ [many, few] = ["incr, 150 threads", "incr, 10 threads"];
     let time = |name| value_of(cases, name, "time for 100 INCRs");
-    let grows = shape(
-        "a thread's time for 100 INCRs grows at least 3 times from 10 threads to 150",
-        "140 ms with 10 threads, 1,570 ms with 150: 11.2 times",
-        ratio(time(many), time(few)),
-        |ratio| ratio >= 3.0,
-        |ratio| format!("{ratio:.1} times"),
-    );
     vec![
-        limit::doubted(grows, bound(cases, &[few, many])),
-        rates(
-            cases,
+        ratio(time(many), time(few), 3.0.., "{} times").doubted(bound(cases, &names)).shape(
+            "a thread's time for 100 INCRs grows at least 3 times from 10 threads to 150",
+            "140 ms with 10 threads, 1,570 ms with 150: 11.2 times",
+        ),
+        rates(cases, names, 0.9.., "with 150 threads {} times the rate of 10").shape(
             "150 threads on one key have at least 0.9 times the rate of 10",
             "342/s seen with 10 threads, 8,350/s with 150",
-            [many, few],
-            |ratio| ratio >= 0.9,
-            |ratio| format!("with 150 threads {ratio:.2} times the rate of 10"),
         ),
     ]
 }

@@ -17,6 +17,7 @@ mod reserve;
 mod server;
 mod swap;
 
+use self::case::Sweep;
 use super::{Engine, Scenario};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -26,7 +27,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: Some("seckill-tiers.csv"),
         needs: &[Engine::Redis],
         metrics: &["throughput", "p50", "p95", "p99", "mean", "max", "generator CPU per request"],
-        run: get_set::run,
+        run: |context| {
+            let requests = get_set::FULL_REQUESTS / if context.quick() { 2 } else { 1 };
+            get_set::run(context, requests)
+        },
     },
     Scenario {
         name: "redis-hot-key-incr",
@@ -45,7 +49,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "used_cpu_sys per INCR",
             "used_cpu_user per INCR",
         ],
-        run: hot_key::run,
+        // Redis' own rates are means of 1.6 s: a shorter run would only show a part of them.
+        run: |context| hot_key::run(context, &Sweep::of(context, 2, 20, &hot_key::THREADS)),
     },
     Scenario {
         name: "redis-persistence",
@@ -63,7 +68,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             "instantaneous_output_kbps",
             "latest_fork_usec",
         ],
-        run: persistence::run,
+        run: |context| persistence::run(context, &persistence::Sizes::of(context)),
     },
     Scenario {
         name: "redis-pipelining",
@@ -71,7 +76,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: Some("redis-persistence.csv"),
         needs: &[Engine::Redis],
         metrics: &["throughput", "p50", "p95", "p99"],
-        run: pipelining::run,
+        run: |context| pipelining::run(context, &Sweep::of(context, 1, 10, &pipelining::DEPTHS)),
     },
     Scenario {
         name: "redis-memory",
@@ -79,7 +84,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: Some("redis-memory-recovery.csv"),
         needs: &[Engine::Redis],
         metrics: &["used memory", "memory per key", "resident memory"],
-        run: memory::run,
+        run: |context| memory::run(context, &memory::COUNTS),
     },
     Scenario {
         name: "redis-recovery",
@@ -87,7 +92,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: Some("redis-memory-recovery.csv"),
         needs: &[Engine::Redis],
         metrics: &["load time", "start to first answer", "throughput", "p50", "p95", "p99", "mean"],
-        run: recovery::run,
+        run: |context| recovery::run(context, &recovery::Sizes::of(context)),
     },
     Scenario {
         name: "redis-cluster",
@@ -95,7 +100,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: Some("redis-cluster.csv"),
         needs: &[Engine::RedisCluster],
         metrics: &["throughput", "p50", "p95", "p99", "in swap"],
-        run: cluster::run,
+        run: |context| cluster::run(context, &cluster::Sizes::of(context)),
     },
     Scenario {
         name: "redis-reserve",
@@ -103,7 +108,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         reference: None,
         needs: &[Engine::Redis],
         metrics: &["throughput", "p50", "p95", "p99", "answers", "sold out", "over the limit"],
-        run: reserve::run,
+        run: |context| reserve::run(context, &Sweep::of(context, 2, 10, &reserve::DEPTHS)),
     },
 ];
 

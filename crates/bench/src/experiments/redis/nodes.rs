@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 
-use super::case::{ensure_running, keys_of};
+use super::case::keys_of;
 use super::persistence::wait_for;
 use super::server::{PATIENT, Server, Setting, forget, no_persistence, said_by_foreign};
 use crate::drivers::redis::slots::SlotMap;
@@ -51,7 +51,7 @@ impl Nodes {
         context.progress.doing("starting six Redis servers");
         let mut servers = Vec::new();
         for index in 0..NODES {
-            ensure_running(&context.stop)?;
+            context.ensure_running()?;
             let port = FIRST_PORT + u16::try_from(index)?;
             let bus = (context.port_base + port + BUS).to_string();
             let mut settings: Vec<Setting> = no_persistence();

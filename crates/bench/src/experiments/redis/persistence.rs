@@ -4,17 +4,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::case::{Instants, Point, Session, beside, ensure_running, figure, keys_of, measure, rates};
+use super::case::{Instants, OF_TRIALS, Session, beside, figure, keys_of, workload};
 use super::pipelining;
 use super::server::{Server, Setting, Subject, aof, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::RedisCommand;
-use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::{ScenarioContext, Target, cases, empty_report, limit};
+use crate::drivers::redis::keys::Order;
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::shapes::rates;
+use crate::experiments::{ScenarioContext, Target};
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, EngineSettings, Metric, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::target::engines::redis::Redis;
 
 const RDB: &str = "rdb (save 900 1 300 10 60 10000)";
@@ -47,75 +48,60 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
+    pub(super) fn of(context: &ScenarioContext) -> Self {
+        let full = FULL_WRITES.to_vec();
+        if !context.quick() {
+            return Self { single: full.clone(), single_synced: full.clone(), pipelined: full };
+        }
+        Self {
+            single: FULL_WRITES.map(|writes| writes / QUICK_PART).to_vec(),
+            single_synced: FULL_WRITES.map(|writes| writes / QUICK_PART / QUICK_PART_SYNCED).to_vec(),
+            pipelined: QUICK_PIPELINED.to_vec(),
+        }
+    }
+
     fn single_of(&self, policy: &str) -> &[u64] {
         if policy == ALWAYS { &self.single_synced } else { &self.single }
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let full = FULL_WRITES.to_vec();
-    let sizes = if context.quick() {
-        Sizes {
-            single: FULL_WRITES.map(|writes| writes / QUICK_PART).to_vec(),
-            single_synced: FULL_WRITES.map(|writes| writes / QUICK_PART / QUICK_PART_SYNCED).to_vec(),
-            pipelined: QUICK_PIPELINED.to_vec(),
-        }
-    } else {
-        Sizes { single: full.clone(), single_synced: full.clone(), pipelined: full }
-    };
-    run_sized(context, &sizes)
-}
-
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let (mut cases, mut engines) = (Vec::new(), Vec::new());
-    let mut notes = vec![
-        "One connection; how many threads the published client had is not said. After each run every acknowledged \
-         key was counted, on the replica too."
-            .to_owned(),
+pub(super) fn run(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis: what each persistence policy costs");
+    run.note(
+        "One connection; how many threads the published client had is not said. After each run every acknowledged key \
+         was counted, on the replica too.",
+    );
+    run.note(
         "With RDB a snapshot is begun when half of the keys are there, beside those of its own rule; latest_fork_usec \
-         is INFO's after it. instantaneous_* are the highest of INFO's values in the run, and mean 1.6 s."
-            .to_owned(),
-    ];
-    match &context.target {
-        Target::Running(_) => {
-            let subject = Subject::of(context, Vec::new())?;
-            notes.extend(subject.notes());
-            notes.push("Left out: every policy but the one that the server has.".to_owned());
-            let servers = PolicyServers { policy: "as it was found", subject: &subject, replica: None };
-            cases = policy(context, &servers, sizes)?;
-            engines.push(subject.said()?);
-            subject.clear()?;
-        }
-        Target::Spawn => {
-            for name in POLICIES {
-                if !points(name, sizes).any(|(.., point)| context.wants(&point.name)) {
-                    continue;
-                }
-                let (measured, settings) = spawned(context, name, sizes)?;
-                cases.extend(measured);
-                engines.extend(settings);
-            }
-        }
-    }
-    let mut scaled_down = vec!["Load and server share one host, and no network is between them.".to_owned()];
+         is INFO's after it. instantaneous_* are the highest of INFO's values in the run, and mean 1.6 s.",
+    );
+    run.scaled_down("Load and server share one host, and no network is between them.");
     for (what, writes) in [
         ("One by one", &sizes.single),
         ("One by one with AOF synced always", &sizes.single_synced),
         ("In pipelines", &sizes.pipelined),
     ] {
         if *writes != FULL_WRITES {
-            scaled_down.push(format!("{what}, {writes:?} writes instead of {FULL_WRITES:?}."));
+            run.scaled_down(format!("{what}, {writes:?} writes instead of {FULL_WRITES:?}."));
         }
     }
-    Ok(ScenarioReport {
-        scaled_down,
-        notes,
-        engines,
-        shapes: shapes(&cases, sizes),
-        limiter: limit::of(&cases),
-        cases,
-        ..empty_report("Redis: what each persistence policy costs")
-    })
+    match &context.target {
+        Target::Running(_) => {
+            let subject = Subject::of(context, Vec::new())?;
+            run.note("Left out: every policy but the one that the server has.");
+            let servers = PolicyServers { policy: "as it was found", subject: &subject, replica: None };
+            policy(&mut run, servers, sizes)?;
+            subject.close(&mut run)?;
+        }
+        Target::Spawn => {
+            for name in POLICIES {
+                if points(name, sizes).any(|(.., point)| context.wants(&point.name)) {
+                    spawned(&mut run, name, sizes)?;
+                }
+            }
+        }
+    }
+    Ok(run.finish(|cases| shapes(cases, sizes)))
 }
 
 fn settings(policy: &str) -> Vec<Setting> {
@@ -128,16 +114,13 @@ fn settings(policy: &str) -> Vec<Setting> {
     }
 }
 
-fn spawned(
-    context: &ScenarioContext,
-    name: &'static str,
-    sizes: &Sizes,
-) -> anyhow::Result<(Vec<Case>, Vec<EngineSettings>)> {
+fn spawned(run: &mut Run<'_>, name: &'static str, sizes: &Sizes) -> anyhow::Result<()> {
+    let context = run.context;
     let mut of_master = settings(name);
     // The replica's first copy waits for no second one.
     of_master.push(("repl-diskless-sync-delay", "0".to_owned()));
     let server = Server::start(context, "redis", 0, of_master)?;
-    let mut said = vec![server.said(&format!("Redis, {name}"))?];
+    run.report.engines.push(server.said(&format!("Redis, {name}"))?);
     let mut replica = None;
     if name == REPLICA {
         let mut of_replica = no_persistence();
@@ -146,16 +129,11 @@ fn spawned(
         wait_for(context, "the replica has its master's data", || {
             Ok(server.client()?.info("replication", "master_link_status")? == "up")
         })?;
-        said.push(server.said("Redis, the replica")?);
+        run.report.engines.push(server.said("Redis, the replica")?);
         replica = Some(server);
     }
-    let subject = Subject::Own(Box::new(server));
-    let cases = policy(
-        context,
-        &PolicyServers { policy: name, subject: &subject, replica: replica.as_ref() },
-        sizes,
-    )?;
-    Ok((cases, said))
+    let subject = Subject::from(server);
+    policy(run, PolicyServers { policy: name, subject: &subject, replica: replica.as_ref() }, sizes)
 }
 
 /// A policy, and the servers on which it is measured.
@@ -166,39 +144,29 @@ struct PolicyServers<'a> {
     replica: Option<&'a Server>,
 }
 
-fn policy(
-    context: &ScenarioContext,
-    servers: &PolicyServers<'_>,
-    sizes: &Sizes,
-) -> anyhow::Result<Vec<Case>> {
-    let mut measured = Vec::new();
-    for (depth, writes, full, point) in points(servers.policy, sizes) {
-        let case = measure(context, point, |repeat| once(context, servers, depth, writes, repeat))?;
-        measured.extend(case.map(|mut case| {
-            beside_published(&mut case, servers.policy, depth, writes, full);
-            context.keep(&case);
-            case
-        }));
+fn policy(run: &mut Run<'_>, servers: PolicyServers<'_>, sizes: &Sizes) -> anyhow::Result<()> {
+    let context = run.context;
+    for (depth, writes, point) in points(servers.policy, sizes) {
+        let once = |repeat| once(context, servers, depth, writes, repeat);
+        run.case(point, &OF_TRIALS, || context.repeat(once))?;
     }
-    Ok(measured)
+    Ok(())
 }
 
-/// Depth, writes, published writes of a policy's cases, of which there are as many as published ones at most.
-fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, u64, Point)> {
+/// Depth and writes of a policy's cases, of which there are as many as published ones at most.
+fn points(policy: &str, sizes: &Sizes) -> impl Iterator<Item = (usize, u64, Point)> {
     let single = sizes.single_of(policy).iter().zip(FULL_WRITES).map(|(writes, full)| (1, *writes, full));
     let pipelined = sizes.pipelined.iter().zip(FULL_WRITES).map(|(writes, full)| (DEPTH, *writes, full));
-    single.chain(pipelined).map(move |(depth, writes, full)| {
-        (depth, writes, full, Point::at(&series(policy, depth), "writes", writes))
-    })
+    single
+        .chain(pipelined)
+        .map(move |(depth, writes, full)| (depth, writes, point(policy, depth, writes, full)))
 }
 
 /// The rate stands beside that of the published number of writes, the rest only where as many were made.
-fn beside_published(case: &mut Case, policy: &str, depth: usize, writes: u64, full: u64) {
+fn point(policy: &str, depth: usize, writes: u64, full: u64) -> Point {
     let row = published(policy, depth, full);
-    cases::beside_published(&mut case.metrics, &case.trials, row);
-    for metric in case.metrics.iter_mut().filter(|of| writes != full && of.name != "throughput") {
-        metric.published = None;
-    }
+    Point::at(&series(policy, depth), "writes", writes)
+        .beside_each(move |name| row.filter(|_| writes == full || name == "throughput")?.figure(name))
 }
 
 /// `rdb` is enough for `rdb (save 900 1 300 10 60 10000)`.
@@ -218,25 +186,18 @@ fn series(policy: &str, depth: usize) -> String {
 
 fn once(
     context: &ScenarioContext,
-    servers: &PolicyServers<'_>,
+    PolicyServers { policy, subject, replica }: PolicyServers<'_>,
     depth: usize,
     writes: u64,
     repeat: usize,
 ) -> anyhow::Result<(Trial, Vec<Metric>)> {
     ensure!(writes.is_multiple_of(depth as u64), "{writes} writes are not whole pipelines of {depth}");
-    let PolicyServers { policy, subject, replica } = *servers;
     subject.clear()?;
     let mut watched = subject.watched();
     watched.extend(replica.map(Server::watched));
     let session = Session::new(context, &[subject.address()], watched);
-    let workload = Workload {
-        value_bytes: 1,
-        depth,
-        ..Workload::of(
-            RedisCommand::parse("SET __key__ __data__")?,
-            Keys::new(subject.prefix(), KEY_BYTES, writes, Order::Sequence)?,
-        )
-    };
+    let set = workload("SET __key__ __data__", subject.prefix(), KEY_BYTES, writes, Order::Sequence)?;
+    let workload = Workload { value_bytes: 1, depth, ..set };
     let mut redis = subject.client()?;
     let keys_before = keys_of(&mut redis)?;
     let mut instants = Instants::default();
@@ -294,7 +255,7 @@ pub(super) fn wait_for(
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     while !is_so()? {
-        ensure_running(&context.stop)?;
+        context.ensure_running()?;
         ensure!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(POLL);
     }
@@ -307,45 +268,25 @@ fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
     };
     let single = |policy: &str| case(policy, 1, sizes.single_of(policy).last());
     vec![
-        rates(
-            cases,
+        rates(cases, [&single(NONE), &single(ALWAYS)], 1.5.., "none is {} times as quick").shape(
             "without persistence writes are at least 1.5 times as quick as with AOF synced always",
             "none is 4.2 times as quick (746 s to 3,155 s for 2,000,000 writes)",
-            [&single(NONE), &single(ALWAYS)],
-            |ratio| ratio >= 1.5,
-            |ratio| format!("none is {ratio:.1} times as quick"),
         ),
-        rates(
-            cases,
+        rates(cases, [&single(EVERYSEC), &single(NO)], 0.85.., "{} times its rate").shape(
             "AOF synced every second has at least 0.85 times the rate of leaving it to the system",
             "1.01 times its rate (769 s to 765 s)",
-            [&single(EVERYSEC), &single(NO)],
-            |ratio| ratio >= 0.85,
-            |ratio| format!("{ratio:.2} times its rate"),
         ),
-        rates(
-            cases,
+        rates(cases, [&single(RDB), &single(NONE)], 0.85.., "{} times the rate without").shape(
             "snapshots leave at least 0.85 times the rate",
             "0.99 times the rate without (746 s to 751 s)",
-            [&single(RDB), &single(NONE)],
-            |ratio| ratio >= 0.85,
-            |ratio| format!("{ratio:.2} times the rate without"),
         ),
-        rates(
-            cases,
+        rates(cases, [&single(REPLICA), &single(NONE)], ..=0.9, "{} times the rate without").shape(
             "a replica on the same host leaves at most 0.9 times the rate",
             "0.69 times the rate without (145 s to 211 s for 400,000 writes)",
-            [&single(REPLICA), &single(NONE)],
-            |ratio| ratio <= 0.9,
-            |ratio| format!("{ratio:.2} times the rate without"),
         ),
-        rates(
-            cases,
+        rates(cases, [&single(NONE), &case(NONE, 1, sizes.single.first())], 0.8.., "{} times").shape(
             "five times the data leave at least 0.8 times the rate",
             "0.97 times (145 s for 400,000, 746 s for 2,000,000)",
-            [&single(NONE), &case(NONE, 1, sizes.single.first())],
-            |ratio| ratio >= 0.8,
-            |ratio| format!("{ratio:.2} times"),
         ),
         pipelining::worth(cases, [&case(RDB, DEPTH, sizes.pipelined.last()), &single(RDB)]),
     ]
@@ -354,7 +295,6 @@ fn shapes(cases: &[Case], sizes: &Sizes) -> Vec<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Metric;
 
     #[test]
     fn only_the_published_number_of_writes_stands_beside_more_than_the_rate() {
@@ -367,12 +307,10 @@ mod tests {
                 "instantaneous_input_kbps",
                 "instantaneous_output_kbps",
             ];
-            let metrics = metrics.map(|name| Metric::new(name, "", Better::Neither, Vec::new()));
-            let mut case = Case { metrics: metrics.to_vec(), ..Case::default() };
-            beside_published(&mut case, RDB, 1, writes, 400_000);
-            let value =
-                |at: usize| Some((metrics[at].name.clone(), case.metrics[at].published.as_ref()?.value));
-            (0..metrics.len()).filter_map(value).collect::<Vec<_>>()
+            let own = metrics.map(|name| Metric::new(name, "", Better::Neither, Vec::new())).to_vec();
+            let case = point(RDB, 1, writes, 400_000).case(own.into(), &[]);
+            let value = |of: Metric| Some((of.name, of.published?.value));
+            case.metrics.into_iter().filter_map(value).collect::<Vec<_>>()
         };
         let named = |wanted: &[(&str, f64)]| -> Vec<(String, f64)> {
             wanted.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()

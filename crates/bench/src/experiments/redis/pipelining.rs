@@ -1,75 +1,44 @@
 //! Writes of one connection in pipelines of 1 to 10,000: what waiting for each answer costs.
 
-use std::time::Duration;
-
-use super::case::{Point, Session, measure, rates};
+use super::case::{OF_TRIALS, Sweep, workload};
 use super::persistence;
 use super::server::{Subject, no_persistence};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::RedisCommand;
-use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::{ScenarioContext, empty_report, limit};
+use crate::drivers::redis::keys::Order;
+use crate::experiments::ScenarioContext;
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::shapes::rates;
 use crate::load::schedule::Schedule;
 use crate::report::model::{Case, Published, ScenarioReport, Shape};
 
-const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+pub(super) const DEPTHS: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /// As in the published persistence test.
 const KEY_BYTES: usize = 20;
 const VALUE_BYTES: usize = 1;
 const KEYS: u64 = 400_000;
 const PUBLISHED_WRITES: u64 = 2_000_000;
 
-#[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) window: Duration,
-    pub(super) depths: Vec<usize>,
-}
-
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let window = if context.quick() { Duration::from_secs(1) } else { Duration::from_secs(10) };
-    run_sized(context, &Sizes { window, depths: DEPTHS.to_vec() })
-}
-
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext, sizes: &Sweep) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis: pipelines of one connection");
+    run.scaled_down(
+        "The connection crosses no network: what a pipeline saves is a system call and a wake-up, not a round trip.",
+    );
+    run.note("Times are of whole pipelines: all of its commands wait for the last one.");
     let subject = Subject::of(context, no_persistence())?;
-    let session = Session::new(context, &[subject.address()], subject.watched());
-    let mut cases = Vec::new();
-    for depth in &sizes.depths {
-        let point = Point::at("set", "commands in a pipeline", *depth as u64);
-        let case = measure(context, point, |repeat| {
-            let workload = Workload {
-                value_bytes: VALUE_BYTES,
-                depth: *depth,
-                ..Workload::of(
-                    RedisCommand::parse("SET __key__ __data__")?,
-                    Keys::new(subject.prefix(), KEY_BYTES, KEYS, Order::Random)?,
-                )
-            };
-            let (trial, _) = session.run(1, workload, Schedule::closed(sizes.window), repeat)?;
+    let session = subject.session(context);
+    for &depth in &sizes.at {
+        let point = Point::at("set", "commands in a pipeline", depth as u64);
+        let point = point.beside_each(move |name| published(depth).filter(|_| name == "throughput"));
+        let once = |repeat| {
+            let writes = workload("SET __key__ __data__", subject.prefix(), KEY_BYTES, KEYS, Order::Random)?;
+            let writes = Workload { value_bytes: VALUE_BYTES, depth, ..writes };
+            let (trial, _) = session.run(1, writes, Schedule::closed(sizes.window), repeat)?;
             Ok((trial, Vec::new()))
-        })?;
-        cases.extend(case.map(|mut case| {
-            case.metrics[0].published = published(*depth);
-            context.keep(&case);
-            case
-        }));
+        };
+        run.case(point, &OF_TRIALS, || context.repeat(once))?;
     }
-    let engines = vec![subject.said()?];
-    subject.clear()?;
-    let mut notes = subject.notes();
-    notes.push("Times are of whole pipelines: all of its commands wait for the last one.".to_owned());
-    Ok(ScenarioReport {
-        scaled_down: vec![
-            "The connection crosses no network: what a pipeline saves is a system call and a wake-up, not a round trip."
-                .to_owned(),
-        ],
-        notes,
-        engines,
-        shapes: shapes(&cases),
-        limiter: limit::of(&cases),
-        cases,
-        ..empty_report("Redis: pipelines of one connection")
-    })
+    subject.close(&mut run)?;
+    Ok(run.finish(shapes))
 }
 
 /// Only the ends of the sweep were published, and the deep one with snapshots.
@@ -85,13 +54,9 @@ fn published(depth: usize) -> Option<Published> {
 
 /// What the deepest pipelines are worth, by their rate to that of writes one by one.
 pub(super) fn worth(cases: &[Case], names: [&str; 2]) -> Shape {
-    rates(
-        cases,
+    rates(cases, names, 30.0..=120.0, "{} times").shape(
         "pipelines of 10,000 are worth 60 times the writes one by one, within a factor of 2",
         "59.8 times by the server's rate (2,705/s to 161,782/s, RDB), 111 times by the client's time",
-        names,
-        |ratio| (30.0..=120.0).contains(&ratio),
-        |ratio| format!("{ratio:.1} times"),
     )
 }
 
@@ -99,14 +64,8 @@ fn shapes(cases: &[Case]) -> Vec<Shape> {
     let case = |depth: usize| format!("set, {depth} commands in a pipeline");
     vec![
         worth(cases, [&case(10_000), &case(1)]),
-        rates(
-            cases,
-            "at least half of it is had with pipelines of 100",
-            "not measured",
-            [&case(100), &case(10_000)],
-            |ratio| ratio >= 0.5,
-            |ratio| format!("{:.0}% of the rate at 10,000", ratio * 100.0),
-        ),
+        rates(cases, [&case(100), &case(10_000)], 0.5.., "{} times the rate at 10,000")
+            .shape("at least half of it is had with pipelines of 100", "not measured"),
     ]
 }
 

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::case::{Point, Session, add, ensure_running, figure, keys_of, measure, ratio, shape, value_of};
-use super::memory::{KEY_BYTES, WRITES_DEPTH, writes};
+use super::case::{figure, keys_of, workload};
+use super::memory::{DEPTH, KEY_BYTES, writes};
 use super::server::{Server, Setting};
-use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::RedisCommand;
-use crate::drivers::redis::keys::{Keys, Order};
-use crate::experiments::{ScenarioContext, Target, empty_report, limit};
+use crate::drivers::redis::keys::Order;
+use crate::experiments::cases::{Measured, Point, Run};
+use crate::experiments::shapes::{ratio, value_of};
+use crate::experiments::{ScenarioContext, Target};
 use crate::load::schedule::Schedule;
 use crate::reference::{self, Row};
-use crate::report::model::{Better, Case, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 
 const FULL_KEYS: u64 = 4_000_000;
 const QUICK_KEYS: u64 = 400_000;
@@ -66,44 +66,37 @@ impl From {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let (keys, seconds) = if context.quick() { (QUICK_KEYS, 1) } else { (FULL_KEYS, 10) };
-    run_sized(context, &Sizes { keys, window: Duration::from_secs(seconds) })
+impl Sizes {
+    pub(super) fn of(context: &ScenarioContext) -> Self {
+        let (keys, seconds) = if context.quick() { (QUICK_KEYS, 1) } else { (FULL_KEYS, 10) };
+        Self { keys, window: Duration::from_secs(seconds) }
+    }
 }
 
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
-    let mut report = ScenarioReport { ..empty_report("Redis: loading the keys after a restart") };
+pub(super) fn run(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis: loading the keys after a restart");
     if context.target != Target::Spawn {
-        report.notes.push("Left out: a server that is not ours is not restarted.".to_owned());
-        return Ok(report);
+        run.note("Left out: a server that is not ours is not restarted.");
+        return Ok(run.report);
     }
     if sizes.keys != FULL_KEYS {
-        report.scaled_down.push(format!("{} keys instead of {FULL_KEYS}.", sizes.keys));
+        run.scaled_down(format!("{} keys instead of {FULL_KEYS}.", sizes.keys));
     }
-    report.notes.push(
+    run.note(
         "Load time is the server's own, from its log. The published one does not say whether the files were in the \
-         page cache. The digest of all keys and values (DEBUG DIGEST) and their number were the same after every load."
-            .to_owned(),
+         page cache. The digest of all keys and values (DEBUG DIGEST) and their number were the same after every load.",
     );
     context.progress.doing("making the keys");
     let mut made = make(context, sizes.keys)?;
-    report.engines.push(made.server.said("Redis")?);
+    run.report.engines.push(made.server.said("Redis")?);
     made.server.end()?;
     for from in [From::Rdb, From::Aof] {
         for cold in [true, false] {
-            report.cases.extend(loads(context, &mut made, from, cold, &mut report.notes)?);
+            loads(&mut run, &mut made, from, cold)?;
         }
     }
-    if let Some(case) = reads(context, &mut made, sizes.window)? {
-        report.cases.push(case);
-        report.notes.push(format!(
-            "The published read latency is of 5 to 7 ms, by a client whose number of threads is not said: here \
-             {READERS} connections read keys at random, as many as had 5.6 ms for an INCR in the same document."
-        ));
-    }
-    report.shapes = shapes(&report.cases);
-    report.limiter = limit::of(&report.cases);
-    Ok(report)
+    reads(&mut run, &mut made, sizes.window)?;
+    Ok(run.finish(shapes))
 }
 
 fn published(measure: &str, keys: u64) -> Option<&'static Row> {
@@ -111,24 +104,29 @@ fn published(measure: &str, keys: u64) -> Option<&'static Row> {
 }
 
 /// Reads of keys that were loaded from the snapshot. The server has ended, before and after.
-fn reads(context: &ScenarioContext, made: &mut Made, window: Duration) -> anyhow::Result<Option<Case>> {
+fn reads(run: &mut Run<'_>, made: &mut Made, window: Duration) -> anyhow::Result<()> {
+    let context = run.context;
     let point = Point::bar("read latency", format!("read latency, {} keys", made.keys));
-    if !context.wants(&point.name) {
-        return Ok(None);
+    if context.wants(&point.name) {
+        run.note(format!(
+            "The published read latency is of 5 to 7 ms, by a client whose number of threads is not said: here \
+             {READERS} connections read keys at random, as many as had 5.6 ms for an INCR in the same document."
+        ));
     }
-    made.server.restart(From::Rdb.settings())?;
-    let found = keys_of(&mut made.server.client()?)?;
-    ensure!(found == made.keys, "AUDIT FAILED: {found} keys were loaded, not {}", made.keys);
-    let session = Session::new(context, &[made.server.address()], vec![made.server.watched()]);
-    let case = measure(context, point.beside(published("read latency", made.keys)), |repeat| {
-        let keys = Keys::new("", KEY_BYTES, made.keys, Order::Random)?;
-        let workload = Workload::of(RedisCommand::parse("GET __key__")?, keys);
-        let (trial, _) = session.run(READERS, workload, Schedule::closed(window), repeat)?;
-        let mean = figure("mean", "us", Better::Lower, trial.response.mean_us);
-        Ok((trial, vec![mean]))
-    })?;
-    made.server.kill()?;
-    Ok(case)
+    let point = point.beside(published("read latency", made.keys));
+    run.case(point, &["throughput", "p50", "p95", "p99", "mean"], || {
+        made.server.restart(From::Rdb.settings())?;
+        let found = keys_of(&mut made.server.client()?)?;
+        ensure!(found == made.keys, "AUDIT FAILED: {found} keys were loaded, not {}", made.keys);
+        let session = made.server.session(context);
+        let measured = context.repeat(|repeat| {
+            let reads = workload("GET __key__", "", KEY_BYTES, made.keys, Order::Random)?;
+            let (trial, _) = session.run(READERS, reads, Schedule::closed(window), repeat)?;
+            Ok((trial, Vec::new()))
+        })?;
+        made.server.kill()?;
+        Ok(measured)
+    })
 }
 
 /// The keys on the disk, twice, and what they must be.
@@ -139,10 +137,9 @@ struct Made {
 }
 
 fn make(context: &ScenarioContext, keys: u64) -> anyhow::Result<Made> {
-    ensure!(keys.is_multiple_of(WRITES_DEPTH), "{keys} keys are not whole pipelines");
+    ensure!(keys.is_multiple_of(DEPTH), "{keys} keys are not whole pipelines");
     let server = Server::start(context, "redis", 0, From::Aof.settings())?;
-    let session = Session::new(context, &[server.address()], vec![server.watched()]);
-    session.fill(1, writes("", keys)?, keys / WRITES_DEPTH)?;
+    server.session(context).fill(1, writes("", keys)?, keys / DEPTH)?;
     let mut redis = server.client()?;
     let found = keys_of(&mut redis)?;
     ensure!(found == keys, "AUDIT FAILED: {keys} keys were acknowledged and {found} are there");
@@ -151,56 +148,56 @@ fn make(context: &ScenarioContext, keys: u64) -> anyhow::Result<Made> {
     Ok(Made { server, keys, digest })
 }
 
-fn loads(
-    context: &ScenarioContext,
-    made: &mut Made,
-    from: From,
-    cold: bool,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<Option<Case>> {
-    let name = format!("recovery {}, {}", from.name(), if cold { "cold" } else { "warm" });
+fn loads(run: &mut Run<'_>, made: &mut Made, from: From, cold: bool) -> anyhow::Result<()> {
+    let context = run.context;
+    let series = format!("recovery {}", from.name());
+    let name = format!("{series}, {}", if cold { "cold" } else { "warm" });
     if !context.wants(&name) {
-        return Ok(None);
+        return Ok(());
     }
     context.progress.doing(&name);
-    let series = format!("recovery {}", from.name());
-    let mut figures = Vec::new();
-    for _ in 0..context.repeats {
-        ensure_running(&context.stop)?;
+    let mut measured = Measured::default();
+    for repeat in 1..=context.repeats {
+        context.ensure_running()?;
         let files = files(&made.server.data(), from)?;
-        let temperature = if cold { cool(&files)? } else { warm(&files)? };
-        match temperature {
-            Temperature::Reached(how) if figures.is_empty() => notes.push(format!("{name}: {how}.")),
+        match if cold { cool(&files)? } else { warm(&files)? } {
+            Temperature::Reached(how) if repeat == 1 => run.note(format!("{name}: {how}.")),
             Temperature::Reached(_) => {}
             Temperature::Not(why) => {
-                notes.push(format!("Left out: {name}: {why}."));
-                return Ok(None);
+                run.note(format!("Left out: {name}: {why}."));
+                return Ok(());
             }
         }
-        let log_before = fs::metadata(made.server.log())?.len();
-        let ready = made.server.restart(from.settings())?;
-        let text = fs::read_to_string(made.server.log())?;
-        let load = load_seconds(text.get(usize::try_from(log_before)?..).unwrap_or_default())
-            .context("the server's log does not say how long loading took")?;
-        let mut redis = made.server.client()?;
-        let (found, digest) = (keys_of(&mut redis)?, redis.ask::<String>(&["DEBUG", "DIGEST"])?);
-        ensure!(
-            found == made.keys && digest == made.digest,
-            "AUDIT FAILED: {name}: {found} keys with digest {digest} were loaded, not {} with {}",
-            made.keys,
-            made.digest
-        );
-        // Not asked to end, so that it writes nothing: the files stay as they are.
-        made.server.kill()?;
-        add(&mut figures, figure("load time", "s", Better::Lower, load));
-        add(&mut figures, figure("start to first answer", "s", Better::Lower, ready.as_secs_f64()));
+        measured.add(load(made, from).with_context(|| name.clone())?);
     }
     // Whether the published load was a cold one is not said, so it stands beside both.
-    let point = Point::bar(&series, name).beside(published(&series, made.keys));
-    let case = point.case(Vec::new(), &[], figures);
+    let case = Point::bar(&series, name).beside(published(&series, made.keys)).case(measured, &[]);
     context.progress.done(&case.name);
-    context.keep(&case);
-    Ok(Some(case))
+    run.keep(case);
+    Ok(())
+}
+
+/// From a start to an end of the server.
+fn load(made: &mut Made, from: From) -> anyhow::Result<Vec<Metric>> {
+    let log_before = fs::metadata(made.server.log())?.len();
+    let ready = made.server.restart(from.settings())?;
+    let text = fs::read_to_string(made.server.log())?;
+    let load = load_seconds(text.get(usize::try_from(log_before)?..).unwrap_or_default())
+        .context("the server's log does not say how long loading took")?;
+    let mut redis = made.server.client()?;
+    let (found, digest) = (keys_of(&mut redis)?, redis.ask::<String>(&["DEBUG", "DIGEST"])?);
+    ensure!(
+        found == made.keys && digest == made.digest,
+        "AUDIT FAILED: {found} keys with digest {digest} were loaded, not {} with {}",
+        made.keys,
+        made.digest
+    );
+    // Not asked to end, so that it writes nothing: the files stay as they are.
+    made.server.kill()?;
+    Ok(vec![
+        figure("load time", "s", Better::Lower, load),
+        figure("start to first answer", "s", Better::Lower, ready.as_secs_f64()),
+    ])
 }
 
 /// The last `DB loaded from disk: 4.120 seconds`, or `... from append only file: ...`.
@@ -284,22 +281,17 @@ fn cached_share(files: &[PathBuf]) -> Option<f64> {
 }
 
 fn shapes(cases: &[Case]) -> Vec<Shape> {
-    let load = |name| value_of(cases, name, "load time");
+    let aof_by_rdb = |temperature: &str, words| {
+        let load = |from: &str| value_of(cases, &format!("recovery {from}, {temperature}"), "load time");
+        ratio(load("aof"), load("rdb"), 1.1.., words)
+    };
     vec![
-        shape(
+        aof_by_rdb("warm", "AOF takes {} times as long, files in the page cache").shape(
             "a log of the writes takes more than 1.1 times as long to load as a snapshot",
             "AOF takes 1.51 times as long (4.12 s and 6.216 s for 4,000,000 keys)",
-            ratio(load("recovery aof, warm"), load("recovery rdb, warm")),
-            |ratio| ratio > 1.1,
-            |ratio| format!("AOF takes {ratio:.2} times as long, files in the page cache"),
         ),
-        shape(
-            "the same with a cold page cache",
-            "not measured",
-            ratio(load("recovery aof, cold"), load("recovery rdb, cold")),
-            |ratio| ratio > 1.1,
-            |ratio| format!("AOF takes {ratio:.2} times as long"),
-        ),
+        aof_by_rdb("cold", "AOF takes {} times as long")
+            .shape("the same with a cold page cache", "not measured"),
     ]
 }
 

@@ -6,80 +6,56 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::case::{Point, Session, figure, measure, rates};
+use super::case::{OF_TRIALS, Sweep, figure};
 use super::server::{Subject, aof};
 use crate::drivers::redis::Workload;
 use crate::drivers::redis::keys::{Keys, Order};
 use crate::drivers::redis::reserve::{Gate, SCRIPT};
-use crate::experiments::{ScenarioContext, empty_report, limit};
+use crate::experiments::ScenarioContext;
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::shapes::rates;
 use crate::load::Trial;
 use crate::load::schedule::Schedule;
 use crate::report::model::{Audit, Better, Metric, ScenarioReport};
 
 const USERS: usize = 50;
-const DEPTHS: [usize; 4] = [1, 8, 64, 512];
+pub(super) const DEPTHS: [usize; 4] = [1, 8, 64, 512];
 const BUYERS: u64 = 1 << 40;
 /// The sale that ends: units, buyers, and units per buyer.
 const SALE: (u64, u64, u32) = (10_000, 20_000, 2);
 
-#[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) window: Duration,
-    pub(super) depths: Vec<usize>,
-}
-
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let window = if context.quick() { Duration::from_secs(2) } else { Duration::from_secs(10) };
-    run_sized(context, &Sizes { window, depths: DEPTHS.to_vec() })
-}
-
-pub(super) fn run_sized(context: &ScenarioContext, sizes: &Sizes) -> anyhow::Result<ScenarioReport> {
+pub(super) fn run(context: &ScenarioContext, sizes: &Sweep) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Redis: the gate's reserve script");
     let subject = Subject::of(context, aof("everysec"))?;
-    let tag = format!("{}gate", subject.prefix());
     let mut audit = Audit {
         method: "after each run: stock in Redis, reservations counted, units of each buyer".to_owned(),
         ..Audit::default()
     };
-    let mut cases = Vec::new();
-    for depth in &sizes.depths {
-        // More than any run takes.
-        let gate = Gate { tag: tag.clone(), units: 1 << 40, buyers: BUYERS, limit: 5 };
-        let point = Point::at("won", "orders in a pipeline", *depth as u64);
-        cases.extend(measure(context, point, |repeat| {
-            once(context, &subject, &gate, *depth, sizes.window, repeat, &mut audit)
-        })?);
-    }
     let (units, buyers, limit) = SALE;
-    let gate = Gate { tag, units, buyers, limit };
-    let point = Point::bar("sell-out", "sell-out".to_owned());
-    cases.extend(measure(context, point, |repeat| {
-        once(context, &subject, &gate, 8, sizes.window, repeat, &mut audit)
-    })?);
-    let engines = vec![subject.said()?];
-    let won = |depth: usize| format!("won, {depth} orders in a pipeline");
-    let shapes = vec![rates(
-        &cases,
-        "pipelines of 64 reserve at least 1.2 times as often as one by one",
-        "not published; 75,000/s to 128,000/s with a prototype: 1.7 times",
-        [&won(64), &won(1)],
-        |ratio| ratio >= 1.2,
-        |ratio| format!("{ratio:.1} times"),
-    )];
-    let mut notes = subject.notes();
-    notes.push(format!(
+    run.note(format!(
         "The script is the server's reserve.lua as this program was built with it, on a gate of its own: {USERS} \
          connections, one unit an order, every order id new. The sell-out has {units} units, {buyers} buyers and a \
          limit of {limit}: its throughput is of orders won over the whole time, refusals are under answers."
     ));
-    Ok(ScenarioReport {
-        notes,
-        engines,
-        limiter: limit::of(&cases),
-        cases,
-        shapes,
-        audit: Some(audit),
-        ..empty_report("Redis: the gate's reserve script")
-    })
+    // More than any run takes; then the sale that ends.
+    let ample = |depth: &usize| {
+        (Point::at("won", "orders in a pipeline", *depth as u64), *depth, (1 << 40, BUYERS, 5))
+    };
+    let ends = (Point::bar("sell-out", "sell-out"), 8, SALE);
+    for (point, depth, (units, buyers, limit)) in sizes.at.iter().map(ample).chain([ends]) {
+        let gate = Gate { tag: format!("{}gate", subject.prefix()), units, buyers, limit };
+        let once = |repeat| once(context, &subject, &gate, depth, sizes.window, repeat, &mut audit);
+        run.case(point, &OF_TRIALS, || context.repeat(once))?;
+    }
+    subject.close(&mut run)?;
+    run.report.audit = Some(audit);
+    let won = |depth: usize| format!("won, {depth} orders in a pipeline");
+    Ok(run.finish(|cases| {
+        vec![rates(cases, [&won(64), &won(1)], 1.2.., "{} times").shape(
+            "pipelines of 64 reserve at least 1.2 times as often as one by one",
+            "not published; 75,000/s to 128,000/s with a prototype: 1.7 times",
+        )]
+    }))
 }
 
 fn once(
@@ -100,8 +76,7 @@ fn once(
     redis.tell(&gate.making())?;
     let workload =
         Workload { depth, ..Workload::of(gate.order(&sha, 1)?, Keys::new("", 1, 1, Order::Random)?) };
-    let session = Session::new(context, &[subject.address()], subject.watched());
-    let (trial, _) = session.run(USERS, workload, Schedule::closed(window), repeat)?;
+    let (trial, _) = subject.session(context).run(USERS, workload, Schedule::closed(window), repeat)?;
 
     let [state, marks, _, buyers] = &keys;
     let remaining: u64 = redis.ask(&["HGET", state, "avail"])?;

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
+use super::case::Session;
+use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, Target};
 use crate::host::leftovers;
 use crate::host::process::{Guard, log_tail};
@@ -119,6 +121,10 @@ impl Server {
         Watched::new(&self.name, self.guard.pid())
     }
 
+    pub(super) fn session<'a>(&self, context: &'a ScenarioContext) -> Session<'a> {
+        Session::new(context, &[self.address], vec![self.watched()])
+    }
+
     pub(super) fn pid(&self) -> u32 {
         self.guard.pid()
     }
@@ -221,91 +227,77 @@ pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result
 
 /// The one server of a scenario.
 #[derive(Debug)]
-pub(super) enum Subject {
-    Own(Box<Server>),
-    Foreign { address: SocketAddr, password: Option<String>, stop: Arc<AtomicBool> },
+pub(super) struct Subject {
+    /// `None`: it is not ours.
+    own: Option<Server>,
+    address: SocketAddr,
+    password: Option<String>,
+    stop: Arc<AtomicBool>,
+}
+
+impl From<Server> for Subject {
+    fn from(server: Server) -> Self {
+        Self { address: server.address, password: None, stop: server.stop.clone(), own: Some(server) }
+    }
 }
 
 impl Subject {
     /// A server with these settings, or the one that runs.
     pub(super) fn of(context: &ScenarioContext, settings: Vec<Setting>) -> anyhow::Result<Self> {
-        match &context.target {
-            Target::Spawn => Ok(Self::Own(Box::new(Server::start(context, "redis", 0, settings)?))),
-            Target::Running(addresses) => {
-                let address =
-                    addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
-                let password = addresses.redis_password.clone();
-                Redis::connect(address)?.authenticated(password.as_deref())?.tell(&["PING"])?;
-                Ok(Self::Foreign { address, password, stop: context.stop.clone() })
-            }
-        }
+        let Target::Running(addresses) = &context.target else {
+            return Ok(Server::start(context, "redis", 0, settings)?.into());
+        };
+        let address = addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
+        let password = addresses.redis_password.clone();
+        let subject = Self { own: None, address, password, stop: context.stop.clone() };
+        subject.client()?.tell(&["PING"])?;
+        Ok(subject)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Own(server) => server.address(),
-            Self::Foreign { address, .. } => *address,
-        }
+        self.address
     }
 
     pub(super) fn client(&self) -> anyhow::Result<Redis> {
-        match self {
-            Self::Own(server) => server.client(),
-            Self::Foreign { address, password, stop } => {
-                Redis::connect_waiting(*address, PATIENT, stop)?.authenticated(password.as_deref())
-            }
-        }
+        Redis::connect_waiting(self.address, PATIENT, &self.stop)?.authenticated(self.password())
     }
 
     pub(super) fn password(&self) -> Option<&str> {
-        match self {
-            Self::Own(_) => None,
-            Self::Foreign { password, .. } => password.as_deref(),
-        }
+        self.password.as_deref()
     }
 
     pub(super) fn watched(&self) -> Vec<Watched> {
-        match self {
-            Self::Own(server) => vec![server.watched()],
-            Self::Foreign { .. } => Vec::new(),
-        }
+        self.own.iter().map(Server::watched).collect()
+    }
+
+    pub(super) fn session<'a>(&self, context: &'a ScenarioContext) -> Session<'a> {
+        Session::new(context, &[self.address], self.watched())
     }
 
     /// Before each key.
     pub(super) fn prefix(&self) -> &'static str {
-        match self {
-            Self::Own(_) => "",
-            Self::Foreign { .. } => FOREIGN_PREFIX,
-        }
+        if self.own.is_some() { "" } else { FOREIGN_PREFIX }
     }
 
-    pub(super) fn said(&self) -> anyhow::Result<EngineSettings> {
-        match self {
-            Self::Own(server) => server.said("Redis"),
-            Self::Foreign { address, .. } => {
-                said_by_foreign(&mut self.client()?, &format!("Redis on {address}"))
-            }
-        }
-    }
-
-    /// What a reader must know if it is not ours.
-    pub(super) fn notes(&self) -> Vec<String> {
-        match self {
-            Self::Own(_) => Vec::new(),
-            Self::Foreign { .. } => vec![format!(
+    /// The end of a scenario: what the server says of itself is in its report, and what was written is removed.
+    pub(super) fn close(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
+        run.report.engines.push(match &self.own {
+            Some(server) => server.said("Redis")?,
+            None => said_by_foreign(&mut self.client()?, &format!("Redis on {}", self.address))?,
+        });
+        if self.own.is_none() {
+            run.note(format!(
                 "The server ran already: its settings are as they were found, and the keys begin with \
                  `{FOREIGN_PREFIX}`, which makes them longer."
-            )],
+            ));
         }
+        self.clear()
     }
 
     /// Removes what was written: everything of a server of ours, only our keys of another one.
     pub(super) fn clear(&self) -> anyhow::Result<()> {
         let mut redis = self.client()?;
-        match self {
-            Self::Own(_) => redis.tell(&["FLUSHALL", "SYNC"]),
-            Self::Foreign { .. } => forget(&mut redis),
-        }
+        if self.own.is_some() { redis.tell(&["FLUSHALL", "SYNC"]) } else { forget(&mut redis) }
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use crate::host::procfs;
 use crate::progress::say;
 
 /// Where the host's swap is seen and switched; another place in tests.
@@ -72,10 +73,8 @@ fn switch(program: &PathBuf, device: &str) -> anyhow::Result<()> {
 
 /// Bytes of a process that are in swap.
 pub(super) fn swapped_bytes(pid: u32) -> anyhow::Result<u64> {
-    let status = read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:")).context("no VmSwap")?;
-    let kib: u64 = line.split_whitespace().next().context("no VmSwap")?.parse()?;
-    Ok(kib * 1024)
+    let swapped = procfs::process(pid)?.status()?.vmswap;
+    Ok(swapped.context("no VmSwap")? * 1024)
 }
 
 #[cfg(test)]

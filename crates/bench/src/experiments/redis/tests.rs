@@ -4,13 +4,12 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use super::case::Session;
+use super::case::{Session, Sweep, workload};
 use super::nodes::Nodes;
 use super::server::{Subject, no_persistence};
 use super::{cluster, get_set, hot_key, memory, persistence, pipelining, recovery, reserve};
 use crate::drivers::redis::Workload;
-use crate::drivers::redis::command::RedisCommand;
-use crate::drivers::redis::keys::{Keys, Order};
+use crate::drivers::redis::keys::Order;
 use crate::drivers::redis::slots::{self, SlotMap};
 use crate::experiments::{Addresses, ScenarioContext, Target};
 use crate::load::record::Outcomes;
@@ -81,7 +80,7 @@ fn check(report: &ScenarioReport, cases: usize) {
 #[test]
 fn get_and_set() {
     let (context, _folder, _ports) = context();
-    let report = get_set::run_sized(&context, &get_set::Sizes { requests: 2000 }).unwrap();
+    let report = get_set::run(&context, 2000).unwrap();
     check(&report, 8);
     assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
     assert!(report.shapes.iter().all(|shape| shape.measured != "its cases were not run"));
@@ -100,8 +99,8 @@ fn get_and_set() {
 #[test]
 fn hot_key() {
     let (context, _folder, _ports) = context();
-    let sizes = hot_key::Sizes { window: 3 * WINDOW, threads: vec![10, 150] };
-    let report = hot_key::run_sized(&context, &sizes).unwrap();
+    let sizes = Sweep { window: 3 * WINDOW, at: vec![10, 150] };
+    let report = hot_key::run(&context, &sizes).unwrap();
     check(&report, 2);
     let instantaneous =
         report.cases[1].metrics.iter().find(|of| of.name == "instantaneous_ops_per_sec").unwrap();
@@ -119,7 +118,7 @@ fn persistence_under_each_policy() {
     let (context, _folder, _ports) = context();
     let sizes =
         persistence::Sizes { single: vec![100, 200], single_synced: vec![50, 60], pipelined: vec![10_000] };
-    let report = persistence::run_sized(&context, &sizes).unwrap();
+    let report = persistence::run(&context, &sizes).unwrap();
     check(&report, 6 * 3);
     assert_eq!(report.engines.len(), 7);
     let unmeasured = |shape: &Shape| shape.measured == "its cases were not run";
@@ -134,8 +133,8 @@ fn persistence_under_each_policy() {
 #[test]
 fn pipelines() {
     let (context, _folder, _ports) = context();
-    let sizes = pipelining::Sizes { window: 3 * WINDOW, depths: vec![1, 100, 10_000] };
-    let report = pipelining::run_sized(&context, &sizes).unwrap();
+    let sizes = Sweep { window: 3 * WINDOW, at: vec![1, 100, 10_000] };
+    let report = pipelining::run(&context, &sizes).unwrap();
     check(&report, 3);
     assert!(report.cases.iter().all(|case| case.trials.len() == 2));
 }
@@ -143,7 +142,7 @@ fn pipelines() {
 #[test]
 fn memory_of_keys() {
     let (context, _folder, _ports) = context();
-    let report = memory::run_sized(&context, &memory::Sizes { counts: vec![10_000, 20_000] }).unwrap();
+    let report = memory::run(&context, &[10_000, 20_000]).unwrap();
     check(&report, 2);
     let per_key = &report.cases[1].metrics[1];
     assert_eq!(per_key.name, "memory per key");
@@ -153,7 +152,7 @@ fn memory_of_keys() {
 #[test]
 fn recovery_gives_back_what_was_written() {
     let (context, _folder, _ports) = context();
-    let report = recovery::run_sized(&context, &recovery::Sizes { keys: 20_000, window: WINDOW }).unwrap();
+    let report = recovery::run(&context, &recovery::Sizes { keys: 20_000, window: WINDOW }).unwrap();
     let left_out = report.notes.iter().filter(|note| note.starts_with("Left out")).count();
     assert_eq!(report.cases.len() + left_out, 5, "{:?}", report.notes);
     assert!(report.cases.len() >= 3);
@@ -177,7 +176,7 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
         read_keys: 500,
         swap_operations: 10,
     };
-    let report = cluster::run_sized(&context, &sizes).unwrap();
+    let report = cluster::run(&context, &sizes).unwrap();
     let swapping = report.cases.iter().filter(|case| case.series == "swap").count();
     check(&report, 2 + 2 + 2 + 3 + swapping);
     assert_eq!(report.engines.len(), 2 + 2 * 3);
@@ -201,7 +200,7 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
         redis_password: Some("a secret".to_owned()),
         ..Addresses::default()
     });
-    let report = cluster::run_sized(&context, &sizes).unwrap();
+    let report = cluster::run(&context, &sizes).unwrap();
     check(&report, 2 + 2 + 2);
     protect("");
     assert_eq!(nodes.keys().unwrap(), 0);
@@ -223,10 +222,7 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
         masters[index].tell(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
     }
     let session = Session::new(context, old.masters(), Vec::new());
-    let workload = Workload {
-        slots: Some(old),
-        ..Workload::of(RedisCommand::parse("INCR hot").unwrap(), Keys::new("", 1, 1, Order::Random).unwrap())
-    };
+    let workload = Workload { slots: Some(old), ..workload("INCR hot", "", 1, 1, Order::Random).unwrap() };
     let (trial, _) =
         session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();
     let Outcomes { served, failed, .. } = trial.outcomes;
@@ -238,8 +234,8 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
 #[test]
 fn the_reserve_script_sells_what_there_is() {
     let (context, _folder, _ports) = context();
-    let sizes = reserve::Sizes { window: 5 * WINDOW, depths: vec![1, 64] };
-    let report = reserve::run_sized(&context, &sizes).unwrap();
+    let sizes = Sweep { window: 5 * WINDOW, at: vec![1, 64] };
+    let report = reserve::run(&context, &sizes).unwrap();
     check(&report, 3);
     let audit = report.audit.unwrap();
     assert_eq!(audit.initial_units, audit.remaining_units + audit.held_units);
@@ -262,17 +258,17 @@ fn a_server_that_runs_already_keeps_what_it_has() {
         ..Addresses::default()
     });
     context.repeats = 1;
-    check(&get_set::run_sized(&context, &get_set::Sizes { requests: 200 }).unwrap(), 8);
-    let sizes = hot_key::Sizes { window: WINDOW, threads: vec![10] };
-    check(&hot_key::run_sized(&context, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
+    check(&get_set::run(&context, 200).unwrap(), 8);
+    let sizes = Sweep { window: WINDOW, at: vec![10] };
+    check(&hot_key::run(&context, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
     let sizes = persistence::Sizes { single: vec![100], single_synced: vec![50], pipelined: vec![10_000] };
-    check(&persistence::run_sized(&context, &sizes).unwrap(), 2);
-    let sizes = pipelining::Sizes { window: WINDOW, depths: vec![1] };
-    check(&pipelining::run_sized(&context, &sizes).unwrap(), 1);
-    check(&memory::run_sized(&context, &memory::Sizes { counts: vec![10_000] }).unwrap(), 1);
-    let sizes = reserve::Sizes { window: WINDOW, depths: vec![1] };
-    check(&reserve::run_sized(&context, &sizes).unwrap(), 2);
-    let left_out = recovery::run_sized(&context, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
+    check(&persistence::run(&context, &sizes).unwrap(), 2);
+    let sizes = Sweep { window: WINDOW, at: vec![1] };
+    check(&pipelining::run(&context, &sizes).unwrap(), 1);
+    check(&memory::run(&context, &[10_000]).unwrap(), 1);
+    let sizes = Sweep { window: WINDOW, at: vec![1] };
+    check(&reserve::run(&context, &sizes).unwrap(), 2);
+    let left_out = recovery::run(&context, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
     assert!(left_out.cases.is_empty() && left_out.notes[0].starts_with("Left out"));
     assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "*"]).unwrap(), ["theirs"]);
     assert_eq!(redis.setting("appendonly").unwrap(), "no");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
+use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, Target};
 use crate::host::usage::Watched;
 use crate::load::Generator;
@@ -48,7 +49,7 @@ pub(super) struct Brokers {
     set: Option<EngineSet>,
     name_server: SocketAddr,
     /// How often the store was thrown away.
-    pub(super) renewed: usize,
+    renewed: usize,
     topics: Vec<Topic>,
 }
 
@@ -73,7 +74,7 @@ impl Brokers {
         Ok(brokers)
     }
 
-    pub(super) fn is_own(&self) -> bool {
+    fn is_own(&self) -> bool {
         self.set.is_some()
     }
 
@@ -121,14 +122,8 @@ impl Brokers {
     pub(super) fn warm_up(&mut self, context: &ScenarioContext, least: Duration) -> anyhow::Result<()> {
         context.progress.doing("warming the broker up");
         let topic = self.topic("doorbuster_bench_warm_up", 8)?;
-        let sending = Sending {
-            topic,
-            connections: WARM_UP_CONNECTIONS,
-            bodies: Bodies::new(context.seed, WARM_UP_BYTES),
-            keys: false,
-            batch: 1,
-            pipeline: 1,
-        };
+        let bodies = Bodies::new(context.seed, WARM_UP_BYTES);
+        let sending = Sending::plain(topic, WARM_UP_CONNECTIONS, bodies);
         let mut producer = Producer::new(sending.clone());
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
         let begun = Instant::now();
@@ -198,42 +193,32 @@ impl Brokers {
             .collect()
     }
 
-    pub(super) fn scaled_down(&self) -> Vec<String> {
-        if !self.is_own() {
-            return Vec::new();
-        }
-        vec![
-            "one broker with a heap of 512 MB, flushing asynchronously, without a slave: the published ones were 4 \
-             masters and 4 slaves on hosts of 48 cores and 256 GB"
-                .to_owned(),
-            "the generator shares the machine with the broker".to_owned(),
-        ]
-    }
-
-    pub(super) fn notes(&self) -> Vec<String> {
-        let mut notes = vec![
-            "a thread of RocketMQ's producer is here a connection with one message under way".to_owned(),
-            "times are from the planned send; the published ones from the call, in whole milliseconds"
-                .to_owned(),
-        ];
-        if !self.is_own() {
-            notes.push(
+    /// What a reader must know of them.
+    pub(super) fn describe(&self, run: &mut Run<'_>) {
+        run.note("a thread of RocketMQ's producer is here a connection with one message under way");
+        run.note("times are from the planned send; the published ones from the call, in whole milliseconds");
+        if self.is_own() {
+            run.scaled_down(
+                "one broker with a heap of 512 MB, flushing asynchronously, without a slave: the published ones were 4 \
+                 masters and 4 slaves on hosts of 48 cores and 256 GB",
+            );
+            run.scaled_down("the generator shares the machine with the broker");
+        } else {
+            run.note(
                 "the brokers are not ours: their settings are as found, and their store is not kept in bounds; the \
-                 topics made for this were removed"
-                    .to_owned(),
+                 topics made for this were removed",
             );
         }
+    }
+
+    /// What was made at somebody else's brokers is removed; our own go as a whole.
+    pub(super) fn close(&mut self, run: &mut Run<'_>) -> anyhow::Result<()> {
         if self.renewed > 0 {
-            notes.push(format!(
+            run.note(format!(
                 "the broker was replaced by an empty one {} times, so that its store did not fill the disk",
                 self.renewed
             ));
         }
-        notes
-    }
-
-    /// What was made at somebody else's brokers is removed; our own go as a whole.
-    pub(super) fn close(&mut self) -> anyhow::Result<()> {
         let topics = std::mem::take(&mut self.topics);
         if self.is_own() {
             return Ok(());

@@ -9,15 +9,15 @@ use super::brokers::Brokers;
 use super::own::{self, Line, Own, Sent};
 use super::{METRICS, Produced};
 use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Numbers, Producer, Pulling, Sending, Topic};
-use crate::experiments::cases::Point;
-use crate::experiments::{ScenarioContext, cases, limit};
+use crate::experiments::ScenarioContext;
+use crate::experiments::cases::{Measured, Point, Run};
 use crate::load::choice::Random;
 use crate::load::schedule::{Schedule, Until};
 use crate::load::trial::Distribution;
 use crate::load::{Generator, Trial};
 use crate::measure::{Surroundings, trial};
 use crate::reference::{self, File};
-use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::report::model::{Better, Metric, ScenarioReport};
 
 /// The published command.
 const THREADS: usize = 64;
@@ -70,117 +70,67 @@ const HOLD_MS: u64 = 100;
 /// Of the live stream: far below what a broker carries, so that it is delivery that is timed and no queueing.
 const LIVE_PER_S: f64 = 1000.0;
 
-pub(super) fn message_broker(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    with_brokers(context, "message-broker", "RocketMQ: the message broker's tier", |context, brokers| {
-        // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
-        let own = match brokers.jars().filter(|_| context.wants(OWN_PRODUCER)) {
-            Some(library) => {
-                let own = own_case(context, brokers, &library)?;
-                context.keep(&own.0);
-                Some(own)
-            }
-            None => None,
-        };
-        let mut cases = Vec::new();
-        for kind in [SINGLE, ONE_CONNECTION, BATCHES] {
-            if context.wants(kind.name) {
-                let case = produce_case(context, brokers, kind)?;
-                context.keep(&case);
-                cases.push(case);
-                brokers.check_room()?;
-            }
-        }
-        let mut shapes = Vec::new();
-        if let Some((case, own)) = own {
-            let ours = |kind: Kind| cases.iter().find(|case| case.name == kind.name).and_then(Sent::ours);
-            shapes.push(own::shape(&own, ours(SINGLE), ours(ONE_CONNECTION)));
-            cases.push(case);
-        }
-        Ok((cases, shapes))
-    })
-}
-
-/// The same by RocketMQ's own benchmark.
-fn own_case(context: &ScenarioContext, brokers: &mut Brokers, library: &str) -> anyhow::Result<(Case, Own)> {
-    context.progress.doing(OWN_PRODUCER);
-    let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
-    let name_server = brokers.name_server().to_string();
-    let own = own::run(context, library, (&name_server, &topic.name), (THREADS, BYTES), brokers.watched())?;
-    let metric = |name, unit, better, value: fn(&Line) -> f64| {
-        Metric::new(name, unit, better, own.lines.iter().map(value).collect())
-    };
-    let figures = vec![
-        metric("throughput", "1/s", Better::Higher, |line| line.per_s),
-        metric("mean response", "us", Better::Lower, |line| line.mean_ms * 1000.0),
-        metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
-        metric("failed", "messages", Better::Lower, |line| line.failed),
-    ];
-    let case = by_threads("RocketMQ's own producer", OWN_PRODUCER).case(Vec::new(), &[], figures);
-    let best = own.lines.iter().map(|line| line.per_s).fold(0.0, f64::max);
-    context.progress.done(&format!("{OWN_PRODUCER}: {best:.0}/s"));
-    Ok((case, own))
-}
-
-pub(super) fn consumer(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    with_brokers(context, "rocketmq-consumer", "RocketMQ: the consumer", |context, brokers| {
-        let mut cases = Vec::new();
-        for (name, run) in [
-            ("backlog", backlog_case as fn(&ScenarioContext, &mut Brokers, &str) -> anyhow::Result<Case>),
-            ("live stream", live_case),
-        ] {
-            if context.wants(name) {
-                let case = run(context, brokers, name)?;
-                context.keep(&case);
-                cases.push(case);
-                brokers.check_room()?;
-            }
-        }
-        Ok((cases, Vec::new()))
-    })
-}
-
-fn with_brokers(
-    context: &ScenarioContext,
-    name: &str,
-    title: &str,
-    measure: impl FnOnce(&ScenarioContext, &mut Brokers) -> anyhow::Result<(Vec<Case>, Vec<Shape>)>,
-) -> anyhow::Result<ScenarioReport> {
-    let mut brokers = Brokers::open(context)?;
-    brokers.warm_up(context, Duration::from_secs(if context.quick() { 10 } else { 60 }))?;
-    let measured = measure(context, &mut brokers);
-    let engines = brokers.settings();
-    let closed = brokers.close();
-    let (cases, shapes) = measured?;
-    closed?;
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
-    let mut notes = brokers.notes();
-    if name == "rocketmq-consumer" {
-        notes.push(
-            "a connection pulls each queue, 32 messages at a time, as RocketMQ's own consumers do".to_owned(),
-        );
-        notes.push(
-            "every acknowledged message was consumed, and none twice, or there would be no report".to_owned(),
-        );
-    } else {
-        notes.push(
+pub(super) fn message_broker(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    super::on_brokers(context, "RocketMQ: the message broker's tier", |run, brokers| {
+        run.note(
             "RocketMQ's own producer has all its threads on one connection; here each has its own, which costs the \
-             broker more, and is what as many producers cost it. With one connection its messages are begun together, which costs the broker less than threads do"
-                .to_owned(),
+             broker more, and is what as many producers cost it. With one connection its messages are begun together, \
+             which costs the broker less than threads do",
         );
-        notes.push("the topic holds what was acknowledged, or there would be no report".to_owned());
-    }
-    Ok(ScenarioReport {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        reference: (name == "message-broker").then(|| "seckill-tiers.csv".to_owned()),
-        scaled_down: brokers.scaled_down(),
-        notes,
-        engines: engines?,
-        limiter: limit::of(&cases),
-        cases,
-        shapes,
-        ..ScenarioReport::default()
+        run.note("the topic holds what was acknowledged, or there would be no report");
+        brokers.warm_up(context, warm_up(context))?;
+        // First, for it warms the broker up further: what comes later may be a little faster, and it is not ours.
+        let own = own_case(run, brokers)?;
+        for kind in [SINGLE, ONE_CONNECTION, BATCHES] {
+            produce_case(run, brokers, kind)?;
+            brokers.check_room()?;
+        }
+        let Some(own) = own else { return Ok(Vec::new()) };
+        run.report.cases.rotate_left(1);
+        let cases = &run.report.cases;
+        let ours = |kind: Kind| cases.iter().find(|case| case.name == kind.name).and_then(Sent::ours);
+        Ok(vec![own::shape(&own, ours(SINGLE), ours(ONE_CONNECTION))])
     })
+}
+
+/// The same by RocketMQ's own benchmark, if its programs are there.
+fn own_case(run: &mut Run<'_>, brokers: &mut Brokers) -> anyhow::Result<Option<Own>> {
+    let (context, mut own) = (run.context, None);
+    let Some(library) = brokers.jars() else { return Ok(None) };
+    run.case(by_threads("RocketMQ's own producer", OWN_PRODUCER), &[], || {
+        let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
+        let whom = (&*brokers.name_server().to_string(), &*topic.name);
+        let found = own::run(context, &library, whom, (THREADS, BYTES), brokers.watched())?;
+        let metric = |name, unit, better, value: fn(&Line) -> f64| {
+            Metric::new(name, unit, better, found.lines.iter().map(value).collect())
+        };
+        let figures = vec![
+            metric("throughput", "1/s", Better::Higher, |line| line.per_s),
+            metric("mean response", "us", Better::Lower, |line| line.mean_ms * 1000.0),
+            metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
+            metric("failed", "messages", Better::Lower, |line| line.failed),
+        ];
+        own = Some(found);
+        Ok(figures)
+    })?;
+    Ok(own)
+}
+
+pub(super) fn consumer(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    super::on_brokers(context, "RocketMQ: the consumer", |run, brokers| {
+        run.note("a connection pulls each queue, 32 messages at a time, as RocketMQ's own consumers do");
+        run.note("every acknowledged message was consumed, and none twice, or there would be no report");
+        brokers.warm_up(context, warm_up(context))?;
+        run.case(Point::bar("consumer", "backlog"), METRICS, || backlog(context, brokers))?;
+        brokers.check_room()?;
+        run.case(Point::bar("consumer", "live stream"), &[], || live_stream(context, brokers))?;
+        brokers.check_room()?;
+        Ok(Vec::new())
+    })
+}
+
+fn warm_up(context: &ScenarioContext) -> Duration {
+    Duration::from_secs(if context.quick() { 10 } else { 60 })
 }
 
 fn window(context: &ScenarioContext) -> Duration {
@@ -188,8 +138,7 @@ fn window(context: &ScenarioContext) -> Duration {
 }
 
 fn sending(run: u64, topic: &Topic, connections: usize, batch: u32) -> Sending {
-    let bodies = Bodies::new(run, BYTES);
-    Sending { topic: topic.clone(), connections, bodies, keys: false, batch, pipeline: 1 }
+    Sending { batch, ..Sending::plain(topic.clone(), connections, Bodies::new(run, BYTES)) }
 }
 
 /// What distinguishes the messages of one repeat from those of another. A message whose outcome is unknown may come into its
@@ -200,24 +149,21 @@ fn run_of(seed: u64, repeat: usize) -> u64 {
 }
 
 fn by_threads(series: &str, name: &str) -> Point {
-    Point { name: name.to_owned(), ..Point::at(series, "threads", THREADS as u64) }
+    Point::at(series, "threads", THREADS as u64).named(name)
 }
 
-fn produce_case(context: &ScenarioContext, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<Case> {
-    let name = kind.name;
-    context.progress.doing(name);
-    let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
-    let mut produced = Produced { before: topic.messages()?, ..Produced::default() };
-    let sending =
-        Sending { pipeline: kind.pipeline, ..sending(context.seed, &topic, kind.connections, kind.batch) };
-    let window = window(context);
-    let trials = super::produce(context, brokers, sending, Duration::ZERO, window, &mut produced)?;
-    let (shown, acknowledged) = (cases::shown(&trials), produced.acknowledged);
-    context.progress.done(&format!("{name}: {shown}, {acknowledged} in the topic as acknowledged"));
+fn produce_case(run: &mut Run<'_>, brokers: &mut Brokers, kind: Kind) -> anyhow::Result<()> {
+    let context = run.context;
     // Single messages were published.
     let published = reference::find(File::Tiers, &[("tier", "message broker")]);
-    let published = published.filter(|_| name == SINGLE.name);
-    Ok(by_threads(kind.series, name).beside(published).case(trials, METRICS, Vec::new()))
+    let published = published.filter(|_| kind.name == SINGLE.name);
+    run.case(by_threads(kind.series, kind.name).beside(published), METRICS, || {
+        let topic = brokers.topic("doorbuster_bench_tier", QUEUES)?;
+        let mut produced = Produced { before: topic.messages()?, ..Produced::default() };
+        let Kind { connections, batch, pipeline, .. } = kind;
+        let sending = Sending { pipeline, ..sending(context.seed, &topic, connections, batch) };
+        super::produce(context, brokers, sending, Duration::ZERO, window(context), &mut produced)
+    })
 }
 
 /// A consumer of all that comes into the topic from now on.
@@ -233,11 +179,11 @@ fn pulling(run: u64, topic: &Topic, hold_ms: u64) -> anyhow::Result<Consumer> {
 }
 
 /// Each repeat: a backlog is made by batches, then consumed as fast as it goes.
-fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
+fn backlog(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<Vec<Trial>> {
     let watched = brokers.watched();
     let mut trials = Vec::new();
     for repeat in 1..=context.repeats {
-        context.progress.doing(&format!("{name}: producing"));
+        context.progress.doing("backlog: producing");
         let topic = brokers.topic(&format!("doorbuster_bench_backlog_{repeat}"), QUEUES)?;
         let run = run_of(context.seed, repeat);
         let mut consumer = pulling(run, &topic, 0)?;
@@ -251,7 +197,7 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
         let produced =
             Produced { acknowledged: record.outcomes.queued, unknown: record.outcomes.unknown, before: 0 };
         produced.check(there)?;
-        context.progress.doing(&format!("{name}: consuming {there} messages"));
+        context.progress.doing(&format!("backlog: consuming {there} messages"));
         let mut puller = Generator::connect(consumer.settings(), &mut consumer)?;
         let around = brokers.surroundings(context, &watched);
         // As many pulls as it takes if each is full; what is left after them is taken without being timed.
@@ -259,9 +205,9 @@ fn backlog_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) ->
         trials.push(trial(&mut puller, pulls, &mut consumer, repeat, around)?);
         drain(context, &mut puller, &mut consumer, acknowledged)?;
         check(consumer.consumed(), acknowledged, there)?;
-        context.progress.done(&format!("{name}: {there} messages, none lost, none twice"));
+        context.progress.done(&format!("backlog: {there} messages, none lost, none twice"));
     }
-    Ok(Point::bar("consumer", name.to_owned()).case(trials, METRICS, Vec::new()))
+    Ok(trials)
 }
 
 /// Until all that was acknowledged is consumed; the answers after that moment, up to the end of a slice, too.
@@ -298,12 +244,12 @@ fn check(consumed: &Consumed, acknowledged: &Numbers, there: u64) -> anyhow::Res
 }
 
 /// A slow stream, consumed while it is produced: how long a message takes from its producer to its consumer.
-fn live_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> anyhow::Result<Case> {
+fn live_stream(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<Measured> {
     let watched = brokers.watched();
     let mut trials = Vec::new();
     let mut delays = Vec::new();
     for repeat in 1..=context.repeats {
-        context.progress.doing(name);
+        context.progress.doing("live stream");
         let topic = brokers.topic(&format!("doorbuster_bench_live_{repeat}"), QUEUES)?;
         let run = run_of(context.seed, repeat);
         let mut consumer = pulling(run, &topic, HOLD_MS)?;
@@ -322,7 +268,7 @@ fn live_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> an
         check(consumed, acknowledged, produced.outcomes.queued + produced.outcomes.unknown)?;
         let (born, stored) = (consumed.born_to_consumed(), consumed.stored_to_consumed());
         context.progress.done(&format!(
-            "{name}: {} messages, none lost, none twice, p99 {} ms from producer to consumer",
+            "live stream: {} messages, none lost, none twice, p99 {} ms from producer to consumer",
             consumed.messages,
             born.at(0.99) / 1000
         ));
@@ -331,7 +277,7 @@ fn live_case(context: &ScenarioContext, brokers: &mut Brokers, name: &str) -> an
         }
         trials.push(produced);
     }
-    Ok(Point::bar("consumer", name.to_owned()).case(trials, &[], delay_metrics(&delays)))
+    Ok(Measured { trials, own: delay_metrics(&delays) })
 }
 
 /// Pulls without a pause from before the first message until all that were acknowledged have come. The end of a run

@@ -10,12 +10,14 @@ mod producer;
 use std::time::Duration;
 
 use self::brokers::Brokers;
+use super::cases::Run;
 use super::{Engine, Scenario, ScenarioContext};
 use crate::drivers::rocketmq::{Producer, Sending};
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
 use crate::measure::trial;
+use crate::report::model::{ScenarioReport, Shape};
 
 /// What RocketMQ's own producer prints of each window.
 const METRICS: &[&str] = &["throughput", "mean response", "p99 response", "max response", "failed"];
@@ -56,6 +58,25 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         run: delivery::consumer,
     },
 ];
+
+/// A scenario on brokers, which are left as they were found.
+fn on_brokers(
+    context: &ScenarioContext,
+    title: &str,
+    measure: impl FnOnce(&mut Run<'_>, &mut Brokers) -> anyhow::Result<Vec<Shape>>,
+) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, title);
+    let mut brokers = Brokers::open(context)?;
+    brokers.describe(&mut run);
+    let measured = measure(&mut run, &mut brokers);
+    let engines = brokers.settings();
+    let closed = brokers.close(&mut run);
+    let shapes = measured?;
+    closed?;
+    run.ensure_some()?;
+    run.report.engines = engines?;
+    Ok(run.finish(|_| shapes))
+}
 
 /// The acknowledgements that producers of one topic got, against what the topic holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,13 +1,15 @@
 //! The 36 published scenarios of RocketMQ's own producer benchmark.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::brokers::Brokers;
 use super::{METRICS, Produced};
 use crate::drivers::rocketmq::{Bodies, Sending, Topic};
-use crate::experiments::cases::Point;
-use crate::experiments::{ScenarioContext, cases, empty_report, limit};
+use crate::experiments::cases::{Point, Run};
+use crate::experiments::shapes::Judged;
+use crate::experiments::{ScenarioContext, limit};
 use crate::reference::{self, File};
 use crate::report::model::{Case, ScenarioReport, Shape};
 use crate::report::statistics::median;
@@ -80,18 +82,18 @@ impl Plan {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    let mut brokers = Brokers::open(context)?;
-    let measured = measure(context, &mut brokers);
-    let closed = brokers.close();
-    let report = measured?;
-    closed?;
-    Ok(report)
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    super::on_brokers(context, "RocketMQ: the producer in 36 scenarios", measure)
 }
 
-fn measure(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<ScenarioReport> {
+fn measure(run: &mut Run<'_>, brokers: &mut Brokers) -> anyhow::Result<Vec<Shape>> {
+    let context = run.context;
+    if context.quick() {
+        run.scaled_down("one window of 1.8 s instead of several of 10 s");
+    }
+    run.note("scenario 16 is said to have 45 threads, and was run with 30: so it is here");
+    run.note("each repeat is one window on the same connections, as the published samples are");
     let plan = Plan::of(context);
-    let mut cases = Vec::new();
     let mut topics: BTreeMap<u32, (Topic, Produced)> = BTreeMap::new();
     for row in Row::all().filter(|row| context.wants(&row.name())) {
         if brokers.make_room(context)? || topics.is_empty() {
@@ -104,51 +106,15 @@ fn measure(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<S
             }
         }
         let (topic, produced) = topics.get_mut(&row.queues).expect("both were made above");
-        let case = case(context, brokers, plan, row, (topic, produced))?;
-        context.keep(&case);
-        cases.push(case);
+        let bodies = Bodies::new(context.seed, row.bytes);
+        let sending = Sending::plain(topic.clone(), row.threads, bodies);
+        let point = Point::at(&row.series(), "threads", row.threads as u64).named(row.name());
+        run.case(point.beside(row.published()), METRICS, || {
+            super::produce(context, brokers, sending, plan.settle, plan.window, produced)
+        })?;
         brokers.check_room()?;
     }
-    anyhow::ensure!(!cases.is_empty(), "no scenario has this in its name: {:?}", context.only);
-    let mut scaled_down = brokers.scaled_down();
-    if context.quick() {
-        scaled_down.push("one window of 1.8 s instead of several of 10 s".to_owned());
-    }
-    let mut notes = brokers.notes();
-    notes.push("scenario 16 is said to have 45 threads, and was run with 30: so it is here".to_owned());
-    notes.push("each repeat is one window on the same connections, as the published samples are".to_owned());
-    Ok(ScenarioReport {
-        scaled_down,
-        notes,
-        engines: brokers.settings()?,
-        shapes: shapes(&cases),
-        limiter: limit::of(&cases),
-        cases,
-        ..empty_report("RocketMQ: the producer in 36 scenarios")
-    })
-}
-
-fn case(
-    context: &ScenarioContext,
-    brokers: &Brokers,
-    plan: Plan,
-    row: Row,
-    (topic, produced): (&Topic, &mut Produced),
-) -> anyhow::Result<Case> {
-    let name = row.name();
-    context.progress.doing(&name);
-    let sending = Sending {
-        topic: topic.clone(),
-        connections: row.threads,
-        bodies: Bodies::new(context.seed, row.bytes),
-        keys: false,
-        batch: 1,
-        pipeline: 1,
-    };
-    let trials = super::produce(context, brokers, sending, plan.settle, plan.window, produced)?;
-    context.progress.done(&format!("{name}: {}", cases::shown(&trials)));
-    let point = Point { name, ..Point::at(&row.series(), "threads", row.threads as u64) };
-    Ok(point.beside(row.published()).case(trials, METRICS, Vec::new()))
+    Ok(shapes(&run.report.cases))
 }
 
 /// Threads and median throughput of a series, by rising threads.
@@ -165,19 +131,13 @@ fn curve(cases: &[Case], series: &str) -> Vec<(f64, f64)> {
 fn shapes(cases: &[Case]) -> Vec<Shape> {
     vec![
         levels_off(cases),
-        ratio(
-            cases,
+        ratio(cases, [(1024, 8), (3072, 8)], 0.5..=1.02).shape(
             "bodies of 3 KB cost some throughput, far less than three times",
             "3 KB is slower than 1 KB in nearly all pairs, by less than a fifth",
-            [(1024, 8), (3072, 8)],
-            |ratio| (0.5..=1.02).contains(&ratio),
         ),
-        ratio(
-            cases,
+        ratio(cases, [(1024, 8), (1024, 16)], 0.9..=1.1).shape(
             "16 queues are no better than 8",
             "within a few percent either way, but for a single thread",
-            [(1024, 8), (1024, 16)],
-            |ratio| (0.9..=1.1).contains(&ratio),
         ),
     ]
 }
@@ -199,26 +159,23 @@ fn levels_off(cases: &[Case]) -> Shape {
             doubt = doubt.or_else(|| limit::generator_bound(plateau?.1));
         }
     }
-    let measured = if knees.is_empty() {
-        "no whole series was run".to_owned()
-    } else {
-        let knees: Vec<String> = knees.iter().map(|knee| format!("{knee:.0}")).collect();
-        let few: Vec<String> = few.iter().map(|share| format!("{:.0}%", share * 100.0)).collect();
-        format!(
+    let measured = (!knees.is_empty()).then(|| {
+        let many = |shares: &[f64], unit| {
+            shares.iter().map(|of| format!("{of:.0}{unit}")).collect::<Vec<_>>().join(", ")
+        };
+        let percent: Vec<f64> = few.iter().map(|share| share * 100.0).collect();
+        let said = format!(
             "{:.0}% of the best from {} threads on; with {FEW_THREADS} threads {} of it",
             LEVEL * 100.0,
-            knees.join(", "),
-            few.join(", ")
-        )
-    };
-    let holds = knees.iter().all(|knee| *knee <= 100.0) && few.iter().all(|share| *share < RISEN);
-    let shape = Shape {
-        claim: "throughput rises with the threads, and levels off by 100".to_owned(),
-        published: "it levels off at 75 to 100 threads".to_owned(),
-        measured,
-        holds: (!knees.is_empty()).then_some(holds),
-    };
-    limit::doubted(shape, doubt)
+            many(&knees, ""),
+            many(&percent, "%")
+        );
+        (said, knees.iter().all(|knee| *knee <= 100.0) && few.iter().all(|share| *share < RISEN))
+    });
+    Judged::new(measured, "no whole series was run").doubted(doubt).shape(
+        "throughput rises with the threads, and levels off by 100",
+        "it levels off at 75 to 100 threads",
+    )
 }
 
 /// The second curve over the first, where both have a point.
@@ -231,29 +188,19 @@ fn pairs(first: &[(f64, f64)], second: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// Of the rates of the second series to those of the first, thread by thread.
-fn ratio(
-    cases: &[Case],
-    claim: &str,
-    published: &str,
-    of: [(usize, u32); 2],
-    holds: fn(f64) -> bool,
-) -> Shape {
+fn ratio(cases: &[Case], of: [(usize, u32); 2], bounds: RangeInclusive<f64>) -> Judged {
     let of = of.map(|(bytes, queues)| series(bytes, queues));
     let ratios = &pairs(&curve(cases, &of[0]), &curve(cases, &of[1]));
-    let middle = median(ratios);
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let shape = Shape {
-        claim: claim.to_owned(),
-        published: published.to_owned(),
-        measured: middle.map_or("no pair was run".to_owned(), |middle| {
-            format!("{middle:.2} times in the median of {} pairs, {least:.2} to {most:.2}", ratios.len())
-        }),
-        holds: middle.map(holds),
-    };
+    let measured = median(ratios).map(|middle| {
+        let pairs = ratios.len();
+        let said = format!("{middle:.2} times in the median of {pairs} pairs, {least:.2} to {most:.2}");
+        (said, bounds.contains(&middle))
+    });
     let names: Vec<&str> =
         cases.iter().filter(|case| of.contains(&case.series)).map(|case| case.name.as_str()).collect();
-    limit::doubted(shape, middle.and_then(|_| limit::bound(cases, &names)))
+    Judged::new(measured, "no pair was run").doubted(limit::bound(cases, &names))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use mysql::prelude::{FromRow, Queryable};
-use mysql::{Conn, OptsBuilder, Params};
+use mysql::{Conn, OptsBuilder};
 
 use crate::target::address;
 
@@ -74,7 +74,8 @@ impl InnoDbFlush {
 
 #[derive(Debug)]
 pub struct Database {
-    connection: Session,
+    connection: Conn,
+    server: String,
     last_seq: i64,
     rows: u64,
 }
@@ -103,16 +104,7 @@ impl Database {
     /// # Errors
     /// If the server can't be reached or has no such database.
     pub fn connect(address: SocketAddr, database: Option<&str>) -> anyhow::Result<Self> {
-        let options = OptsBuilder::new()
-            .ip_or_hostname(Some(address.ip().to_string()))
-            .tcp_port(address.port())
-            .user(Some(USER))
-            .db_name(database)
-            .prefer_socket(false)
-            .tcp_connect_timeout(Some(TIMEOUT))
-            .read_timeout(Some(TIMEOUT))
-            .write_timeout(Some(TIMEOUT));
-        Self::log_in(options, address)
+        Self::log_in(options(&url(address, database.unwrap_or_default()))?, address)
     }
 
     /// A server that runs already: `mysql://user:password@host:port/database`.
@@ -127,7 +119,7 @@ impl Database {
 
     /// Reads over somebody's connection to this server.
     pub fn over(connection: Conn, server: &str) -> Self {
-        Self { connection: Session { connection, server: server.to_owned() }, last_seq: i64::MIN, rows: 0 }
+        Self { connection, server: server.to_owned(), last_seq: i64::MIN, rows: 0 }
     }
 
     fn log_in(options: OptsBuilder, address: SocketAddr) -> anyhow::Result<Self> {
@@ -139,89 +131,66 @@ impl Database {
     /// An empty database of that name, whatever was in it before.
     pub fn recreate(&mut self, name: &str) -> anyhow::Result<()> {
         ensure!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "a name of our own");
-        self.connection.query_drop(format!("DROP DATABASE IF EXISTS {name}"))?;
-        self.connection.query_drop(format!("CREATE DATABASE {name} CHARACTER SET utf8mb4"))?;
-        Ok(())
+        self.ask(|on| on.query_drop(format!("DROP DATABASE IF EXISTS {name}")))?;
+        self.ask(|on| on.query_drop(format!("CREATE DATABASE {name} CHARACTER SET utf8mb4")))
     }
 
     /// Statements without a result, separated by semicolons.
     pub fn execute(&mut self, statements: &str) -> anyhow::Result<()> {
-        for statement in statements.split(';') {
-            self.connection.query_drop(statement)?;
-        }
-        Ok(())
+        self.ask(|on| statements.split(';').try_for_each(|statement| on.query_drop(statement)))
     }
 
     /// Values of global settings.
     pub fn settings(&mut self, names: &[&'static str]) -> anyhow::Result<BTreeMap<&'static str, String>> {
-        names
-            .iter()
-            .map(|name| {
-                let value: Option<String> = self.connection.query_first(format!("SELECT @@global.{name}"))?;
-                Ok((*name, value.with_context(|| format!("MariaDB has no setting {name}"))?))
-            })
-            .collect()
+        let setting = |name: &&'static str| {
+            let value: Option<String> = self.ask(|on| on.query_first(format!("SELECT @@global.{name}")))?;
+            Ok((*name, value.with_context(|| format!("MariaDB has no setting {name}"))?))
+        };
+        names.iter().map(setting).collect()
     }
 
     /// One number, such as a sum; `None` if it is NULL.
     pub fn number(&mut self, query: &str) -> anyhow::Result<Option<u64>> {
-        let row: Option<Option<u64>> = self.connection.query_first(query)?;
+        let row: Option<Option<u64>> = self.ask(|on| on.query_first(query))?;
         row.with_context(|| format!("no row from {query}"))
     }
 
     /// Orders now; reads only the rows that were added since the last call.
     pub fn orders(&mut self) -> anyhow::Result<u64> {
-        let (added, last_seq): (u64, Option<i64>) = self
-            .connection
-            .exec_first("SELECT COUNT(*), MAX(seq) FROM orders WHERE seq > ?", (self.last_seq,))?
-            .context("a count has one row")?;
+        let (since, query) = (self.last_seq, "SELECT COUNT(*), MAX(seq) FROM orders WHERE seq > ?");
+        let counted: Option<(u64, Option<i64>)> = self.ask(|on| on.exec_first(query, (since,)))?;
+        let (added, last_seq) = counted.context("a count has one row")?;
         self.rows += added;
         self.last_seq = last_seq.unwrap_or(self.last_seq);
         Ok(self.rows)
     }
 
     pub fn rows<T: FromRow>(&mut self, query: &str) -> anyhow::Result<Vec<T>> {
-        self.connection.query(query)
+        self.ask(|on| on.query(query))
     }
 
     /// Rows of a whole table, each counted again.
     pub fn count(&mut self, table: &str) -> anyhow::Result<u64> {
-        let rows = self.connection.query_first(format!("SELECT COUNT(*) FROM {table}"))?;
+        let rows = self.ask(|on| on.query_first(format!("SELECT COUNT(*) FROM {table}")))?;
         rows.context("a count has one row")
     }
 
     /// For each SKU that has orders, how many units were sold: how many SKUs, the least and the most.
     pub fn units_by_sku(&mut self) -> anyhow::Result<(u64, u64, u64)> {
-        let row: Option<(u64, Option<u64>, Option<u64>)> = self.connection.query_first(
-            "SELECT COUNT(*), CAST(MIN(units) AS UNSIGNED), CAST(MAX(units) AS UNSIGNED)
+        let sums = self.rows(
+            "SELECT COUNT(*), CAST(COALESCE(MIN(units), 0) AS UNSIGNED), CAST(COALESCE(MAX(units), 0) AS UNSIGNED)
              FROM (SELECT SUM(quantity) AS units FROM orders GROUP BY sku) AS sold",
         )?;
-        let (skus, least, most) = row.context("a count has one row")?;
-        Ok((skus, least.unwrap_or(0), most.unwrap_or(0)))
-    }
-
-    /// Units for sale at first and after restocks, held, and sold, as the rows of all orders give them.
-    pub fn units_by_rows(&mut self) -> anyhow::Result<(u64, u64, u64)> {
-        // Paid, and paid late, end as sold; cancelled and expired as given back; without any of these it is held.
-        let row: Option<(u64, u64, u64)> = self.connection.query_first(
-            "SELECT (SELECT CAST(COALESCE(SUM(total), 0) AS UNSIGNED) FROM sku_stock),
-                    CAST(COALESCE(SUM(IF(ends.kind IS NULL, quantity, 0)), 0) AS UNSIGNED),
-                    CAST(COALESCE(SUM(IF(ends.kind IN (1, 4), quantity, 0)), 0) AS UNSIGNED)
-             FROM orders LEFT JOIN (
-                 SELECT order_seq, kind FROM transitions AS t WHERE step =
-                     (SELECT MAX(step) FROM transitions WHERE order_seq = t.order_seq)
-             ) AS ends ON ends.order_seq = orders.seq",
-        )?;
-        row.context("a sum has one row")
+        sums.first().copied().context("a count has one row")
     }
 
     /// Calls `each` with the hash of every order; the rows are streamed.
     pub fn order_hashes(&mut self, each: &mut dyn FnMut(u128)) -> anyhow::Result<()> {
-        let Session { connection, server } = &mut self.connection;
+        let Self { connection, server, .. } = self;
         let rows = connection.query_iter("SELECT hash FROM orders");
         for row in rows.map_err(|error| named(server, error))? {
-            let row = row.map_err(|error| named(server, error))?;
-            let hash: Vec<u8> = row.get(0).context("an order's hash")?;
+            let hash: Vec<u8> =
+                row.map_err(|error| named(server, error))?.get(0).context("an order's hash")?;
             each(u128::from_be_bytes(hash.as_slice().try_into().context("16 bytes")?));
         }
         Ok(())
@@ -229,51 +198,22 @@ impl Database {
 
     /// The next offset of each queue that the ledger has consumed up to: name and offset.
     pub fn queue_offsets(&mut self) -> anyhow::Result<Vec<(String, u64)>> {
-        self.connection.query("SELECT queue, next_offset FROM queue_offsets")
+        self.rows("SELECT queue, next_offset FROM queue_offsets")
     }
 
     /// Nobody here reads the binary log: what was written is removed, so that it does not fill the disk.
     pub fn purge_binary_logs(&mut self) -> anyhow::Result<()> {
-        self.connection.query_drop("FLUSH BINARY LOGS")?;
-        let last: Option<(String, u64)> = self
-            .connection
-            .query::<mysql::Row>("SHOW BINARY LOGS")?
-            .pop()
-            .and_then(|row| Some((row.get(0)?, row.get(1)?)));
-        if let Some((name, _)) = last {
-            // No statement that can be prepared; the name is the server's own.
-            self.connection.query_drop(format!("PURGE BINARY LOGS TO '{name}'"))?;
-        }
-        Ok(())
-    }
-}
-
-/// A connection whose errors say which server they are about.
-#[derive(Debug)]
-struct Session {
-    connection: Conn,
-    server: String,
-}
-
-impl Session {
-    fn query_drop(&mut self, query: impl AsRef<str>) -> anyhow::Result<()> {
-        self.connection.query_drop(query.as_ref()).map_err(|error| named(&self.server, error))
+        self.ask(|on| on.query_drop("FLUSH BINARY LOGS"))?;
+        let last = self.rows::<mysql::Row>("SHOW BINARY LOGS")?.pop().and_then(|row| row.get(0));
+        // No statement that can be prepared; the name is the server's own.
+        last.map_or(Ok(()), |name: String| {
+            self.ask(|on| on.query_drop(format!("PURGE BINARY LOGS TO '{name}'")))
+        })
     }
 
-    fn query<T: FromRow>(&mut self, query: impl AsRef<str>) -> anyhow::Result<Vec<T>> {
-        self.connection.query(query.as_ref()).map_err(|error| named(&self.server, error))
-    }
-
-    fn query_first<T: FromRow>(&mut self, query: impl AsRef<str>) -> anyhow::Result<Option<T>> {
-        self.connection.query_first(query.as_ref()).map_err(|error| named(&self.server, error))
-    }
-
-    fn exec_first<T: FromRow>(
-        &mut self,
-        query: &str,
-        values: impl Into<Params>,
-    ) -> anyhow::Result<Option<T>> {
-        self.connection.exec_first(query, values).map_err(|error| named(&self.server, error))
+    /// Errors say which server they are about.
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Conn) -> mysql::Result<T>) -> anyhow::Result<T> {
+        ask(&mut self.connection).map_err(|error| named(&self.server, error))
     }
 }
 

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use rustix::process::{Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 pub use self::flushes::{BrokerFlush, Flushes, RedisLog};
@@ -28,7 +29,7 @@ use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
 use crate::host::leftovers;
-use crate::host::process::log_tail;
+use crate::host::process::{log_tail, number, signal};
 use crate::host::procfs;
 use crate::host::usage::Watched;
 use crate::progress::say;
@@ -129,10 +130,8 @@ impl EngineSet {
     /// # Errors
     /// As [`EngineSet::start`].
     pub fn start_with(site: EngineSite, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
-        let site = site.checked()?;
-        let mut set = Self { site, flushes, members: Vec::new() };
-        set.up(&["redis", "mariadb", "rocketmq"], &[], stop)?;
-        set.check()?;
+        let set = Self::up_first(site, flushes, &["redis", "mariadb", "rocketmq"], &[], stop)?;
+        set.flushes.check(&set.settings()?)?;
         Ok(set)
     }
 
@@ -147,10 +146,7 @@ impl EngineSet {
         environment: &[(&str, String)],
         stop: &AtomicBool,
     ) -> anyhow::Result<Self> {
-        let flushes = Flushes::with_broker(BrokerFlush::Asynchronous);
-        let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
-        set.up(names, environment, stop)?;
-        Ok(set)
+        Self::up_first(site, Flushes::with_broker(BrokerFlush::Asynchronous), names, environment, stop)
     }
 
     /// Starts one Redis alone, with such a log. Whoever calls it asks it whether the setting took effect.
@@ -159,8 +155,18 @@ impl EngineSet {
     /// If it can't be started.
     pub fn start_redis(site: EngineSite, redis: RedisLog, stop: &AtomicBool) -> anyhow::Result<Self> {
         let flushes = Flushes { redis, ..Flushes::with_broker(BrokerFlush::Asynchronous) };
+        Self::up_first(site, flushes, &["redis"], &[], stop)
+    }
+
+    fn up_first(
+        site: EngineSite,
+        flushes: Flushes,
+        names: &[&str],
+        environment: &[(&str, String)],
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
         let mut set = Self { site: site.checked()?, flushes, members: Vec::new() };
-        set.up(&["redis"], &[], stop)?;
+        set.up(names, environment, stop)?;
         Ok(set)
     }
 
@@ -296,26 +302,17 @@ impl EngineSet {
         let versions = self.versions()?;
         let mut redis = Redis::connect(self.address("redis")?)?;
         let of_redis = REDIS_SETTINGS.iter().map(|name| Ok(((*name).to_owned(), redis.setting(name)?)));
+        let of_redis = of_redis.collect::<anyhow::Result<_>>()?;
         let of_mariadb = self.database(None)?.settings(MARIADB_SETTINGS)?;
-        let broker = self.broker()?.settings()?;
-        let of_broker =
-            BROKER_SETTINGS.iter().filter_map(|name| Some(((*name).to_owned(), broker.get(*name)?.clone())));
+        let of_mariadb = of_mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut of_broker = self.broker()?.settings()?;
+        of_broker.retain(|name, _| BROKER_SETTINGS.contains(&name.as_str()));
+        let said =
+            |engine: &str, version, settings| EngineSettings { engine: engine.to_owned(), version, settings };
         Ok(vec![
-            EngineSettings {
-                engine: "Redis".to_owned(),
-                version: versions.redis,
-                settings: of_redis.collect::<anyhow::Result<_>>()?,
-            },
-            EngineSettings {
-                engine: "MariaDB".to_owned(),
-                version: versions.mariadb,
-                settings: of_mariadb.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            },
-            EngineSettings {
-                engine: "RocketMQ".to_owned(),
-                version: versions.rocketmq,
-                settings: of_broker.collect(),
-            },
+            said("Redis", versions.redis, of_redis),
+            said("MariaDB", versions.mariadb, of_mariadb),
+            said("RocketMQ", versions.rocketmq, of_broker),
         ])
     }
 
@@ -355,11 +352,6 @@ impl EngineSet {
         command
     }
 
-    /// Asks each engine for the settings that the figures depend on.
-    fn check(&self) -> anyhow::Result<()> {
-        self.flushes.check(&self.settings()?)
-    }
-
     /// Kills a member and the processes that it has started (SIGKILL), and waits until all are gone; its data stay.
     ///
     /// # Errors
@@ -368,9 +360,8 @@ impl EngineSet {
         let pid = self.member(name)?.pid;
         let mut pids = vec![pid];
         pids.extend(procfs::children(pid)?);
-        let named = pids.iter().map(u32::to_string);
         // It fails for a child that has just ended by itself.
-        Command::new("sh").args(["-c", "kill -KILL \"$@\"", "kill"]).args(named).status()?;
+        pids.iter().for_each(|pid| drop(signal(*pid, Signal::KILL)));
         let begun = Instant::now();
         while !pids.iter().all(|pid| procfs::is_gone(*pid)) {
             ensure!(begun.elapsed() < GONE_PATIENCE, "{name}, pid {pid}, survives SIGKILL");
@@ -393,9 +384,8 @@ impl EngineSet {
 fn end_group(leader: &mut Child) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
-        let signal = if begun.elapsed() < INSTALL_PATIENCE { "TERM" } else { "KILL" };
-        let asked = ["-c", "kill -s \"$0\" -- \"-$1\" 2>&-", signal, &leader.id().to_string()];
-        let is_there = Command::new("sh").args(asked).status()?.success();
+        let signal = if begun.elapsed() < INSTALL_PATIENCE { Signal::TERM } else { Signal::KILL };
+        let is_there = kill_process_group(number(leader.id())?, signal).is_ok();
         if leader.try_wait()?.is_some() && !is_there {
             return Ok(());
         }

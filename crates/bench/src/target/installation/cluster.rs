@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 
 use crate::audit::Answered;
 use crate::audit::gates::Gates;
-use crate::audit::invariants::STILL;
+use crate::audit::invariants::{self, STILL};
 use crate::drivers::http::once;
 use crate::drivers::http::traffic::{self, BUYER_FIRST, Traffic};
 use crate::host::usage::Watched;
@@ -32,6 +32,7 @@ const DRAIN_POLL: Duration = Duration::from_millis(5);
 pub(crate) struct Shop {
     program: PathBuf,
     folder: PathBuf,
+    demo: bool,
     settings: String,
     servers: Vec<Target>,
     database: Database,
@@ -42,19 +43,19 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// One server on the engines, and a sale that never runs short.
+    /// One server on the engines.
     pub(crate) fn open(
         program: &Path,
         folder: &Path,
         set: &EngineSet,
-        stop: &Arc<AtomicBool>,
+        Setup { demo, settings, stop }: Setup<'_>,
     ) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(folder).context("the servers' folder")?;
         set.database(None)?.recreate(DATABASE)?;
         let mut shop = Self {
             program: program.to_owned(),
             folder: folder.to_owned(),
-            settings: set.cluster_settings(PREFIX, TOPIC, DATABASE)?,
+            demo,
+            settings: set.cluster_settings(PREFIX, TOPIC, DATABASE)? + settings,
             servers: Vec::new(),
             database: set.database(Some(DATABASE))?,
             answered: Answered::default(),
@@ -63,7 +64,19 @@ impl Shop {
             stop: Arc::clone(stop),
         };
         shop.serve_by(1)?;
-        shop.create_sale()?;
+        Ok(shop)
+    }
+
+    /// The same with a sale that never runs short.
+    pub(crate) fn selling(
+        program: &Path,
+        folder: &Path,
+        set: &EngineSet,
+        stop: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
+        let mut shop = Self::open(program, folder, set, Setup { demo: false, settings: "", stop })?;
+        shop.first_server().operate("/api/v1/sales", &traffic::own_sale(), 201)?;
+        shop.gates()?;
         Ok(shop)
     }
 
@@ -75,8 +88,7 @@ impl Shop {
         }
         while self.servers.len() < servers {
             let folder = self.folder.join(format!("server-{}", self.servers.len() + 1));
-            std::fs::create_dir_all(&folder).context("a server's folder")?;
-            let setup = Setup { demo: false, settings: &self.settings, stop: &self.stop };
+            let setup = Setup { demo: self.demo, settings: &self.settings, stop: &self.stop };
             self.servers.push(Target::start(&self.program, &folder, setup)?);
         }
         Ok(())
@@ -148,9 +160,7 @@ impl Shop {
     /// The ledger must hold what the buyers were answered, no order less and none more.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         self.answered.check(self.database.orders()?)?;
-        let rejected = self.database.count("rejections")?;
-        ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
-        Ok(())
+        invariants::none_rejected(&mut self.database)
     }
 
     /// Stops the servers and audits gate, queue and ledger, by our own count and by the program's audit.
@@ -168,11 +178,6 @@ impl Shop {
         self.gates()?;
         self.servers[0].audit_config()?;
         self.serve_by(0)
-    }
-
-    fn create_sale(&self) -> anyhow::Result<()> {
-        self.servers[0].operate("/api/v1/sales", &traffic::own_sale(), 201)?;
-        self.gates().map(drop)
     }
 
     /// Once all of them are open.

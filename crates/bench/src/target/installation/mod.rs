@@ -73,10 +73,8 @@ pub(crate) enum Installation {
 impl Installation {
     /// One server with its files in `folder`, more of its configuration file in `settings`, and the sale.
     pub(crate) fn embedded(site: &Site, folder: &Path, settings: &str) -> anyhow::Result<Self> {
-        let folder = folder.join("server");
-        std::fs::create_dir(&folder).context("the server's folder")?;
-        let target =
-            Target::start(&site.program, &folder, Setup { demo: false, settings, stop: &site.stop })?;
+        let setup = Setup { demo: false, settings, stop: &site.stop };
+        let target = Target::start(&site.program, &folder.join("server"), setup)?;
         target.operate("/api/v1/sales", &traffic::own_sale(), 201)?;
         Ok(Self::Embedded(target))
     }
@@ -94,9 +92,17 @@ impl Installation {
             port_base: site.port_base,
         };
         let set = EngineSet::start_with(engine_site, flushes, &site.stop)?;
-        let mut shop = Shop::open(&site.program, &folder.join("servers"), &set, &site.stop)?;
+        let mut shop = Shop::selling(&site.program, &folder.join("servers"), &set, &site.stop)?;
         shop.serve_by(servers)?;
         Ok(Self::Cluster { shop: Box::new(shop), set })
+    }
+
+    /// The one that orders are placed at when a server is to be killed, and that an operator asks.
+    pub(crate) fn first_server(&mut self) -> &mut Target {
+        match self {
+            Self::Embedded(target) => target,
+            Self::Cluster { shop, .. } => shop.first_server(),
+        }
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -151,21 +157,33 @@ impl Installation {
     ) -> anyhow::Result<Audit> {
         let stock = Stock { server: self.addresses()[0], product: OWN_PRODUCT };
         match self {
-            Self::Embedded(mut target) => {
-                let audit = invariants::embedded(&target.data_dir(), stock, answered, receipts)?;
-                target.stop()?;
-                target.audit()?;
+            Self::Embedded(target) => {
+                let audit =
+                    invariants::audit(&mut Ledger::open(&target.data_dir())?, stock, answered, receipts)?;
+                Self::Embedded(target).end()?;
                 Ok(audit)
             }
-            Self::Cluster { mut shop, set } => {
+            Self::Cluster { shop, set } => {
                 let mut ledger = shop.ledger(&set)?;
                 // Requests with an unknown outcome may still become orders.
                 invariants::wait_until_still(&mut ledger, answered, stop)?;
-                let mut audit = invariants::cluster(&mut ledger, stock, answered, receipts)?;
-                shop.audit()?;
+                invariants::none_rejected(&mut ledger)?;
+                let mut audit = invariants::audit(&mut ledger, stock, answered, receipts)?;
+                Self::Cluster { shop, set }.end()?;
                 audit.method.push_str("; gate, queue and ledger compared by the program's own audit");
                 Ok(audit)
             }
+        }
+    }
+
+    /// The program's own audit, and the end of all servers.
+    pub(crate) fn end(self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(mut target) => {
+                target.stop()?;
+                target.audit().map(drop)
+            }
+            Self::Cluster { mut shop, .. } => shop.audit(),
         }
     }
 }

@@ -16,16 +16,18 @@ use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::traffic::Traffic;
 use crate::drivers::http::{Http, Settings};
-use crate::experiments::cases::Point;
-use crate::experiments::{Addresses, ScenarioContext, Target as Whom, cases, empty_report, limit};
+use crate::experiments::cases::{Measured, Point, Run};
+use crate::experiments::shapes::Judged;
+use crate::experiments::{Addresses, ScenarioContext, Target as Whom, limit};
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Trial};
 use crate::measure::trial;
 use crate::reference::{self, File};
-use crate::report::model::{Audit, Better, Case, EngineSettings, Metric, ScenarioReport, Shape};
+use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::statistics::median;
+use crate::report::trials;
 use crate::target::address::is_local;
 use crate::target::engines::EngineSet;
 use crate::target::engines::mariadb::Database;
@@ -60,16 +62,12 @@ struct Shop {
 
 impl Shop {
     fn open(context: &ScenarioContext, set: &EngineSet, folder: PathBuf) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&folder).context("the server's folder")?;
         let mut database = set.database(None)?;
         database.recreate(DATABASE)?;
         database.purge_binary_logs()?;
         let ledger = set.ledger_settings(DATABASE)?;
-        let target = Target::start(
-            &context.program,
-            &folder,
-            Setup { demo: true, settings: &ledger, stop: &context.stop },
-        )?;
+        let setup = Setup { demo: true, settings: &ledger, stop: &context.stop };
+        let target = Target::start(&context.program, &folder, setup)?;
         let mut watched = set.all_watched();
         watched.push(Watched::new("server", target.pid()));
         Ok(Self { target, database: set.database(Some(DATABASE))?, answered: Answered::default(), watched })
@@ -94,17 +92,33 @@ impl Shop {
     }
 }
 
-pub(super) fn run(context: &mut ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    match context.target.clone() {
-        Whom::Spawn => run_own(context),
-        Whom::Running(addresses) => run_running(context, &addresses),
+pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+    let mut run = Run::new(context, "Orders by POST /order/submit on MariaDB");
+    run.scaled_down("users come in steps that are measured one by one, not one more every half second");
+    run.scaled_down("users, server and database share one machine; the published load came from another one");
+    run.scaled_down(
+        "one kind of disk: the published experiment has a hard disk and an SSD, and these are the SSD's figures",
+    );
+    if context.quick() {
+        run.scaled_down("steps of 2 s; 40,000 orders instead of 400,000 for the 10,000 units");
     }
+    let shapes = match &context.target {
+        Whom::Spawn => run_own(&mut run)?,
+        Whom::Running(addresses) => run_running(&mut run, addresses)?,
+    };
+    run.ensure_some()?;
+    Ok(run.finish(|_| shapes))
 }
 
-fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
+fn run_own(run: &mut Run<'_>) -> anyhow::Result<Vec<Shape>> {
+    run.note(
+        "this program commits the orders of many buyers in one transaction; the published one commits each by itself",
+    );
+    run.note("the ledger was compared with what buyers were answered after every step, and audited after every ramp");
+    run.note("throughput counts accepted orders; each is a row in MariaDB when it is answered");
+    let context = run.context;
     let set = start(context)?;
     let mut ramp = Ramp::default();
-    let mut engines: Vec<EngineSettings> = Vec::new();
     let mut sold_out = None;
     for repeat in 1..=context.repeats {
         for flush in FLUSHES {
@@ -126,50 +140,16 @@ fn run_own(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
             sold_out.iter().for_each(|(case, _)| context.keep(case));
             ramp.cases(context).iter().for_each(|case| context.keep(case));
             if repeat == 1 {
-                engines.push(settings(&mut set.database(None)?, flush.name())?);
+                run.report.engines.push(settings(&mut set.database(None)?, flush.name())?);
             }
         }
     }
-    let (mut cases, audit) = sold_out.map_or((Vec::new(), None), |(case, audit)| (vec![case], Some(audit)));
-    let shapes = ramp.shapes();
-    cases.extend(ramp.cases(context));
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
-    let notes = vec![
-        "this program commits the orders of many buyers in one transaction; the published one commits each by itself"
-            .to_owned(),
-        "the ledger was compared with what buyers were answered after every step, and audited after every ramp".to_owned(),
-        "throughput counts accepted orders; each is a row in MariaDB when it is answered".to_owned(),
-    ];
-    let mut report = report(context, cases, engines, shapes, notes);
-    report.audit = audit;
-    Ok(report)
-}
-
-fn report(
-    context: &ScenarioContext,
-    cases: Vec<Case>,
-    engines: Vec<EngineSettings>,
-    shapes: Vec<Shape>,
-    notes: Vec<String>,
-) -> ScenarioReport {
-    let mut scaled_down = vec![
-        "users come in steps that are measured one by one, not one more every half second".to_owned(),
-        "users, server and database share one machine; the published load came from another one".to_owned(),
-        "one kind of disk: the published experiment has a hard disk and an SSD, and these are the SSD's figures"
-            .to_owned(),
-    ];
-    if context.quick() {
-        scaled_down.push("steps of 2 s; 40,000 orders instead of 400,000 for the 10,000 units".to_owned());
+    if let Some((case, audit)) = sold_out {
+        run.report.cases.push(case);
+        run.report.audit = Some(audit);
     }
-    ScenarioReport {
-        scaled_down,
-        notes,
-        engines,
-        limiter: limit::of(&cases),
-        cases,
-        shapes,
-        ..empty_report("Orders by POST /order/submit on MariaDB")
-    }
+    run.report.cases.extend(ramp.cases(context));
+    Ok(ramp.shapes())
 }
 
 /// The numbers of users that are wanted.
@@ -224,7 +204,8 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
         Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
         Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
     ];
-    Ok((Point::bar("sold out", "balances of 10".to_owned()).case(vec![trial], &[], metrics), audit))
+    let measured = Measured { trials: vec![trial], own: metrics };
+    Ok((Point::bar("sold out", "balances of 10").case(measured, &[]), audit))
 }
 
 /// The steps of all repeats.
@@ -254,19 +235,8 @@ impl Ramp {
         settle(&record.outcomes)?;
         let around = context.around(watched, is_local(address));
         let trial = trial(&mut generator, Schedule::closed(window), &mut http, repeat, around)?;
-        settle(&trial.outcomes).with_context(|| name)?;
-        self.push(context, series, users, trial)
-    }
-
-    /// A step whose balances ran short, or whose server failed, has no figure.
-    fn push(
-        &mut self,
-        context: &ScenarioContext,
-        series: &str,
-        users: usize,
-        trial: Trial,
-    ) -> anyhow::Result<()> {
-        let name = name(series, users);
+        settle(&trial.outcomes).with_context(|| name.clone())?;
+        // A step whose balances ran short, or whose server failed, has no figure.
         ensure!(
             trial.outcomes.won > 0 && trial.outcomes.sold_out == 0,
             "{name}: the goods ran out, or nothing was sold: {:?}, first {:?}",
@@ -321,13 +291,16 @@ impl Ramp {
                 Metric::new("users at the best", "users", Better::Neither, values(|best| best.1 as f64)),
             ];
             let point = Point::bar("best", format!("{series}, best")).beside(published);
-            cases.push(point.case(best.into_iter().map(|(trial, _)| trial).collect(), &[], metrics));
+            let trials = best.into_iter().map(|(trial, _)| trial).collect();
+            cases.push(point.case(Measured { trials, own: metrics }, &[]));
         }
         let case = |(series, users, trials): &(String, usize, Vec<Trial>)| {
-            let failed =
-                cases::metric("failed", "orders", Better::Lower, trials, |trial| trial.outcomes.bad() as f64);
-            let point = Point::at(series, "users", *users as u64);
-            point.case(trials.clone(), &["throughput", "mean response", "p99 response"], vec![failed])
+            let failed = trials::metric("failed", "orders", Better::Lower, trials, |trial| {
+                trial.outcomes.bad() as f64
+            });
+            let measured = Measured { trials: trials.clone(), own: vec![failed] };
+            Point::at(series, "users", *users as u64)
+                .case(measured, &["throughput", "mean response", "p99 response"])
         };
         cases.extend(self.steps.iter().map(case));
         cases
@@ -351,34 +324,30 @@ impl Ramp {
         let last = self.curve(Flush::EachCommit.name()).pop().filter(|last| last.0 == 800);
         let fall = synced.zip(last).map(|(best, last)| (best, last.1 / best.1));
         let full = bound_at(Flush::EachCommit, synced);
-        let faster = Shape {
-            claim: "0/0 sells faster than 1/1".to_owned(),
-            published: "better with 0/0, on either disk".to_owned(),
-            measured: pair.map_or("one of the two was not run".to_owned(), |(synced, not)| {
-                let times = not.1 / synced.1;
-                let close = if faster(times).is_none() { ", too close to call" } else { "" };
-                format!("{:.0}/s at best against {:.0}/s: {times:.2} times{close}", not.1, synced.1)
-            }),
-            holds: pair.and_then(|(synced, not)| faster(not.1 / synced.1)),
-        };
-        let knee = Shape {
-            claim: "with 1/1 the rate is best below 500 users, and lower by 5% at 800".to_owned(),
-            published: "best at 280 to 300 users, and it falls beyond".to_owned(),
-            measured: fall.map_or("800 users were not run".to_owned(), |(best, share)| {
-                format!("best at {} users; at 800, {:.0}% of that", best.0, share * 100.0)
-            }),
-            holds: fall.map(|(best, share)| best.0 < 500 && share <= 1.0 - MARGIN),
-        };
+        let more = pair.map(|(synced, not)| {
+            let times = not.1 / synced.1;
+            let said = format!("{:.0}/s at best against {:.0}/s: {times:.2} times", not.1, synced.1);
+            (said, times)
+        });
+        let close = more.as_ref().filter(|(_, times)| (times - 1.0).abs() < MARGIN);
+        let close = close.map(|_| "too close to call".to_owned());
+        let lower = fall.map(|(best, share)| {
+            let said = format!("best at {} users; at 800, {:.0}% of that", best.0, share * 100.0);
+            (said, best.0 < 500 && share <= 1.0 - MARGIN)
+        });
+        let more = more.map(|(said, times)| (said, times > 1.0));
         vec![
-            limit::doubted(faster, full.clone().or_else(|| bound_at(Flush::Never, not))),
-            limit::doubted(knee, full.or_else(|| bound_at(Flush::EachCommit, last))),
+            Judged::new(more, "one of the two was not run")
+                .doubted(full.clone().or_else(|| bound_at(Flush::Never, not)).or(close))
+                .shape("0/0 sells faster than 1/1", "better with 0/0, on either disk"),
+            Judged::new(lower, "800 users were not run")
+                .doubted(full.or_else(|| bound_at(Flush::EachCommit, last)))
+                .shape(
+                    "with 1/1 the rate is best below 500 users, and lower by 5% at 800",
+                    "best at 280 to 300 users, and it falls beyond",
+                ),
         ]
     }
-}
-
-/// Of a ratio of two rates; none if they are too close to call.
-fn faster(times: f64) -> Option<bool> {
-    ((times - 1.0).abs() >= MARGIN).then_some(times > 1.0)
 }
 
 fn name(series: &str, users: usize) -> String {
@@ -392,7 +361,9 @@ fn durations(context: &ScenarioContext) -> (Duration, Duration) {
 
 /// A server that runs already: the ramp alone. Its balances are its operator's to set, and its ledger is its own to
 /// audit.
-fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Result<ScenarioReport> {
+fn run_running(run: &mut Run<'_>, addresses: &Addresses) -> anyhow::Result<Vec<Shape>> {
+    run.note("left out, for the server is not ours: both flush settings, and balances of 10");
+    let context = run.context;
     let address = addresses.http.context("no HTTP server is given: --target-http ADDRESS")?;
     let series = "as found";
     let before = Running::open(address, addresses.operator_token.as_deref(), &context.stop)?
@@ -408,17 +379,12 @@ fn run_running(context: &ScenarioContext, addresses: &Addresses) -> anyhow::Resu
             ramp.step(context, address, &[], (series, users), repeat, settle)?;
         }
     }
-    let engines = match &addresses.mysql {
-        Some(url) => vec![settings(&mut Database::open(url)?, series)?],
-        None => Vec::new(),
-    };
-    let notes =
-        vec!["left out, for the server is not ours: both flush settings, and balances of 10".to_owned()];
-    let cases = ramp.cases(context);
-    ensure!(!cases.is_empty(), "no case has this in its name: {:?}", context.only);
-    let mut report = report(context, cases, engines, Vec::new(), notes);
-    report.audit = Some(before.close(answered)?);
-    Ok(report)
+    if let Some(url) = &addresses.mysql {
+        run.report.engines.push(settings(&mut Database::open(url)?, series)?);
+    }
+    run.report.cases = ramp.cases(context);
+    run.report.audit = Some(before.close(answered)?);
+    Ok(Vec::new())
 }
 
 #[cfg(test)]
