@@ -196,7 +196,8 @@ impl Measured {
             Metric::new(JOINS_BESIDE_ORDERS, "x", Better::Higher, self.joins_beside_orders.clone()),
             Metric::new(MEMORY, "bytes", Better::Lower, self.memory.clone()),
         ];
-        let joins = Point::bar(JOINS, JOINS).case(cases::Measured { trials: self.joins.clone(), own }, &names);
+        let joins =
+            Point::bar(JOINS, JOINS).case(cases::Measured { trials: self.joins.clone(), own }, &names);
         let orders = Point::bar(ORDERS, ORDERS).case(self.orders.clone().into(), &names);
         let [board, of_nginx] = self.board.cases();
         vec![joins, orders, board, of_nginx, self.night.case(NIGHT)]
