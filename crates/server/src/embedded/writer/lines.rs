@@ -57,9 +57,10 @@ impl Writer {
         self.reaching.reached(at, called.reached, limits.orders_per_s);
     }
 
-    /// When it is worth calling again though nothing happens, if the rate alone keeps people waiting.
-    pub(super) fn until_reaching(&self) -> Option<Duration> {
-        self.book.is_line_held_back().then(|| Duration::from_nanos(NS_PER_S / REACHINGS_PER_S))
+    /// When it is worth calling again though nothing happens: soon, if the rate alone keeps people waiting.
+    pub(super) fn until_reaching(&self) -> Duration {
+        let soon = Duration::from_nanos(NS_PER_S / REACHINGS_PER_S);
+        if self.book.is_line_held_back() { soon } else { Duration::MAX }
     }
 
     pub(super) fn receipt(&self, sku: SkuId, buyer: BuyerId) -> Reply {

@@ -211,8 +211,7 @@ impl Writer {
         let now = self.shared.clock.now();
         let until_expiry = |deadline: UnixMs| Duration::from_millis(deadline.0.saturating_sub(now.0));
         let deadline = self.book.next_deadline().filter(|_| self.expires());
-        let until_deadline = deadline.map_or(PATIENCE_MAX, until_expiry);
-        until_deadline.min(self.until_reaching().unwrap_or(PATIENCE_MAX)).min(PATIENCE_MAX)
+        deadline.map_or(PATIENCE_MAX, until_expiry).min(self.until_reaching()).min(PATIENCE_MAX)
     }
 
     /// Whether holds may expire: that can be written, and the time is known.
