@@ -67,8 +67,8 @@ fn tag(key: &[u8]) -> &[u8] {
 
 /// Those of SKUs have the prefix in their [`tag`].
 fn is_under(prefix: &str, key: &[u8]) -> bool {
-    let key = key.strip_prefix(b"{").unwrap_or(key);
-    key.strip_prefix(prefix.as_bytes()).is_some_and(|rest| rest.starts_with(b":"))
+    let named = if key.contains(&b'}') { tag(key) } else { key };
+    named.strip_prefix(prefix.as_bytes()).is_some_and(|rest| rest.starts_with(b":"))
 }
 
 #[cfg(test)]
