@@ -179,6 +179,21 @@ impl Admission {
         self.take_token(buyer, bounds).map(|()| Permit(()))
     }
 
+    /// Judges what a buyer asks of a line: it takes from the buyer's own rate, as an order does, and nothing from the others'.
+    ///
+    /// # Errors
+    /// It is one too many.
+    pub fn admit_to_line(&self, buyer: BuyerId) -> Result<(), NotAdmitted> {
+        let rate = self.limits().orders_per_s_per_buyer;
+        if rate == 0 {
+            return Ok(());
+        }
+        let shares = self.shares.get_or_init(Shares::new);
+        let now_ns = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let taken = shares.of(buyer, now_ns).take_own(rate);
+        taken.map_err(|wait_ns| NotAdmitted::BuyerRateLimited { retry_after_ms: ms(wait_ns) })
+    }
+
     /// Gives back what was taken from the shared rate for an order that asked the stock in vain, or did not get to ask it:
     /// who is refused takes nothing from the others. What was taken from the buyer's own rate stays taken.
     pub fn take_back(&self, permit: Permit) {

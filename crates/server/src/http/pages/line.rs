@@ -70,12 +70,12 @@ impl HttpService {
                 return Ok(Answer::Ready);
             }
         };
-        self.then_show(call, of, Command::Join { sku: of.sku, buyer: buyer.id })
+        self.then_show(call, of, buyer.id, Command::Join { sku: of.sku, buyer: buyer.id })
     }
 
     fn leave_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let of = self.item_in(form_of(call)?)?;
-        self.then_show(call, of, Command::GiveTurnBack { sku: of.sku, buyer: buyer.id })
+        self.then_show(call, of, buyer.id, Command::GiveTurnBack { sku: of.sku, buyer: buyer.id })
     }
 
     fn receipt_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
@@ -84,8 +84,14 @@ impl HttpService {
     }
 
     /// Leads to the page of the place, which a reload only shows again.
-    fn then_show(&mut self, call: &Call<'_>, of: Of, command: Command) -> Result<Answer, Problem> {
-        self.ask(call, Request::Execute(command), move |_, reply, out| match reply {
+    fn then_show(
+        &mut self,
+        call: &Call<'_>,
+        of: Of,
+        buyer: BuyerId,
+        command: Command,
+    ) -> Result<Answer, Problem> {
+        self.ask_of_line(call, buyer, Request::Execute(command), move |_, reply, out| match reply {
             Reply::Accepted(Accepted::Place { .. }) => {
                 out.empty(303, &[("Location", &of.page())]);
                 Ok(())
@@ -102,7 +108,7 @@ impl HttpService {
             lead_to_product(of, out);
             return Ok(Answer::Ready);
         };
-        self.ask(call, show_presence(of.sku, buyer.id), move |service, reply, out| {
+        self.ask_of_line(call, buyer.id, show_presence(of.sku, buyer.id), move |service, reply, out| {
             service.show_place_page(of, reply, language, out)
         })
     }

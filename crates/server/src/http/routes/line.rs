@@ -106,8 +106,20 @@ impl HttpService {
         self.ask_line(call, buyer.id, command)
     }
 
+    /// What each of these costs the writer is bounded for each buyer.
+    pub(in crate::http) fn ask_of_line(
+        &mut self,
+        call: &Call<'_>,
+        buyer: BuyerId,
+        request: Request,
+        show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
+        self.shared.admission.admit_to_line(buyer)?;
+        self.ask(call, request, show)
+    }
+
     fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, command: Command) -> Result<Answer, Problem> {
-        self.ask(call, Request::Execute(command), move |service, reply, out| {
+        self.ask_of_line(call, buyer, Request::Execute(command), move |service, reply, out| {
             let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
                 return Err(reply.into());
             };

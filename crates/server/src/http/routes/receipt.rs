@@ -37,7 +37,7 @@ impl HttpService {
                 "This server has no key to sign with (ledger.signing_key_file).",
             ));
         }
-        self.ask(call, Request::Receipt { sku, buyer }, move |service, reply, out| {
+        self.ask_of_line(call, buyer, Request::Receipt { sku, buyer }, move |service, reply, out| {
             let Reply::Receipt(receipt) = reply else { return Err(reply.into()) };
             let now_ms = service.shared.clock.now().0;
             service.scratch.clear();

@@ -21,7 +21,11 @@ fn shop(total: u64, line: &Value) -> Shop {
 }
 
 fn shop_of(total: u64, line: &Value) -> Shop {
-    let mut shop = Shop::with(Setup::new(AuthMode::MemberId));
+    sell_in(Setup::new(AuthMode::MemberId), total, line)
+}
+
+fn sell_in(setup: Setup, total: u64, line: &Value) -> Shop {
+    let mut shop = Shop::with(setup);
     let sale = json!({
         "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60,
         "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 3_600_000,
@@ -232,6 +236,30 @@ fn a_ticket_alone_shows_presence_and_nobody_elses_does() {
     show(&mut shop, &ticket);
     shop.advance(0);
     assert_eq!(show(&mut shop, &ticket).json()["standing"], "called");
+}
+
+/// One who hammers a line harms nobody else.
+#[test]
+fn what_one_buyer_asks_of_a_line_is_bounded() {
+    let mut setup = Setup::new(AuthMode::MemberId);
+    setup.limits.orders_per_s_per_buyer = 1;
+    let mut shop = sell_in(setup, 1, &json!({}));
+    let by_ticket = json!({ "ticket": ask(&mut shop, "", 1)["ticket"] }).to_string();
+    for (what, body) in [
+        ("", ""),
+        ("/presence", ""),
+        ("/leave", ""),
+        ("/receipt", ""),
+        ("/presence", &by_ticket),
+        ("/receipt", &by_ticket),
+    ] {
+        // One a second is let through, however fast they come.
+        let mut answers = (0..100).map(|_| shop.send(&Sent::post(&format!("{LINE}{what}"), body).member(1)));
+        let refused = answers.find(|answer| answer.status == 429).expect("somebody who hammers is refused");
+        assert_eq!(refused.problem(), problem(429, "buyer_rate_limited"), "{what}");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    assert_eq!(ask(&mut shop, "", 2)["number"], 2, "others are not bounded by it");
 }
 
 #[test]

@@ -353,8 +353,9 @@ impl From<NotAdmitted> for Problem {
                 Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
             }
             NotAdmitted::BuyerRateLimited { retry_after_ms } => {
-                let detail = "You send more orders than one buyer may; try again.";
-                let problem = Problem::new(429, "buyer_rate_limited", "Too many orders of one buyer", detail);
+                let detail = "You send more orders, or ask a line more often, than one buyer may; try again.";
+                let problem =
+                    Problem::new(429, "buyer_rate_limited", "Too many requests of one buyer", detail);
                 Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
             }
             NotAdmitted::Busy => Problem::busy(),
