@@ -19,8 +19,7 @@ pub enum QueuesError {
     Look(#[from] LookError),
 }
 
-/// Why a queue was not retired. Nothing was changed then, but for [`LedgerError::Unknown`] and
-/// [`RetireError::NotKept`]: the call can be repeated.
+/// Why a queue was not retired. The call can be repeated: a queue that was retired before is then named.
 #[derive(Debug, thiserror::Error)]
 pub enum RetireError {
     #[error(transparent)]
@@ -55,16 +54,8 @@ pub enum RetireError {
 impl RetireError {
     /// Whether it is an answer, and not an engine that is away.
     pub fn is_refusal(&self) -> bool {
-        let away = |error: &RetireError| {
-            matches!(
-                error,
-                RetireError::Queues(_)
-                    | RetireError::Ledger(_)
-                    | RetireError::Silent { .. }
-                    | RetireError::NotKept(..)
-            )
-        };
-        !away(self)
+        use RetireError::{Ledger, NotKept, Queues, Silent};
+        !matches!(self, Queues(_) | Ledger(_) | Silent { .. } | NotKept(..))
     }
 }
 
@@ -118,6 +109,21 @@ pub fn retire(
         check(&queues, queue, with_unread)?;
     }
     let mut retired = Vec::new();
+    let stopped = retire_each(&mut ledger, &queues, wanted, &mut retired);
+    // Also of those before the one where it stopped.
+    let abouts = retired.iter().map(Retired::to_string).collect();
+    let kept = ledger.keep_actions(acting, Action::QueuesRetired, abouts);
+    stopped?;
+    kept.map_err(|error| RetireError::NotKept(retired.len(), error))?;
+    Ok(retired)
+}
+
+fn retire_each(
+    ledger: &mut SharedLedger,
+    queues: &Queues,
+    wanted: &[Queue],
+    retired: &mut Vec<Retired>,
+) -> Result<(), RetireError> {
     for queue in wanted {
         let sight = queues.sights.iter().find(|sight| sight.queue == *queue);
         let row = sight.and_then(|sight| sight.row.as_ref()).expect("it was checked");
@@ -127,10 +133,7 @@ pub fn retire(
         let unread = sight.and_then(QueueSight::waiting).unwrap_or(0);
         retired.push(Retired { queue: queue.clone(), next_offset: row.next_offset, unread });
     }
-    let abouts = retired.iter().map(Retired::to_string).collect();
-    let kept = ledger.keep_actions(acting, Action::QueuesRetired, abouts);
-    kept.map_err(|error| RetireError::NotKept(retired.len(), error))?;
-    Ok(retired)
+    Ok(())
 }
 
 /// Whether a queue may be retired.
