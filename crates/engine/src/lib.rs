@@ -28,7 +28,7 @@ mod sharded;
 mod stock;
 pub mod working_set;
 
-pub use book::{Book, Called, LedgerKind, LineView, ReceiptView};
+pub use book::{Book, CallsMade, LedgerKind, LineView, ReceiptView};
 pub use command::{Accepted, Action, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};

@@ -31,7 +31,7 @@ pub struct LineView {
 
 /// What calling came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Called {
+pub struct CallsMade {
     pub steps: usize,
     pub reached: u32,
 }
@@ -96,7 +96,7 @@ impl Book {
     ///
     /// # Panics
     /// If `now` is before the latest event, as [`Book::execute`].
-    pub fn call_due(&mut self, now: UnixMs, max: usize, reach_max: u32) -> Called {
+    pub fn call_due(&mut self, now: UnixMs, max: usize, reach_max: u32) -> CallsMade {
         self.assert_not_past(now);
         for sku in std::mem::take(&mut self.held_back) {
             self.line_mut(sku);
@@ -105,16 +105,16 @@ impl Book {
             let Reverse((_, sku)) = self.line_times.pop().expect("it was peeked at");
             self.line_mut(sku);
         }
-        let mut called = Called::default();
+        let mut made = CallsMade::default();
         while let Some(sku) = self.stirred.last().copied() {
-            while let Some(event) = self.next_call(now, sku, reach_max - called.reached) {
-                if called.steps == max {
-                    return called;
+            while let Some(event) = self.next_call(now, sku, reach_max - made.reached) {
+                if made.steps == max {
+                    return made;
                 }
-                let reached = self.reached(sku);
+                let before = self.reached_to(sku);
                 record(self, now, event);
-                called.reached += self.reached(sku) - reached;
-                called.steps += 1;
+                made.reached += self.reached_to(sku) - before;
+                made.steps += 1;
             }
             if self.line(sku).is_some_and(|line| line.is_held_back(self.phase_of(now, sku))) {
                 self.held_back.push(sku);
@@ -123,7 +123,7 @@ impl Book {
             self.skus[sku.0 as usize].stirred = false;
             self.line_times.extend(self.next_line_time(now, sku).map(|at| Reverse((at, sku))));
         }
-        called
+        made
     }
 
     /// Whether somebody waits only because too many were reached at the last call.
@@ -225,7 +225,7 @@ impl Book {
         self.sales.of_sku(sku).expect("a line is of a SKU").phase(now)
     }
 
-    fn reached(&self, sku: SkuId) -> u32 {
+    fn reached_to(&self, sku: SkuId) -> u32 {
         self.line(sku).map_or(0, |line| line.borders().reached)
     }
 

@@ -36,7 +36,7 @@ use crate::{
     Status, Stock, UnixMs,
 };
 
-pub use line::{Called, LineView, ReceiptView};
+pub use line::{CallsMade, LineView, ReceiptView};
 pub use replay::LedgerKind;
 
 /// A SKU in the book.

@@ -53,8 +53,8 @@ impl Writer {
     pub(super) fn call_lines(&mut self, now: UnixMs) {
         let (at, limits) = (Instant::now(), self.shared.admission.limits());
         let reach_max = self.reaching.allowed(at, (limits.orders_per_s, limits.burst));
-        let called = self.book.call_due(now, CALLS_PER_BATCH, reach_max);
-        self.reaching.reached(at, called.reached, limits.orders_per_s);
+        let made = self.book.call_due(now, CALLS_PER_BATCH, reach_max);
+        self.reaching.reached(at, made.reached, limits.orders_per_s);
     }
 
     /// When it is worth calling again though nothing happens: soon, if the rate alone keeps people waiting.
