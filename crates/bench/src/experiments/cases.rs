@@ -8,7 +8,7 @@ use super::{ScenarioContext, limit};
 use crate::goal::median;
 use crate::load::Trial;
 use crate::reference::Row;
-use crate::report::model::{Case, Metric, Published, ScenarioReport, Shape, X};
+use crate::report::model::{Better, Case, Metric, Published, ScenarioReport, Shape, X};
 use crate::report::trials::figures;
 
 /// What was published beside a figure of this name.
@@ -63,7 +63,7 @@ impl Point {
 }
 
 /// What a case came to: trials, and figures that loads have not.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     pub(super) trials: Vec<Trial>,
     pub(super) own: Vec<Metric>,
@@ -82,6 +82,11 @@ impl From<Vec<Metric>> for Measured {
 }
 
 impl Measured {
+    /// Adds a repeat's value to the metric of its name.
+    pub(super) fn add_value(&mut self, (name, unit, better): (&str, &str, Better), value: f64) {
+        self.add(vec![Metric::new(name, unit, better, vec![value])]);
+    }
+
     /// Adds a repeat's figures to the metrics of their names.
     pub(super) fn add(&mut self, figures: Vec<Metric>) {
         for figure in figures {

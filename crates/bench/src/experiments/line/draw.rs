@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::joins::{self, Joins, NO_BODY, Signed};
 use super::places::{Places, Tree, hash_of, seed, sha256};
-use super::{Figures, LINE, ScenarioContext, Shown, Terms, fairness, shape};
+use super::{LINE, Measured, ScenarioContext, Shown, Terms, case, fairness, shape};
 use crate::audit::AUDIT_FAILED;
 use crate::goal::Goal;
 use crate::host::process::{self, Guard};
@@ -66,17 +66,17 @@ pub fn run(context: &ScenarioContext, sizes: DrawSizes) -> anyhow::Result<Scenar
             .to_owned(),
     );
     if context.wants(PLACES) {
-        let mut figures = Figures::default();
+        let mut figures = Measured::default();
         for repeat in 1..=context.repeats {
             one(context, sizes, repeat, &mut figures, &mut report)?;
-            context.keep(&figures.case(PLACES));
+            context.keep(&case(&figures, PLACES));
         }
-        let case = figures.case(PLACES);
+        let found = case(&figures, PLACES);
         let goals = [("verify", VERIFY_S_MAX), ("memory of the verification", VERIFY_BYTES_MAX)];
         report
             .shapes
-            .extend(goals.iter().filter_map(|(name, most)| shape(&case, name, Goal::AtMost(*most), None)));
-        report.cases.push(case);
+            .extend(goals.iter().filter_map(|(name, most)| shape(&found, name, Goal::AtMost(*most), None)));
+        report.cases.push(found);
     }
     if context.wants(FAIRNESS) {
         fair(context, &mut report);
@@ -89,7 +89,7 @@ fn one(
     context: &ScenarioContext,
     sizes: DrawSizes,
     repeat: usize,
-    figures: &mut Figures,
+    figures: &mut Measured,
     report: &mut ScenarioReport,
 ) -> anyhow::Result<()> {
     let terms = Terms { units: 1, turn_s: 120, grace_s: 20, payment_s: 3600 };
@@ -132,7 +132,7 @@ fn one(
         (("memory of the verification", "bytes", Better::Lower), verified.memory_bytes),
         (("found out again", "s", Better::Neither), begun.elapsed().as_secs_f64()),
     ] {
-        figures.add(what, value);
+        figures.add_value(what, value);
     }
     context
         .progress
@@ -223,9 +223,9 @@ fn check_file(file: &Path, announced: &Shown, drawn: &Shown) -> anyhow::Result<(
 fn fair(context: &ScenarioContext, report: &mut ScenarioReport) {
     context.progress.doing(&format!("{FAIRNESS}: {DRAWS} draws"));
     let (joining, buyers) = fairness::of_draws(DRAWS, context.seed);
-    let mut figures = Figures::default();
+    let mut figures = Measured::default();
     for (name, of) in [("chi-square over joining", joining), ("chi-square over buyers", buyers)] {
-        figures.add((name, "", Better::Neither), of.chi_square);
+        figures.add_value((name, "", Better::Neither), of.chi_square);
         report.shapes.push(Shape {
             claim: format!(
                 "{name}, of {DRAWS} draws: {:.1} to {:.1}, which chance leaves once in 5,000 times",
@@ -236,9 +236,9 @@ fn fair(context: &ScenarioContext, report: &mut ScenarioReport) {
             holds: Some(of.is_fair()),
         });
     }
-    let case = figures.case(FAIRNESS);
-    context.keep(&case);
-    report.cases.push(case);
+    let found = case(&figures, FAIRNESS);
+    context.keep(&found);
+    report.cases.push(found);
     context.progress.done(&format!(
         "{FAIRNESS}: chi-square {:.1} over joining, {:.1} over buyers",
         joining.chi_square, buyers.chi_square

@@ -20,11 +20,13 @@ use serde_json::{Value, json};
 
 pub use self::draw::{DrawSizes, run as draw};
 pub use self::night::{NightSizes, run as night};
+use super::cases::{Measured, Point};
+use super::shapes::Judged;
 use super::{Engine, Scenario, ScenarioContext, Target as Whom};
 use crate::drivers::http::once;
 use crate::goal::Goal;
 use crate::report::format::figure;
-use crate::report::model::{Better, Case, Metric, Shape};
+use crate::report::model::{Case, Shape};
 use crate::target::token::unix_ms;
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 
@@ -182,55 +184,39 @@ fn check(context: &ScenarioContext, people: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The figures of a case that come one for each repeat.
-#[derive(Debug, Default)]
-struct Figures(Vec<Metric>);
-
-impl Figures {
-    fn add(&mut self, (name, unit, better): (&str, &str, Better), value: f64) {
-        match self.0.iter_mut().find(|metric| metric.name == name) {
-            Some(metric) => metric.values.push(value),
-            None => self.0.push(Metric::new(name, unit, better, vec![value])),
-        }
-    }
-
-    fn case(&self, name: &str) -> Case {
-        Case { name: name.to_owned(), series: name.to_owned(), metrics: self.0.clone(), ..Case::default() }
-    }
+/// A case of figures alone.
+fn case(figures: &Measured, name: &str) -> Case {
+    Point::bar(name, name).case(figures.clone(), &[])
 }
 
 /// What is expected of the worst of a figure's values; `None`: it can't be judged, and why.
-fn shape(case: &Case, name: &str, goal: Goal, doubt: Option<&str>) -> Option<Shape> {
+fn shape(case: &Case, name: &str, goal: Goal, doubt: Option<String>) -> Option<Shape> {
     let metric = case.metrics.iter().find(|metric| metric.name == name)?;
-    let met = metric.values.iter().all(|value| goal.met(*value));
     let worst = match goal {
         Goal::AtMost(_) => metric.values.iter().copied().reduce(f64::max),
         Goal::AtLeast(_) => metric.values.iter().copied().reduce(f64::min),
     };
-    let mut measured = worst.map_or("no valid measurement".to_owned(), |worst| figure(worst, &metric.unit));
-    if let Some(doubt) = doubt {
-        measured = format!("{measured}; {doubt}");
-    }
-    Some(Shape {
-        claim: format!("{}: {name} {}", case.name, goal.said(&metric.unit)),
-        published: "not published: what we expect of ourselves".to_owned(),
-        measured,
-        holds: (worst.is_some() && doubt.is_none()).then_some(met),
-    })
+    let judged = worst.map(|worst| (figure(worst, &metric.unit), goal.met(worst)));
+    Some(Judged::new(judged, "no valid measurement").doubted(doubt).shape(
+        &format!("{}: {name} {}", case.name, goal.said(&metric.unit)),
+        "not published: what we expect of ourselves",
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::Better;
 
     #[test]
     fn the_worst_of_the_repeats_is_judged() {
-        let mut figures = Figures::default();
+        let mut figures = Measured::default();
         for value in [1.0, 3.0, 2.0] {
-            figures.add(("wait", "s", Better::Lower), value);
+            figures.add_value(("wait", "s", Better::Lower), value);
         }
-        let case = figures.case("night");
-        let holds = |goal, doubt| shape(&case, "wait", goal, doubt).unwrap().holds;
+        let case = case(&figures, "night");
+        let holds =
+            |goal, doubt: Option<&str>| shape(&case, "wait", goal, doubt.map(str::to_owned)).unwrap().holds;
         assert_eq!(holds(Goal::AtMost(3.0), None), Some(true));
         assert_eq!(holds(Goal::AtMost(2.9), None), Some(false));
         assert_eq!(holds(Goal::AtLeast(1.5), None), Some(false));

@@ -10,7 +10,7 @@ use super::joins::{self, Joins, PERSON_FIRST};
 use super::judge::{Judged, Sold, judge};
 use super::pages::{Guest, Seen, Times, play};
 use super::places::Places;
-use super::{Figures, LINE, ScenarioContext, Shown, Terms, shape, story};
+use super::{LINE, ScenarioContext, Shown, Terms, case, shape, story};
 use crate::audit::{AUDIT_FAILED, Answered, Ledger};
 use crate::drivers::http::traffic::{self, BUYER_FIRST, Traffic};
 use crate::drivers::http::{Http, once};
@@ -171,7 +171,7 @@ struct Measured {
     joins_beside_orders: Vec<f64>,
     memory: Vec<f64>,
     board: Comparison,
-    night: Figures,
+    night: cases::Measured,
     report: ScenarioReport,
 }
 
@@ -183,7 +183,7 @@ impl Default for Measured {
             joins_beside_orders: Vec::new(),
             memory: Vec::new(),
             board: Comparison::new(BOARD.to_owned(), "server", Outcome::Served),
-            night: Figures::default(),
+            night: cases::Measured::default(),
             report: ScenarioReport { title: "A night with a line".to_owned(), ..ScenarioReport::default() },
         }
     }
@@ -200,7 +200,7 @@ impl Measured {
             Point::bar(JOINS, JOINS).case(cases::Measured { trials: self.joins.clone(), own }, &names);
         let orders = Point::bar(ORDERS, ORDERS).case(self.orders.clone().into(), &names);
         let [board, of_nginx] = self.board.cases();
-        vec![joins, orders, board, of_nginx, self.night.case(NIGHT)]
+        vec![joins, orders, board, of_nginx, case(&self.night, NIGHT)]
     }
 
     fn report(self, sizes: NightSizes) -> ScenarioReport {
@@ -211,7 +211,7 @@ impl Measured {
             .then(|| format!("of fewer than {PEOPLE_FOR_MEMORY} people that is mostly buffers"));
         let shapes = &mut report.shapes;
         shapes.extend(beside::shapes(joins, JOIN_BOUNDS));
-        shapes.extend(shape(joins, MEMORY, Goal::AtMost(100.0), few.as_deref()));
+        shapes.extend(shape(joins, MEMORY, Goal::AtMost(100.0), few));
         shapes.extend(beside::shapes(board, BOARD_BOUNDS));
         let none = [WRONG, WITHOUT_UNIT, WITHOUT_TURN, OVERTAKEN, REFUSED, TOO_LATE].map(|name| (name, 0.0));
         let good = [(KNOWN, 6e6), (PRESENCE, 100e3), (CPU_PER_PERSON, 50.0)];
@@ -453,7 +453,14 @@ impl<'a> Night<'a> {
     }
 }
 
-fn add(figures: &mut Figures, people: usize, zones: usize, judged: &Judged, seen: &Seen, per_person: f64) {
+fn add(
+    figures: &mut cases::Measured,
+    people: usize,
+    zones: usize,
+    judged: &Judged,
+    seen: &Seen,
+    per_person: f64,
+) {
     let mut known = times();
     judged.known_after_ms.iter().for_each(|ms| known.saturating_record((ms * 1000).max(1)));
     let p99 = |times| Distribution::of(times).at(0.99) as f64;
@@ -474,6 +481,6 @@ fn add(figures: &mut Figures, people: usize, zones: usize, judged: &Judged, seen
         (CPU_PER_PERSON, "us", Better::Lower, per_person),
         ("board reads", "1/s", Better::Neither, seen.boards as f64 / seen.seconds.max(1e-9)),
     ] {
-        figures.add((name, unit, better), value);
+        figures.add_value((name, unit, better), value);
     }
 }
