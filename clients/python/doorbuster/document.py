@@ -327,6 +327,7 @@ class PlaceInLine(TypedDict):
 
 class Receipt(TypedDict):
     format: int
+    ledger: str
     sale: int
     product: int
     title: str

@@ -5,22 +5,23 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use engine::draw::{self, Entries, Hash, Permutation};
 use engine::{BeaconTerms, Closed, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
 use serde::{Deserialize, Serialize};
 use server::beacon::is_genuine;
-use server::config::{Environment, SIGNING_KEY};
+use server::config::Environment;
 use server::hex::{hex, unhex};
-use server::ledger::{Draw, Source, close_statement};
+use server::ledger::{Draw, close_statement};
 use server::line_ticket::LineTicket;
 use server::signing::{SigningKey, is_signed};
 
 use crate::failure::Failure;
 use crate::ledger::LedgerArguments;
 use crate::output;
+use crate::signing_key::{KeyFile, signed_by};
 
 const FORMAT: u32 = 1;
 /// Of its first line.
@@ -135,25 +136,17 @@ fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), 
     let found = source.draw(of).map_err(crate::ledger::cannot_audit)?;
     let name = format!("product {} of sale {}", arguments.product, arguments.sale);
     let draw = found.map_err(|why| Failure::check(format!("{name}: {why}")))?;
-    let key = match (&arguments.key, &source) {
-        (Some(file), _) => {
-            SigningKey::read(file).map_err(Failure::usage)?.map_or_else(|| no_key(file), Ok).map(Some)
-        }
-        (None, Source::Directory(data_dir)) => {
-            SigningKey::read(&data_dir.join(SIGNING_KEY)).map_err(Failure::usage)
-        }
-        (None, _) => Ok(None),
-    }?;
+    let key =
+        KeyFile::of(arguments.key.as_deref(), Some(&source)).map(|file| file.read()).transpose()?.flatten();
+    if let (Some(file), None) = (&arguments.key, &key) {
+        return Err(Failure::usage(format!("there is no key {}", file.display())));
+    }
     let path = &arguments.to;
     let failed =
         |error: std::io::Error| Failure::usage(format!("{} can't be written: {error}", path.display()));
     let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
     write(&draw, key.as_ref(), file).inspect_err(|_| drop(std::fs::remove_file(path))).map_err(failed)?;
     output::print(&format!("{}: {} entries, {name}\n", path.display(), draw.leaves.len()))
-}
-
-fn no_key<T>(file: &Path) -> Result<T, Failure> {
-    Err(Failure::usage(format!("there is no key {}", file.display())))
 }
 
 fn write(draw: &Draw, key: Option<&SigningKey>, file: File) -> std::io::Result<()> {
@@ -205,7 +198,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
     }
     let seed = check_seed(&head).map_err(wrong)?;
-    check_signature(&head, key.as_deref()).map_err(wrong)?;
+    let signed = check_signature(&head, key.as_deref()).map_err(wrong)?;
     let own = check_entries(&head, &seed, lines, *ticket).map_err(wrong)?;
     let beacon = match &head.beacon {
         None => "no beacon was announced: whoever runs the sale could choose who else joined".to_owned(),
@@ -220,13 +213,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         "ok: {} places of product {} in sale {} are as they were drawn\n{beacon}\ncommitment {}\nroot       {}\n",
         head.entries, head.product, head.sale, head.commitment, head.root
     );
-    match &head.signed_by {
-        None => text.push_str("its close is not signed\n"),
-        Some(signed_by) => {
-            let whose = if key.is_some() { "" } else { "; --key compares whose key it is" };
-            text.push_str(&format!("its close is signed by {signed_by}{whose}\n"));
-        }
-    }
+    text.push_str(&format!("its close is {signed}\n"));
     if let Some((number, place)) = own {
         let after = if number > head.entries { ": it joined after the close" } else { "" };
         text.push_str(&format!("your number {number} has place {place}{after}\n"));
@@ -252,22 +239,20 @@ fn check_seed(head: &Head) -> Result<Hash, String> {
     Ok(seed)
 }
 
-/// That the shop has signed who takes part.
-fn check_signature(head: &Head, key: Option<&str>) -> Result<(), String> {
-    let (signed_by, signature) = match (&head.signed_by, &head.signature) {
-        (Some(signed_by), Some(signature)) => (signed_by, signature),
-        _ if key.is_some() => return Err("its close is not signed".to_owned()),
-        _ => return Ok(()),
+/// That the shop has signed who takes part; says whether, and by which key.
+fn check_signature(head: &Head, wanted: Option<&str>) -> Result<String, String> {
+    let Some((public_key, signature)) = head.signed_by.as_ref().zip(head.signature.as_ref()) else {
+        let unsigned = "not signed".to_owned();
+        return if wanted.is_none() { Ok(unsigned) } else { Err(format!("its close is {unsigned}")) };
     };
-    if key.is_some_and(|key| !key.trim().eq_ignore_ascii_case(signed_by)) {
-        return Err(format!("another key signed its close: {signed_by}"));
-    }
     let root = unhex(&head.root).expect("it was read before");
     let round = head.beacon.as_ref().map(|beacon| beacon.round);
     let closed = Closed { at: UnixMs(head.closed_at_ms), entries: head.entries, root, round };
     let statement = close_statement((SaleId(head.sale), ProductId(head.product)), &closed);
-    let is_true = is_signed(statement.as_bytes(), signed_by, signature);
-    if is_true { Ok(()) } else { Err("the signature of its close is of something else".to_owned()) }
+    if !is_signed(statement.as_bytes(), public_key, signature) {
+        return Err("the signature of its close is of something else".to_owned());
+    }
+    signed_by(public_key, wanted)
 }
 
 fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Option<Spoken>, String> {

@@ -32,6 +32,7 @@ mod rehearse;
 mod reload;
 mod sale;
 mod serve;
+mod signing_key;
 mod status;
 mod time;
 mod token;

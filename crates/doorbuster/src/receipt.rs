@@ -10,7 +10,8 @@ use server::line_ticket::RECEIPT;
 use server::signing::read_document;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, plain};
+use crate::signing_key::signed_by;
 
 const FORMAT: u64 = 1;
 /// Ten times what one has.
@@ -51,6 +52,7 @@ struct VerifyArguments {
 #[derive(Deserialize)]
 struct Receipt {
     format: u64,
+    ledger: String,
     sale: u64,
     product: u64,
     title: String,
@@ -75,16 +77,13 @@ pub(crate) fn run(arguments: &ReceiptArguments) -> Result<(), Failure> {
     let bytes = read(file).map_err(|error| Failure::usage(format!("{name} can't be read: {error}")))?;
     let wrong = |why: &str| Failure::check(format!("{name}: {why}"));
     let changed = || wrong("it was changed, or is no receipt");
-    let (content, signed_by) = read_document(RECEIPT, &bytes).ok_or_else(changed)?;
-    if key.as_ref().is_some_and(|key| !key.trim().eq_ignore_ascii_case(&signed_by)) {
-        return Err(wrong(&format!("another key signed it: {signed_by}")));
-    }
+    let (content, public_key) = read_document(RECEIPT, &bytes).ok_or_else(changed)?;
+    let signed = signed_by(&public_key, key.as_deref()).map_err(|why| wrong(&why))?;
     let receipt: Receipt = serde_json::from_str(content.get()).map_err(|_other| changed())?;
     if receipt.format != FORMAT {
         return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
     }
-    let whose = if key.is_some() { "" } else { "; --key compares whose key it is" };
-    output::print(&format!("ok: {}signed by {signed_by}{whose}\n", receipt.says()))
+    output::print(&format!("ok: {}{signed}\n", receipt.says()))
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -95,7 +94,10 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 
 impl Receipt {
     fn says(&self) -> String {
-        let Receipt { sale, product, title, buyer, number, outcome, served, entry, .. } = self;
+        let Receipt { sale, product, number, served, entry, .. } = self;
+        // Whoever has made the file may have signed it, too.
+        let [ledger, title, buyer, outcome] =
+            [&self.ledger, &self.title, &self.buyer, &self.outcome].map(|text| plain(text));
         let place = self.place.map_or("no place yet".to_owned(), |place| format!("place {place}"));
         let reached = match (self.reached_by_entry, self.left_when_reached) {
             (Some(by), Some(left)) => format!("reached by entry {by} with {left} units left"),
@@ -103,9 +105,9 @@ impl Receipt {
         };
         let units =
             format!("{} free, {} in turns, {} held, {} sold", self.free, self.turns, self.held, self.sold);
-        let root = self.root.as_deref().unwrap_or("none: the entries were not closed");
+        let root = self.root.as_deref().map_or("none: the entries were not closed".to_owned(), plain);
         format!(
-            "product {product} of sale {sale}, {title}\nbuyer {buyer}, number {number}, {place}: {outcome}; {reached}\nas of entry {entry}: {units}\n\
+            "product {product} of sale {sale}, {title}\nbuyer {buyer}, number {number}, {place}: {outcome}; {reached}\nas of entry {entry} of the ledger {ledger}: {units}\n\
              root of the draw: {root}\n"
         )
     }

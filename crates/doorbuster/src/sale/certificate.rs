@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use server::config::{Environment, SIGNING_KEY};
+use server::config::Environment;
 use server::hex::hex;
 use server::ledger::{Audit, SaleReport, Source};
-use server::signing::{SigningKey, read_document};
+use server::signing::read_document;
 
 use super::gates::GateAndQueue;
 use super::report::write_new;
 use crate::failure::Failure;
 use crate::ledger::{cannot_audit, configured};
 use crate::output;
+use crate::signing_key::KeyFile;
 
 /// Of a certificate, in its file.
 const NAME: &str = "certificate";
@@ -105,35 +106,6 @@ pub(super) fn write(
     let seen = certified.gates.map_or_else(String::new, |gates| gates.says() + "\n");
     write_new(file, key.document(NAME, &certificate.to_string()).as_bytes())?;
     Ok(format!("{seen}{}: signed by the key {}\n", file.display(), key.public()))
-}
-
-/// Where the key is, or will be.
-pub(super) struct KeyFile(PathBuf);
-
-impl KeyFile {
-    /// The one that is named, or that of the data directory; `None`: the ledger is in none.
-    pub(super) fn of(named: Option<&Path>, source: Option<&Source>) -> Option<KeyFile> {
-        match (named, source) {
-            (Some(file), _) => Some(KeyFile(file.to_owned())),
-            (None, Some(Source::Directory(data_dir))) => Some(KeyFile(data_dir.join(SIGNING_KEY))),
-            (None, _) => None,
-        }
-    }
-
-    /// It is made when it is needed first.
-    fn read_or_make(&self) -> Result<SigningKey, Failure> {
-        SigningKey::read_or_make(&self.0).map_err(Failure::usage)
-    }
-
-    /// Why this is not its public key, if so.
-    fn is_not(&self, public_key: &str) -> Result<Option<String>, Failure> {
-        let path = self.0.display();
-        Ok(match SigningKey::read(&self.0).map_err(Failure::usage)? {
-            None => Some(format!("there is no key {path}")),
-            Some(key) if key.public() != public_key => Some(format!("the key is not that of {path}")),
-            Some(_) => None,
-        })
-    }
 }
 
 /// A ledger on a MySQL server has no directory for a key.

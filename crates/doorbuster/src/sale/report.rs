@@ -13,13 +13,14 @@ use server::config::Environment;
 use server::figures::Kept;
 use server::ledger::{Audit, SaleReport, Source};
 
-use super::certificate::{self, Certified, KeyFile};
+use super::certificate::{self, Certified};
 use super::gates::GateAndQueue;
 use super::{report_html, report_text};
 use crate::cluster_audit;
 use crate::failure::Failure;
 use crate::ledger::{LedgerArguments, cannot_audit};
 use crate::output;
+use crate::signing_key::KeyFile;
 
 /// Report what a sale came to, when it is over or so far.
 #[derive(Args, Debug)]

@@ -9,7 +9,7 @@ use crate::ledger::sqlite::Synchronous;
 use crate::ledger::{Source, mysql};
 
 /// The key that the shop signs with, in the data directory.
-pub const SIGNING_KEY: &str = "report-key";
+pub const SIGNING_KEY_FILE: &str = "report-key";
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,7 +31,7 @@ pub struct Ledger {
     pub checkpoint_pages: u32,
     pub address_retention_days: u32,
     #[serde(deserialize_with = "path_unless_empty")]
-    signing_key_file: Option<PathBuf>,
+    pub(super) signing_key_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -72,7 +72,7 @@ impl Ledger {
     }
 
     pub(super) fn signing_key(&self) -> Option<PathBuf> {
-        let in_data_dir = || (self.backend == Backend::Sqlite).then(|| self.data_dir.join(SIGNING_KEY));
+        let in_data_dir = || (self.backend == Backend::Sqlite).then(|| self.data_dir.join(SIGNING_KEY_FILE));
         self.signing_key_file.clone().or_else(in_data_dir)
     }
 

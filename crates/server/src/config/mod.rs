@@ -33,7 +33,7 @@ pub use beacon::Beacon;
 pub use clock::Clock;
 pub use engines::{Gate, GateMode, Queue};
 pub use http::Http;
-pub use ledger::{Backend, Ledger, MySqlTls, SIGNING_KEY};
+pub use ledger::{Backend, Ledger, MySqlTls, SIGNING_KEY_FILE};
 pub use secrets::Secrets;
 pub use shop::{Address, Shop};
 pub use sources::{ConfigErrors, Environment, Sources};

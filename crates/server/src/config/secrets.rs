@@ -224,6 +224,7 @@ impl Secrets {
             (GATE.key, &gate.password_file),
             (SENTINEL.key, &gate.sentinel_password_file),
             (MYSQL.key, &config.ledger.mysql_password_file),
+            ("ledger.signing_key_file", &config.ledger.signing_key_file),
             (QUEUE.key, &queue.secret_key_file),
             (QUEUE_TOKEN.key, &queue.security_token_file),
             ("gate.tls_key_file", &gate.tls_key_file),

@@ -273,6 +273,13 @@ pub enum Source {
     MySql(Box<mysql::Options>),
 }
 
+/// What names a ledger and gives nothing of its secret away.
+pub(crate) fn identity_of(secret: &[u8]) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let tag = hmac::sign(&key, b"the identity of a ledger of doorbuster");
+    tag.as_ref().try_into().expect("a tag of SHA-256 has 32 bytes")
+}
+
 impl Source {
     /// Whether it has entries, and no demo has made it. Changes nothing, whatever its format is.
     ///
@@ -294,9 +301,7 @@ impl Source {
             Source::Directory(data_dir) => sqlite::kept_id_secret(data_dir)?,
             Source::MySql(options) => mysql::kept_id_secret(options)?,
         };
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.unwrap_or_default());
-        let tag = hmac::sign(&key, b"the identity of a ledger of doorbuster");
-        Ok(tag.as_ref().try_into().expect("a tag of SHA-256 has 32 bytes"))
+        Ok(identity_of(&secret.unwrap_or_default()))
     }
 
     /// Checks every invariant over the whole ledger, as of the moment of the call.

@@ -28,6 +28,7 @@ use std::error::Error;
 use engine::{Entry, Seq, UnixMs};
 
 pub use audit::{Audit, AuditedSku};
+pub(crate) use backend::identity_of;
 pub use backend::{EventReader, Ledger, LoadError, OpenError, Source};
 pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
 pub use draw::{Draw, NoDraw, close_statement};

@@ -11,6 +11,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
+use crate::ledger::identity_of;
 use crate::line_ticket::RECEIPT;
 use crate::net::Answer;
 
@@ -41,7 +42,8 @@ impl HttpService {
             let Reply::Receipt(receipt) = reply else { return Err(reply.into()) };
             let now_ms = service.shared.clock.now().0;
             service.scratch.clear();
-            write_receipt(&mut service.scratch, &service.catalog, sku, &receipt, now_ms);
+            let ledger = identity_of(&service.shared.order_id_secret);
+            write_receipt(&mut service.scratch, (&service.catalog, sku), &ledger, &receipt, now_ms);
             let content = std::str::from_utf8(&service.scratch).expect("JSON is text");
             let key = service.shared.signing_key.as_ref().expect("it was there just now");
             let document = key.document(RECEIPT, content);
@@ -56,13 +58,21 @@ impl HttpService {
 }
 
 /// The format is read by `doorbuster receipt verify`, of any release since.
-fn write_receipt(out: &mut Vec<u8>, catalog: &Catalog, sku: SkuId, receipt: &ReceiptView, now_ms: u64) {
+fn write_receipt(
+    out: &mut Vec<u8>,
+    (catalog, sku): (&Catalog, SkuId),
+    ledger: &[u8; 32],
+    receipt: &ReceiptView,
+    now_ms: u64,
+) {
     let ReceiptView { buyer, place, reached, line } = receipt;
     let (sale, item) = catalog.item(sku).expect("a SKU has a sale");
     let phase = sale.phase(engine::UnixMs(now_ms));
     let closed = line.draw.closed();
     let mut object = Object::begin(out);
-    object.number("format", 1).number("sale", sale.spec.id.0).number("product", item.product.0);
+    object.number("format", 1);
+    hex_or_null(&mut object, "ledger", Some(ledger));
+    object.number("sale", sale.spec.id.0).number("product", item.product.0);
     object.text("title", &item.title).text("buyer", &buyer.to_string());
     object.number("number", place.number.into()).number_or_null("place", place.place.map(u64::from));
     object.text("outcome", outcome(place.standing, phase));

@@ -1,0 +1,57 @@
+//! The shop's signing key as commands name it: the file that signs, and the public half that must have signed.
+
+use std::path::{Path, PathBuf};
+
+use server::config::SIGNING_KEY_FILE;
+use server::ledger::Source;
+use server::signing::SigningKey;
+
+use crate::failure::Failure;
+
+/// Where the key is, or will be.
+pub(crate) struct KeyFile(PathBuf);
+
+impl KeyFile {
+    /// The one that is named, or that of the data directory; `None`: the ledger is in none.
+    pub(crate) fn of(named: Option<&Path>, source: Option<&Source>) -> Option<KeyFile> {
+        match (named, source) {
+            (Some(file), _) => Some(KeyFile(file.to_owned())),
+            (None, Some(Source::Directory(data_dir))) => Some(KeyFile(data_dir.join(SIGNING_KEY_FILE))),
+            (None, _) => None,
+        }
+    }
+
+    /// It is made when it is needed first.
+    pub(crate) fn read_or_make(&self) -> Result<SigningKey, Failure> {
+        SigningKey::read_or_make(&self.0).map_err(Failure::usage)
+    }
+
+    /// `None`: it was never needed.
+    pub(crate) fn read(&self) -> Result<Option<SigningKey>, Failure> {
+        SigningKey::read(&self.0).map_err(Failure::usage)
+    }
+
+    /// Why this is not its public key, if so.
+    pub(crate) fn is_not(&self, public_key: &str) -> Result<Option<String>, Failure> {
+        let path = self.0.display();
+        Ok(match self.read()? {
+            None => Some(format!("there is no key {path}")),
+            Some(key) if key.public() != public_key => Some(format!("the key is not that of {path}")),
+            Some(_) => None,
+        })
+    }
+}
+
+/// Says whose signature it is; `wanted`: whose it must be, in hexadecimal digits.
+///
+/// # Errors
+/// Whose it is instead.
+pub(crate) fn signed_by(public_key: &str, wanted: Option<&str>) -> Result<String, String> {
+    match wanted {
+        None => Ok(format!("signed by {public_key}; --key compares whose key it is")),
+        Some(wanted) if wanted.trim().eq_ignore_ascii_case(public_key) => {
+            Ok(format!("signed by {public_key}"))
+        }
+        Some(_) => Err(format!("another key signed it: {public_key}")),
+    }
+}
