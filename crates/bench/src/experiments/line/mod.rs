@@ -152,15 +152,8 @@ fn drawn(context: &ScenarioContext, server: &Target) -> anyhow::Result<Shown> {
             return Ok(draw);
         }
         ensure!(begun.elapsed() < DRAWN_PATIENCE, "the places are not drawn: {}", draw.0);
-        context.ensure_wanted()?;
+        context.ensure_running()?;
         std::thread::sleep(POLL);
-    }
-}
-
-impl ScenarioContext {
-    fn ensure_wanted(&self) -> anyhow::Result<()> {
-        ensure!(!self.stop.load(std::sync::atomic::Ordering::Relaxed), "stopped by a signal");
-        Ok(())
     }
 }
 

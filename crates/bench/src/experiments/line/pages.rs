@@ -248,7 +248,7 @@ impl<'a> Pages<'a> {
                 continue;
             }
             looked = Instant::now();
-            self.context.ensure_wanted()?;
+            self.context.ensure_running()?;
             let kept = self.told.readings.len().max(self.presence_kept);
             ensure!(
                 kept < KEPT_MAX,
