@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::verdict::{Finding, sold_out_s};
+use super::verdict::{Finding, crowd_late_us, sold_out_s};
 use super::{Paying, Rehearsal, Rehearsed};
 use crate::report::format::figure;
 
@@ -25,6 +25,10 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         count(outcomes.busy),
         count(outcomes.bad())
     );
+    let late = match crowd_late_us(trial) {
+        0 => String::new(),
+        late => format!("; in them the crowd was late by {} (p99)", time(late)),
+    };
     let admission = match *admitted_per_s {
         0 => "as many as come".to_owned(),
         rate => format!("{} orders/s", count(rate)),
@@ -47,7 +51,7 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         (
             "times",
             format!(
-                "p50 {}, p99 {}, longest {}, of all answers",
+                "p50 {}, p99 {}, longest {}, of all answers{late}",
                 time(trial.response.at(0.5)),
                 time(trial.response.at(0.99)),
                 time(trial.response.max_us)
@@ -102,6 +106,7 @@ pub fn json(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         "p50_us": trial.response.at(0.5),
         "p99_us": trial.response.at(0.99),
         "max_us": trial.response.max_us,
+        "crowd_late_us": crowd_late_us(trial),
         "seconds": trial.seconds_series,
         "usage": trial.usage,
     })

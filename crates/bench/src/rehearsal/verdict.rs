@@ -10,6 +10,9 @@ use crate::report::verdict::{SAMPLE_MIN_REQUESTS, SAMPLE_MIN_S};
 
 /// A server that answers one of a hundred buyers later than this is at its limit.
 pub const PATIENCE: Duration = Duration::from_secs(1);
+/// So late the crowd itself may be: times count from when a buyer was to come, so that a late crowd makes a server look slower,
+/// never faster; and of the second in which a rate is counted it is a part.
+const CROWD_LATE_MAX: Duration = Duration::from_millis(250);
 /// Of the measured rate, for admission. A rehearsal has neither pages nor TLS, its payments follow its crowd, and one
 /// crowd is one sample: a fifth is left to them.
 const ADMITTED_SHARE: f64 = 0.8;
@@ -92,6 +95,7 @@ fn untold_by(flag: &Flag, trial: &Trial) -> Option<String> {
             let share = processors / all as f64 * 100.0;
             Some(format!("This machine was too busy to tell: other work took {share:.0}% of the processors."))
         }
+        Flag::SendLag { p99_us, .. } if u128::from(*p99_us) <= CROWD_LATE_MAX.as_micros() => None,
         Flag::SendLag { p99_us, .. } => Some(format!(
             "This machine was too busy to tell: the crowd itself was late by {} (p99).",
             figure(*p99_us as f64, "us")
@@ -108,8 +112,19 @@ fn untold_by(flag: &Flag, trial: &Trial) -> Option<String> {
 }
 
 fn reached_limit(trial: &Trial) -> bool {
-    let late = u128::from(trial.response.at(0.99)) > PATIENCE.as_micros();
+    // What the crowd was late by is none of the server's.
+    let late =
+        u128::from(trial.response.at(0.99).saturating_sub(crowd_late_us(trial))) > PATIENCE.as_micros();
     late || trial.outcomes.busy > 0 || trial.flags.iter().any(|flag| matches!(flag, Flag::InFlightCap { .. }))
+}
+
+/// 0: as little as always.
+pub(super) fn crowd_late_us(trial: &Trial) -> u64 {
+    let late = |flag: &Flag| match flag {
+        Flag::SendLag { p99_us, .. } => Some(*p99_us),
+        _ => None,
+    };
+    trial.flags.iter().find_map(late).unwrap_or_default()
 }
 
 /// The whole second with most orders: the part of one at the end has no rate.
@@ -194,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn what_the_crowd_is_late_by_is_none_of_the_server() {
+        let mut late = rehearsed([5000, 9000, 10], 7);
+        late.trial.flags.push(Flag::SendLag { p99_us: 200_000, most_us: 1 });
+        for (p99_us, at_least) in [(1_199_000, true), (1_202_000, false)] {
+            let mut times = hdrhistogram::Histogram::<u64>::new(4).unwrap();
+            times.record(p99_us).unwrap();
+            late.trial.response = crate::load::distribution::Distribution::of(&times);
+            assert_eq!(of(&late).carried.map(|carried| carried.at_least), Some(at_least), "{p99_us}");
+        }
+    }
+
+    #[test]
     fn what_can_not_be_believed_is_no_promise() {
         let told = |flag: Flag| {
             let mut rehearsed = rehearsed([5000, 9000, 10], 7);
@@ -203,7 +230,7 @@ mod tests {
             finding.sentence
         };
         assert!(told(Flag::Disturbed { processors: 0.27, most: 0.25 }).contains("other work took 27%"));
-        assert!(told(Flag::SendLag { p99_us: 200_000, most_us: 1 }).contains("late by 200 ms"));
+        assert!(told(Flag::SendLag { p99_us: 250_001, most_us: 1 }).contains("late by 250 ms"));
         assert!(told(Flag::Unsent { requests: 3 }).contains("3 requests could not be sent"));
         assert!(told(Flag::Stray { answers: 3 }).contains("can't be believed"));
         let mut small = rehearsed([50, 0, 0], 7);
