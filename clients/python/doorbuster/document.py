@@ -83,6 +83,26 @@ class OperatorListed(TypedDict):
     expired: bool
 
 
+class RehearsalCrowd(TypedDict, closed=True):
+    buyers: NotRequired[int]
+    over_s: NotRequired[int]
+
+
+class Rehearsal(TypedDict):
+    state: Literal['none', 'playing', 'ended']
+    sale: NotRequired[int]
+    title: NotRequired[str]
+    buyers: NotRequired[int]
+    over_s: NotRequired[int]
+    by: NotRequired[str]
+    began_at_ms: NotRequired[Milliseconds]
+    progress: NotRequired[str]
+    ended_at_ms: NotRequired[int | None]
+    outcome: NotRequired[Literal['carried', 'not_told', 'failed', 'stopped'] | None]
+    says: NotRequired[str | None]
+    report: NotRequired[dict[str, Any] | None]
+
+
 class OperatorAction(TypedDict):
     entry: int
     at_ms: Milliseconds

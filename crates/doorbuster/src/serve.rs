@@ -3,6 +3,7 @@
 //! The order matters: nothing is opened before the whole configuration is known to be right, so a server never
 //! half starts. Must not: serve anything itself.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use server::config::{Config, Demo, Environment, Sources};
 use server::net::{self, Stop};
+use server::rehearsals::RehearseCommand;
 use server::{Listeners, Running, Secrets, check_demo};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -67,6 +69,7 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
         tracing::warn!("{exposed}");
     }
     fit_connections(&mut config);
+    config.rehearse = Some(rehearse(arguments)?);
     let public = bind(config.http.listen, "--listen")?;
     let address = public.local_addr().map_err(Failure::unavailable)?;
     let operators = config.http.operator_listen.map(|at| bind(at, "http.operator_listen")).transpose()?;
@@ -134,6 +137,19 @@ fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {
         sources = sources.demo(Demo { starts_in, public: arguments.demo_public });
     }
     sources
+}
+
+/// How an operator's rehearsal is played: with the same sources, the environment's among them, but the demo's.
+fn rehearse(arguments: &ServeArguments) -> Result<RehearseCommand, Failure> {
+    let program = std::env::current_exe().map_err(Failure::unavailable)?;
+    let mut given: Vec<OsString> = ["rehearse", "-", "--yes", "--json"].map(OsString::from).into();
+    if let Some(path) = &arguments.config {
+        given.extend(["--config".into(), path.into()]);
+    }
+    if let Some(data_dir) = &arguments.data_dir {
+        given.extend(["--data-dir".into(), data_dir.into()]);
+    }
+    Ok(RehearseCommand { program, arguments: given })
 }
 
 /// Takes no more connections than there are descriptors for, so that one more is answered 503 and not left waiting.

@@ -89,6 +89,8 @@ pub enum Action {
     DeadLettersReplayed,
     MessagesPassedOver,
     QueuesRetired,
+    RehearsalBegan,
+    RehearsalEnded,
 }
 
 impl Action {
@@ -103,6 +105,8 @@ impl Action {
             Action::DeadLettersReplayed => "dead_letters_replayed",
             Action::MessagesPassedOver => "messages_passed_over",
             Action::QueuesRetired => "queues_retired",
+            Action::RehearsalBegan => "rehearsal_began",
+            Action::RehearsalEnded => "rehearsal_ended",
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod net;
 pub mod pages;
 pub mod queue;
 mod recurring;
+pub mod rehearsals;
 pub mod secret;
 mod serve;
 pub mod shop_keys;

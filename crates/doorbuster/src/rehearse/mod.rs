@@ -83,7 +83,7 @@ Examples:
   doorbuster rehearse drop.toml --data-dir /var/lib/doorbuster --json
   doorbuster rehearse --clean-up --config doorbuster.toml")]
 pub(crate) struct RehearseArguments {
-    /// TOML or JSON file of the sale; its times are not looked at
+    /// TOML or JSON file of the sale, or - for standard input; its times are not looked at
     #[arg(value_name = "FILE", required_unless_present = "clean_up")]
     file: Option<PathBuf>,
     /// How many come; a rate is told from 10000 requests on

@@ -59,7 +59,7 @@ A file with an id and absolute times can be kept in git: `doorbuster sale apply 
 If an answer is lost, repeat the command with the id that the error names (with a file: in the file) and absolute times: the
 same sale is made once.")]
 pub(crate) struct CreateArguments {
-    /// TOML or JSON file with the whole sale, instead of the arguments below
+    /// TOML or JSON file with the whole sale, or - for standard input, instead of the arguments below
     #[arg(value_name = "FILE", required_unless_present = "title",
           conflicts_with_all = ["id", "title", "currency", "starts_at", "ends_at", "for_", "payment",
                                 "open_holds_per_buyer_max", "item"])]

@@ -200,6 +200,13 @@ pub(crate) fn rehearsed(file: &Path, now_ms: u64, length: Duration) -> Result<se
     let mut plan = written.plan()?;
     plan.times.at(now_ms)?;
     plan.times = plan::Times { starts: crate::time::Moment::At(now_ms), ends: plan::End::After(length) };
+    if let Some(item) = plan.items.iter().find(|item| item.line.is_some()) {
+        return Err(Failure::usage(format!(
+            "product {} is sold to a line, and the crowd of a rehearsal does not queue: rehearse a copy of the file without \
+             its line; `doorbuster bench run line` plays a night with one",
+            item.product
+        )));
+    }
     plan.items.iter_mut().for_each(|item| item.image = None);
     Ok(json!(plan.at(id, now_ms)?))
 }

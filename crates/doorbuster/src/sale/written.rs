@@ -78,9 +78,11 @@ fn close() -> String {
 
 impl Written {
     pub(super) fn read(path: &Path) -> Result<Written, Failure> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("{shown}: can't be read: {error}")))?;
+        let (shown, text) = match path.to_str() {
+            Some("-") => (Path::new("standard input").display(), std::io::read_to_string(std::io::stdin())),
+            _ => (path.display(), std::fs::read_to_string(path)),
+        };
+        let text = text.map_err(|error| Failure::usage(format!("{shown}: can't be read: {error}")))?;
         let written = if text.trim_start().starts_with('{') {
             serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))
         } else {

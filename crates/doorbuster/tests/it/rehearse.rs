@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{doorbuster, run};
+use crate::cluster::ask_once;
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome, run};
 
 pub(crate) const DROP: &str = "\
 title = 'Winter drop'
@@ -145,6 +147,8 @@ fn what_can_not_be_rehearsed_is_refused_before_anything_is_made() {
     refused(&[], 1, "a server answers on 127.0.0.1:");
     configure(folder.path(), "");
     refused(&["--servers", "2"], 64, "set cluster.enabled");
+    std::fs::write(folder.path().join("drop.toml"), format!("{DROP}[item.line]\n")).unwrap();
+    refused(&[], 64, "product 31 is sold to a line, and the crowd of a rehearsal does not queue");
     std::fs::write(folder.path().join("drop.toml"), "title = 'Winter drop'\n").unwrap();
     refused(&[], 64, "see `doorbuster sale create --help`");
 }
@@ -186,4 +190,69 @@ fn what_a_killed_one_leaves_is_removed_by_the_next() {
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains(&of_killed), "{stderr}");
     assert_eq!(left(folder.path()), ["rehearsal-dinner"]);
+}
+
+#[test]
+fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
+    let folder = installation();
+    let mut command = doorbuster(folder.path());
+    command.args(["serve", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+    let secret = "a-token-secret-of-the-rehearsal-tests";
+    let server = Serving::start({
+        command.env("DOORBUSTER_AUTH_TOKEN_SECRET", secret);
+        command
+    });
+    let ask = |method: &str, path: &str, body: &str| {
+        let bearer = format!("Bearer {OPERATOR}");
+        ask_once(&server, method, path, &[("Authorization", &bearer)], body)
+    };
+    let create = |starts: &str| {
+        let mut command = doorbuster(folder.path());
+        command.args(["sale", "create", "drop.toml", "--server", &format!("http://{}", server.address)]);
+        let drop =
+            DROP.replace("2099-12-01T10:00:00Z", starts).replace("image = 'shoe.svg'\nalt = 'A shoe'\n", "");
+        std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
+        let (code, _, errors) = outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
+        assert_eq!(code, 0, "{errors}");
+    };
+    let ended = || {
+        let begun = Instant::now();
+        loop {
+            let shown: Value = serde_json::from_str(&ask("GET", "/api/v1/rehearsal", "").body).unwrap();
+            if shown["state"] == "ended" {
+                return shown;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{shown}");
+            sleep(Duration::from_millis(20));
+        }
+    };
+    create("2099-12-01T10:00:00Z");
+    let crowd = r#"{"buyers":300,"over_s":4}"#;
+    assert_eq!(ask("POST", "/api/v1/sales/9/rehearse", crowd).status, 404);
+    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", r#"{"buyers":200001}"#).status, 400);
+    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", r#"{"over_s":3}"#).status, 400);
+    assert_eq!(ask("GET", "/api/v1/rehearsal", "").body, r#"{"state":"none"}"#);
+    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", crowd).status, 202);
+    let again = ask("POST", "/api/v1/sales/1/rehearse", crowd);
+    assert!(again.status == 409 && again.body.contains("rehearsal_playing"), "{}", again.body);
+    let found = ended();
+    let says = found["says"].as_str().unwrap();
+    assert!(
+        says.starts_with("Too small a crowd to tell: ") && says.ends_with("The audit is clean."),
+        "{found}"
+    );
+    assert_eq!((&found["outcome"], &found["report"]["answered"]["won"]), (&"not_told".into(), &50.into()));
+
+    // Beside a sale it ends by itself, and says why.
+    create("now");
+    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", crowd).status, 202);
+    let found = ended();
+    assert!(found["says"].as_str().unwrap().contains("sale 2 is live"), "{found}");
+    assert_eq!(ask("POST", "/api/v1/sales/2/rehearse", crowd).status, 409, "it has started");
+    let log = ask("GET", "/api/v1/operators/log", "").body;
+    for kept in ["sale 1, 300 buyers within 4 s", "sale 1, 300 buyers: Too small a crowd to tell"] {
+        assert!(log.contains(kept), "{log}");
+    }
+    assert_eq!(server.stop(), 0);
+    assert_eq!(left(folder.path()), ["data"]);
 }

@@ -12,7 +12,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["figures"],
     &["chores", "demo"],
     &["config"],
-    &["stripe", "beacon"],
+    &["stripe", "beacon", "rehearsals"],
     &["webhooks", "image_origins"],
     &["pages", "gate", "queue", "ledger"],
     &["intake"],

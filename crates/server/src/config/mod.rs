@@ -28,6 +28,7 @@ use serde::{Deserialize, Deserializer};
 
 use self::http::{is_origin, not_an_origin};
 use crate::intake::admission::Limits;
+use crate::rehearsals::RehearseCommand;
 
 pub use beacon::Beacon;
 pub use clock::Clock;
@@ -66,6 +67,9 @@ pub struct Config {
     /// Set by `serve --demo` alone: a file must not be able to turn a shop into a demo.
     #[serde(skip)]
     pub demo: Option<Demo>,
+    /// Set by `serve` alone. `None`: operators can't have a sale rehearsed.
+    #[serde(skip)]
+    pub rehearse: Option<RehearseCommand>,
 }
 
 /// What `serve --demo` adds: sale 3 with its products, the shop of `/order/submit`, the demo payment button,

@@ -1,4 +1,4 @@
-//! What operators do beside the books (images, endpoints, the clock): done first, then kept in the ledger, then answered. So an
+//! What operators do beside the books (images, endpoints, the clock, rehearsals): done first, then kept in the ledger, then answered. So an
 //! answer that it is done means that the ledger says so, and no entry says what was not done.
 //!
 //! Must not: do any of it.

@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 22] = [
+const TABLES: [&[Route]; 23] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
@@ -29,6 +29,7 @@ const TABLES: [&[Route]; 22] = [
     routes::operating::ROUTES,
     routes::operators::ROUTES,
     routes::figures::ROUTES,
+    routes::rehearsals::ROUTES,
     routes::attempts::ROUTES,
     routes::console::ROUTES,
     routes::demo::ROUTES,

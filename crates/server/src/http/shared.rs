@@ -23,6 +23,7 @@ use crate::ledger::Source;
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
 use crate::pages::Pages;
+use crate::rehearsals::Rehearsals;
 use crate::shop_keys::{KeySource, ShopKeys};
 use crate::signing::SigningKey;
 use crate::stripe::Desk;
@@ -134,6 +135,7 @@ pub struct Shared {
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
     pub(super) figures: Arc<Figures>,
+    pub(super) rehearsals: Rehearsals,
     pub(super) signing_key: Option<SigningKey>,
     stop: Stop,
 }
@@ -162,6 +164,8 @@ pub struct Parts {
     pub stripe: Option<Desk>,
     /// What this server does, second by second.
     pub figures: Arc<Figures>,
+    /// What plays rehearsals at an operator's word.
+    pub rehearsals: Rehearsals,
     /// Signs closes of draws and receipts; `None`: nothing does.
     pub signing_key: Option<SigningKey>,
     /// What the event loops are stopped with.
@@ -182,6 +186,7 @@ impl Shared {
             webhooks: parts.webhooks,
             stripe: parts.stripe,
             figures: parts.figures,
+            rehearsals: parts.rehearsals,
             shelf: parts.shelf,
             admission: parts.admission,
             metrics: parts.metrics,

@@ -40,10 +40,11 @@ const SOURCES: [(&str, &str); 26] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 9] = [
+const CONSOLE: [(&str, &str); 10] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
     ("console-words.js", include_str!("../../templates/assets/console-words.js")),
     ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
+    ("console-rehearsal.js", include_str!("../../templates/assets/console-rehearsal.js")),
     ("console-actions.js", include_str!("../../templates/assets/console-actions.js")),
     ("console-attempts.js", include_str!("../../templates/assets/console-attempts.js")),
     ("console-orders.js", include_str!("../../templates/assets/console-orders.js")),

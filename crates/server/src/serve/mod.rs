@@ -30,6 +30,7 @@ use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
 use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
+use crate::rehearsals::Rehearsals;
 use crate::secret::SecretBytes;
 use crate::signing::{KeyError, SigningKey};
 use crate::webhooks::{Counts, Duty, Sender, Surroundings};
@@ -183,12 +184,12 @@ fn run_on(
         webhooks,
         stripe: desk,
         figures: looking.figures(),
+        rehearsals: Rehearsals::new(config.rehearse.clone(), core.clone(), mailbox.asker(), stop.clone()),
         signing_key: config.signing_key().map(|path| SigningKey::read_or_make(&path)).transpose()?,
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
-    let files = config.pages.write_dir.clone().map(|dir| PageFiles::start(Arc::clone(&shared), dir));
-    let files = files.transpose().map_err(ServeError::Pages)?;
+    let files = page_files(config, &shared)?;
     let listening = telling::listen(secrets, &core, &mailbox, system).map_err(ServeError::Thread)?;
     let sampling = Sampling::start(looking, system.thread).map_err(ServeError::Thread)?;
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
@@ -197,6 +198,11 @@ fn run_on(
     let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
     drop((files, sampling, listening));
     served
+}
+
+fn page_files(config: &Config, shared: &Arc<Shared>) -> Result<Option<PageFiles>, ServeError> {
+    let files = config.pages.write_dir.clone().map(|dir| PageFiles::start(Arc::clone(shared), dir));
+    files.transpose().map_err(ServeError::Pages)
 }
 
 /// Refuses a demo the ledger of a shop, before anything of it is changed: migrated, taken over, or given a demo's secrets.

@@ -1,4 +1,5 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
+import { readRehearsal } from "./console-rehearsal.js";
 import { byId, count, dayAndTime, duration, element, reason, say, serverNow, set } from "./console-words.js";
 
 // An input of the browser's has the reader's own time, without its zone.
@@ -46,6 +47,22 @@ export const ACTIONS = {
     states: ["live", "not_started", "paused"],
     says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid. This can't be undone.`,
     done: "Ended.",
+  },
+  rehearse: {
+    name: "Rehearse",
+    states: ["not_started"],
+    says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It is refused beside a sale, and stops when one begins.`,
+    fields: () => [
+      { name: "buyers", label: "Buyers, up to 200,000", type: "number", min: "1", value: "20000" },
+      { name: "over_s", label: "They come within so many seconds, 4 to 60", type: "number", min: "4", value: "10" },
+    ],
+    request: (sale, values) => ({
+      method: "POST",
+      path: `/api/v1/sales/${sale.id}/rehearse`,
+      body: { buyers: Number(values.buyers.now), over_s: Number(values.over_s.now) },
+    }),
+    after: () => readRehearsal(),
+    done: "It is begun: what it says stands under Rehearsal.",
   },
   delete: {
     name: "Delete",

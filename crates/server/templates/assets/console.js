@@ -4,6 +4,7 @@ import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actio
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
+import { readRehearsal } from "./console-rehearsal.js";
 import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set } from "./console-words.js";
 
 const STALE_MS = 3000;
@@ -103,6 +104,7 @@ const receive = (latest) => {
   if (first) {
     startCharts();
     showWho().catch(() => {});
+    readRehearsal();
   }
   appendToCharts(latest);
   draw();

@@ -12,6 +12,7 @@ pub(super) mod operators;
 pub(super) mod orders;
 pub(super) mod payments;
 pub(super) mod receipt;
+pub(super) mod rehearsals;
 pub(super) mod sales;
 pub(super) mod session;
 pub(super) mod stripe;

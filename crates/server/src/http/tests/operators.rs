@@ -13,7 +13,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 44] = [
+const ROLES: [(&str, Role); 47] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -21,6 +21,7 @@ const ROLES: [(&str, Role); 44] = [
     ("GET /api/v1/figures/history", Role::Viewer),
     ("GET /api/v1/figures/history.csv", Role::Viewer),
     ("GET /api/v1/images", Role::Viewer),
+    ("GET /api/v1/rehearsal", Role::Viewer),
     ("GET /api/v1/webhooks", Role::Viewer),
     ("POST /api/v1/console/session", Role::Viewer),
     ("GET /api/v1/operators/log", Role::Support),
@@ -38,7 +39,9 @@ const ROLES: [(&str, Role); 44] = [
     ("POST /api/v1/sales/{sale}/delete", Role::Operator),
     ("POST /api/v1/sales/{sale}/end", Role::Operator),
     ("POST /api/v1/sales/{sale}/items/{product}/restock", Role::Operator),
+    ("POST /api/v1/rehearsal/stop", Role::Operator),
     ("POST /api/v1/sales/{sale}/pause", Role::Operator),
+    ("POST /api/v1/sales/{sale}/rehearse", Role::Operator),
     ("POST /api/v1/sales/{sale}/resume", Role::Operator),
     ("POST /api/v1/webhooks/{endpoint?}/disable", Role::Operator),
     ("POST /api/v1/webhooks/{endpoint?}/enable", Role::Operator),

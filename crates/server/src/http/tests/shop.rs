@@ -30,6 +30,7 @@ use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
 use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
+use crate::rehearsals::Rehearsals;
 use crate::shop_keys::KeySource;
 use crate::signing::SigningKey;
 
@@ -236,6 +237,7 @@ impl Shop {
             operators: Arc::default(),
         };
         let looking = look(&core, &mailbox, &stop, data_dir.path());
+        let rehearsals = Rehearsals::new(None, core.clone(), mailbox.asker(), stop.clone());
         let parts = Parts {
             health: Arc::default(),
             clock: core.clock,
@@ -245,6 +247,7 @@ impl Shop {
             net: Arc::new(NetStats::default()),
             operators: core.operators,
             figures: looking.figures(),
+            rehearsals,
             pages: Pages::new(settings),
             reads,
             images: (ledger, setup.image_origins),

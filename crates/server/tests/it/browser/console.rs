@@ -277,3 +277,43 @@ fn who_tries_most_is_asked_for_while_somebody_looks() {
         browser.run("return getComputedStyle(document.getElementById('attempts')).display") == "none"
     });
 }
+
+#[test]
+fn a_sale_is_rehearsed_and_what_it_says_stays() {
+    let (shop, browser) = (Shop::with_tokens(), Browser::start());
+    let starts_at_ms = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + 3_600_000 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "planned");
+    let rehearse = |buyers: &str| {
+        press(&browser, "rehearse");
+        browser.run(&format!("document.getElementById('field-buyers').value = '{buyers}'"));
+        browser.click("#ask-do");
+    };
+    rehearse("1");
+    browser.wait_for_text("#rehearsal-says", "1 buyers come");
+    browser.wait_for_text("#rehearsal-about", "“Opening night”, no. 40: 1 buyers within 10 s, begun by root");
+    assert_accessible(&browser, "the console of a rehearsal that is played");
+    rehearse("20000");
+    browser.wait_for_text("#ask-problem", "sale 40 is being rehearsed. One is played at a time.");
+    browser.click("#ask-no");
+    browser.click("#rehearsal-stop");
+    browser.wait_for_text("#rehearsal-says", "Stopped: by root.");
+    rehearse("20000");
+    browser.wait_for_text("#rehearsal-says", "Carries 9,000 orders/s");
+    browser.wait_for_text("#rehearsal-found", "50 of 50; 50 units came back, 50 sold again");
+    for (width, height) in [(360, 800), (1280, 900)] {
+        browser.resize(width, height);
+        assert_eq!(browser.run(WIDE), 0, "{width} px");
+    }
+    assert_accessible(&browser, "the console of a rehearsal that is over");
+    browser.reload();
+    browser.wait_for_text("#rehearsal-says", "Carries 9,000 orders/s");
+    browser.wait_for_text("#events", "rehearsal ended sale 40, 20000 buyers: Carries 9,000 orders/s");
+    shop.start_at(shop.now_ms());
+    wait_for_state(&browser, "live");
+    let button = format!("#sale-{SALE} button[data-call=rehearse]");
+    browser.wait_until("the button is gone", |browser| {
+        browser.run(&format!("return document.querySelector('{button}').hidden")) == true
+    });
+}

@@ -1,0 +1,110 @@
+//! Rehearsals at an operator's word. Must not: play one, or decide whether it may be played now.
+
+use engine::{Action, Phase, Refusal, Role};
+use serde::Deserialize;
+
+use crate::http::HttpService;
+use crate::http::actions::Done;
+use crate::http::call::Call;
+use crate::http::route::{Handler, Route, Served};
+use crate::http::wire::Number;
+use crate::http::wire::answer::Answering;
+use crate::http::wire::body::read_object;
+use crate::http::wire::error::Problem;
+use crate::net::Answer;
+use crate::rehearsals::{Crowd, NotBegun};
+
+pub(in crate::http) const ROUTES: &[Route] = &[
+    Route::post(
+        "/api/v1/sales/{sale}/rehearse",
+        Handler::Operator(Role::Operator, HttpService::begin_rehearsal),
+    ),
+    Route::get("/api/v1/rehearsal", Handler::Anybody(HttpService::show_rehearsal)).served(Served::Operators),
+    Route::post("/api/v1/rehearsal/stop", Handler::Anybody(HttpService::stop_rehearsal))
+        .served(Served::Operators),
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    #[serde(default = "buyers")]
+    buyers: Number,
+    #[serde(default = "over_s")]
+    over_s: Number,
+}
+
+fn buyers() -> Number {
+    Number(20_000)
+}
+
+fn over_s() -> Number {
+    Number(10)
+}
+
+impl Asked {
+    fn crowd(&self) -> Result<Crowd, Problem> {
+        let Asked { buyers: Number(buyers), over_s: Number(over_s) } = *self;
+        if !(1..=Crowd::BUYERS_MAX).contains(&buyers) {
+            let most = Crowd::BUYERS_MAX;
+            return Err(Problem::invalid(format!(
+                "buyers must be from 1 to {most}; `doorbuster rehearse` plays more."
+            )));
+        }
+        if !Crowd::OVER_S.contains(&over_s) {
+            let (least, most) = (Crowd::OVER_S.start(), Crowd::OVER_S.end());
+            return Err(Problem::invalid(format!("over_s must be from {least} to {most}.")));
+        }
+        Ok(Crowd { buyers, over_s })
+    }
+}
+
+impl HttpService {
+    fn begin_rehearsal(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let crowd = read_object::<Asked>(call)?.crowd()?;
+        let sale = self.catalog.sale(call.params.sale).ok_or(Refusal::UnknownSale)?;
+        if sale.phase(call.now) != Phase::NotStarted {
+            return Err(Refusal::SaleStarted.into());
+        }
+        let by = call.operator();
+        self.shared.rehearsals.begin(&sale.spec, crowd, &by)?;
+        let Crowd { buyers, over_s } = crowd;
+        let about = format!("sale {}, {buyers} buyers within {over_s} s", call.params.sale.0);
+        let done = Done { action: Action::RehearsalBegan, about, by };
+        let (request, show) = done.keep(|service, out| {
+            out.json(202, &service.shared.rehearsals.to_json());
+            Ok(())
+        });
+        self.ask_and_wait(call, request, show)
+    }
+
+    /// The latest one of this server.
+    fn show_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.operator(call, Role::Viewer)?;
+        out.json(200, &self.shared.rehearsals.to_json());
+        Ok(Answer::Ready)
+    }
+
+    /// It ends soon after the answer; what it says then names who stopped it.
+    fn stop_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.operator(call, Role::Operator)?;
+        self.shared.rehearsals.stop(format!("by {}", call.operator().who));
+        out.json(202, &self.shared.rehearsals.to_json());
+        Ok(Answer::Ready)
+    }
+}
+
+impl From<NotBegun> for Problem {
+    fn from(why: NotBegun) -> Problem {
+        let detail = match &why {
+            NotBegun::Playing(_) => format!("Not now: {why}. One is played at a time."),
+            NotBegun::Off | NotBegun::NotStarted(_) => {
+                format!("Not here: {why}. `doorbuster rehearse` does it in a terminal.")
+            }
+        };
+        match why {
+            NotBegun::Playing(_) => Problem::new(409, "rehearsal_playing", "A rehearsal is played", detail),
+            NotBegun::Off => Problem::new(403, "rehearsals_off", "Rehearsals are off", detail),
+            NotBegun::NotStarted(_) => Problem::unavailable(detail),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A sale rehearsed at an operator's word: played by the program itself as a process of its own, one at a time.
+//!
+//! Must not: play or judge anything. What is refused, how it is played and what it says is `doorbuster rehearse`'s.
+
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{fmt, io};
+
+use engine::{Action, By, Command, ItemSpec, Payment, SaleSpec, UnixMs};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::calendar::format_utc;
+use crate::intake::{Asker, Intake, Reply, Request};
+use crate::net::Stop;
+use process::{Ended, Process};
+
+/// Of what is kept of a rehearsal in the ledger.
+const ABOUT_BYTES_MAX: usize = 255;
+const LEDGER_PATIENCE: Duration = Duration::from_secs(10);
+/// Of a server that stops: what writes to the ledger may have ended.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How the program is called so that it rehearses the sale that it reads on its standard input, and prints JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RehearseCommand {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+}
+
+/// How large a crowd is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Crowd {
+    pub buyers: u64,
+    pub over_s: u64,
+}
+
+impl Crowd {
+    /// More than that is for `doorbuster rehearse`, on a machine where nobody serves.
+    pub const BUYERS_MAX: u64 = 200_000;
+    pub const OVER_S: std::ops::RangeInclusive<u64> = 4..=60;
+}
+
+/// Why none was begun.
+#[derive(Debug, thiserror::Error)]
+pub enum NotBegun {
+    #[error("this server was not started by the program that rehearses")]
+    Off,
+    #[error("sale {0} is being rehearsed")]
+    Playing(u64),
+    #[error("it can't be started: {0}")]
+    NotStarted(#[from] io::Error),
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    /// It says what the installation carries.
+    Carried,
+    /// The machine was too busy, or the crowd too small.
+    NotTold,
+    /// Refused, the audit failed, or something that it needs was not there.
+    Failed,
+    Stopped,
+}
+
+/// The latest rehearsal.
+#[derive(Clone, Debug, Serialize)]
+struct Played {
+    state: &'static str,
+    sale: u64,
+    title: String,
+    #[serde(flatten)]
+    crowd: Crowd,
+    by: String,
+    began_at_ms: u64,
+    /// The latest line about what it does.
+    progress: String,
+    ended_at_ms: Option<u64>,
+    outcome: Option<Outcome>,
+    /// Its first line.
+    says: Option<String>,
+    /// All of what it found.
+    report: Option<Value>,
+    /// Who or what ended it before its time.
+    #[serde(skip)]
+    stopped: Option<String>,
+}
+
+impl Played {
+    fn is_playing(&self) -> bool {
+        self.ended_at_ms.is_none()
+    }
+
+    fn end(&mut self, ended: Ended, now: UnixMs) {
+        self.state = "ended";
+        self.ended_at_ms = Some(now.0);
+        self.outcome = Some(ended.outcome);
+        self.says = Some(ended.says);
+        self.report = ended.report;
+    }
+}
+
+/// Begins rehearsals and shows the latest one. One that is played when this is dropped is ended.
+pub struct Rehearsals {
+    command: Option<RehearseCommand>,
+    core: Intake,
+    asker: Asker,
+    /// The server's own.
+    stop: Stop,
+    latest: Arc<Latest>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Latest(Mutex<Option<Played>>);
+
+impl Latest {
+    fn lock(&self) -> MutexGuard<'_, Option<Played>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Played)) {
+        if let Some(played) = &mut *self.lock() {
+            change(played);
+        }
+    }
+}
+
+impl fmt::Debug for Rehearsals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rehearsals").field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+impl Rehearsals {
+    /// `None`: there are none.
+    pub fn new(command: Option<RehearseCommand>, core: Intake, asker: Asker, stop: Stop) -> Rehearsals {
+        Rehearsals { command, core, asker, stop, latest: Arc::default(), thread: Mutex::default() }
+    }
+
+    /// # Errors
+    /// If another one is played, or this one can't be started.
+    pub fn begin(&self, sale: &SaleSpec, crowd: Crowd, by: &By) -> Result<(), NotBegun> {
+        let command = self.command.as_ref().ok_or(NotBegun::Off)?;
+        // Held until it is started, so that of two who press at once one is told that the other has.
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(played) = self.latest.lock().as_ref().filter(|played| played.is_playing()) {
+            return Err(NotBegun::Playing(played.sale));
+        }
+        let process = Process::start(command, written(sale).to_string(), crowd)?;
+        *self.latest.lock() = Some(Played {
+            state: "playing",
+            sale: sale.id.0,
+            title: sale.title.clone(),
+            crowd,
+            by: by.who.to_string(),
+            began_at_ms: self.core.clock.now().0,
+            progress: String::new(),
+            ended_at_ms: None,
+            outcome: None,
+            says: None,
+            report: None,
+            stopped: None,
+        });
+        let (latest, core, stop) = (Arc::clone(&self.latest), self.core.clone(), self.stop.clone());
+        let (asker, by, sale) = (self.asker.clone(), by.clone(), sale.id.0);
+        let play = move || {
+            let ended = process.attend(&latest, &core, &stop);
+            tracing::info!(sale, buyers = crowd.buyers, says = ended.says, "a rehearsal ended");
+            let patience = if stop.is_requested() { LAST_PATIENCE } else { LEDGER_PATIENCE };
+            keep((&asker, patience), by, format!("sale {sale}, {} buyers: {}", crowd.buyers, ended.says));
+            latest.change(|played| played.end(ended, core.clock.now()));
+        };
+        match thread::Builder::new().name("rehearsal".to_owned()).spawn(play) {
+            Ok(started) => *thread = Some(started),
+            Err(error) => {
+                *self.latest.lock() = None;
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the one that is played to end. Nothing comes of it if none is.
+    pub fn stop(&self, why: impl Into<String>) {
+        self.latest.change(|played| {
+            played.stopped.get_or_insert(why.into());
+        });
+    }
+
+    /// The latest one, as the API shows it.
+    pub fn to_json(&self) -> Vec<u8> {
+        let shown = match &*self.latest.lock() {
+            Some(played) => json!(played),
+            None => json!({ "state": "none" }),
+        };
+        shown.to_string().into_bytes()
+    }
+}
+
+impl Drop for Rehearsals {
+    fn drop(&mut self) {
+        self.stop("the server stops");
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that attends to a rehearsal panicked");
+        }
+    }
+}
+
+/// The sentence stays in the ledger, so that every server of a cluster shows it, also the next morning.
+fn keep((asker, patience): (&Asker, Duration), by: By, mut about: String) {
+    let end = (0..=ABOUT_BYTES_MAX.min(about.len())).rev().find(|end| about.is_char_boundary(*end));
+    about.truncate(end.unwrap_or_default());
+    let request = Request::Operate(Command::KeepAction(Action::RehearsalEnded, about.into()), by);
+    match asker.ask(request, patience) {
+        Reply::Accepted(_) => {}
+        other => tracing::warn!(?other, "what a rehearsal said could not be kept in the ledger"),
+    }
+}
+
+/// As `doorbuster sale create` reads a sale.
+fn written(sale: &SaleSpec) -> Value {
+    let payment = match sale.payment {
+        Payment::WithinMs(ms) => format!("{ms}ms"),
+        Payment::OnPlacing => "none".to_owned(),
+    };
+    let item = |item: &ItemSpec| {
+        let line = item.line.as_ref().map(|line| json!({ "units": line.units }));
+        json!({
+            "product": item.product.0,
+            "title": item.title,
+            "description": item.description,
+            "price": item.price,
+            "list": item.list_price,
+            "total": item.total,
+            "limit": item.limit,
+            "line": line,
+        })
+    };
+    json!({
+        "id": sale.id.0,
+        "title": sale.title,
+        "currency": sale.currency,
+        "starts_at": format_utc(sale.starts_at.0),
+        "ends_at": format_utc(sale.ends_at.0),
+        "payment": payment,
+        "open_holds_per_buyer_max": sale.open_holds_per_buyer_max,
+        "item": sale.items.iter().map(item).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,202 @@
+//! The process that rehearses: what it is given, what is read of it, and when it is told to end.
+//!
+//! Must not: wait for it without a bound, or keep more of what it prints than a bound.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::{Phase, UnixMs};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{Crowd, Latest, Outcome, RehearseCommand};
+use crate::intake::Intake;
+use crate::intake::catalog::{Catalog, Sale};
+use crate::net::Stop;
+
+/// Of what it prints: its figures by the second are most of it.
+const REPORT_BYTES_MAX: u64 = 1 << 20;
+const LINE_BYTES_MAX: u64 = 1000;
+const LINES_WAITING_MAX: usize = 16;
+/// Between two looks at whether it has ended or is to end.
+const LOOK: Duration = Duration::from_millis(200);
+/// Beside the time in which its buyers come: the ledger is read, orders are paid, all is audited and removed.
+const LASTS_AT_MOST: Duration = Duration::from_secs(15 * 60);
+/// From the wish that it ends to the end by force: engines are cleared meanwhile.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// For its last words, once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A sale that begins so soon needs the machine.
+const SOON_MS: u64 = 60_000;
+/// What it exits with if nothing can be told.
+const INVALID: i32 = 2;
+
+pub(super) struct Process {
+    child: Child,
+    /// What it printed, once it closed that.
+    report: Receiver<Vec<u8>>,
+    /// About what it does.
+    lines: Receiver<String>,
+    ends_at: Instant,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) says: String,
+    pub(super) report: Option<Value>,
+}
+
+impl Process {
+    /// `sale`: what it reads.
+    pub(super) fn start(command: &RehearseCommand, sale: String, crowd: Crowd) -> io::Result<Process> {
+        let mut child = Command::new(&command.program)
+            .args(&command.arguments)
+            .args(["--buyers", &crowd.buyers.to_string(), "--over", &format!("{}s", crowd.over_s)])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        match pipes(&mut child, sale) {
+            Ok((report, lines)) => {
+                let ends_at = Instant::now() + Duration::from_secs(crowd.over_s) + LASTS_AT_MOST;
+                Ok(Process { child, report, lines, ends_at })
+            }
+            Err(error) => {
+                end_by_force(&mut child);
+                Err(error)
+            }
+        }
+    }
+
+    /// Until it has ended; `latest` shows how it stands.
+    pub(super) fn attend(mut self, latest: &Latest, core: &Intake, stop: &Stop) -> Ended {
+        let mut last_line = String::new();
+        let mut asked_at = None;
+        let status = loop {
+            for line in self.lines.try_iter() {
+                last_line.clone_from(&line);
+                latest.change(|played| played.progress = line);
+            }
+            match self.child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::error!(%error, "nothing can be learnt about the process that rehearses");
+                    break None;
+                }
+            }
+            let now = core.clock.now();
+            latest.change(|played| {
+                let stops = || stop.is_requested().then(|| "the server stops".to_owned());
+                let over = || (Instant::now() > self.ends_at).then(|| "it took too long".to_owned());
+                let why = || needed(&core.shelf.current(), now).or_else(over).or_else(stops);
+                played.stopped = played.stopped.take().or_else(why);
+                if played.stopped.is_some() && asked_at.is_none() {
+                    ask_to_end(&self.child);
+                    asked_at = Some(Instant::now());
+                }
+            });
+            if asked_at.is_some_and(|at| at.elapsed() > ENDS_WITHIN) {
+                end_by_force(&mut self.child);
+            }
+            thread::sleep(LOOK);
+        };
+        last_line = self.lines.try_iter().last().unwrap_or(last_line);
+        let printed = self.report.recv_timeout(LAST_WORDS).unwrap_or_default();
+        let mut stopped = None;
+        latest.change(|played| stopped = played.stopped.take());
+        ended(status, stopped, &printed, &last_line)
+    }
+}
+
+/// Threads that write to it and read of it, each until the other end is closed.
+fn pipes(child: &mut Child, sale: String) -> io::Result<(Receiver<Vec<u8>>, Receiver<String>)> {
+    let taken = "a pipe is there once";
+    let (mut input, output, errors) = (
+        child.stdin.take().expect(taken),
+        child.stdout.take().expect(taken),
+        child.stderr.take().expect(taken),
+    );
+    let (report_read, report) = sync_channel(1);
+    let (line_read, lines) = sync_channel(LINES_WAITING_MAX);
+    let start = |name: &str| thread::Builder::new().name(format!("rehearsal-{name}"));
+    // A process that reads nothing says why by itself.
+    start("in").spawn(move || drop(input.write_all(sale.as_bytes())))?;
+    start("out").spawn(move || {
+        let mut printed = Vec::new();
+        if output.take(REPORT_BYTES_MAX).read_to_end(&mut printed).is_ok() {
+            drop(report_read.send(printed));
+        }
+    })?;
+    start("lines").spawn(move || read_lines(BufReader::new(errors), &line_read))?;
+    Ok((report, lines))
+}
+
+/// Of a longer line what is beyond the bound is a line of its own.
+fn read_lines(mut from: impl BufRead, to: &SyncSender<String>) {
+    loop {
+        let mut line = Vec::new();
+        match from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Err(_) | Ok(0) => return,
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        if !line.is_empty() && to.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// Why the machine is needed now, if it is.
+fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
+    let begins = |sale: &Sale| match sale.phase(now) {
+        _ if sale.deleted => None,
+        Phase::Live | Phase::Paused => Some(format!("sale {} is live", sale.spec.id.0)),
+        Phase::NotStarted if sale.spec.starts_at.0.saturating_sub(now.0) <= SOON_MS => {
+            Some(format!("sale {} begins within a minute", sale.spec.id.0))
+        }
+        Phase::NotStarted | Phase::Ended => None,
+    };
+    catalog.sales.iter().find_map(begins)
+}
+
+fn ask_to_end(child: &Child) {
+    if let Err(error) = kill_process(Pid::from_child(child), Signal::TERM) {
+        tracing::error!(%error, "the process that rehearses can't be asked to end");
+    }
+}
+
+fn end_by_force(child: &mut Child) {
+    if let Err(error) = child.kill().and_then(|()| child.wait()) {
+        tracing::error!(%error, "the process that rehearses can't be ended");
+    }
+}
+
+fn ended(status: Option<ExitStatus>, stopped: Option<String>, printed: &[u8], last_line: &str) -> Ended {
+    if let Some(why) = stopped {
+        return Ended { outcome: Outcome::Stopped, says: format!("Stopped: {why}."), report: None };
+    }
+    let report: Option<Value> = serde_json::from_slice(printed).ok();
+    let verdict = report.as_ref().and_then(|report| report["verdict"].as_str()).map(str::to_owned);
+    let outcome = match status.and_then(|status| status.code()) {
+        Some(0) => Outcome::Carried,
+        Some(INVALID) => Outcome::NotTold,
+        _ => Outcome::Failed,
+    };
+    let (outcome, says) = match (outcome, verdict) {
+        (Outcome::Carried | Outcome::NotTold, Some(verdict)) => (outcome, verdict),
+        _ => (Outcome::Failed, last_line.trim_start_matches("error: ").to_owned()),
+    };
+    let says = match says.is_empty() {
+        true => {
+            status.map_or("It is not known how it ended.".to_owned(), |status| format!("It ended: {status}."))
+        }
+        false => says,
+    };
+    Ended { outcome, says, report }
+}

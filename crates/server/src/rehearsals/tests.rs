@@ -1,0 +1,223 @@
+//! Rehearsals whose program is a shell: what is read of it, and how it ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use engine::{ProductId, SaleId};
+
+use super::*;
+use crate::clock::{Clock, wall_clock};
+use crate::intake::Mailbox;
+use crate::intake::admission::{Admission, Limits};
+use crate::intake::catalog::Shelf;
+use crate::metrics::Metrics;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const UNLIMITED: Limits = Limits {
+    orders_per_s: 0,
+    burst: 0,
+    orders_per_s_per_buyer: 0,
+    in_flight_max: 0,
+    in_flight_per_buyer_max: 0,
+    gate_judges: false,
+};
+const CROWD: Crowd = Crowd { buyers: 300, over_s: 4 };
+
+fn sale() -> SaleSpec {
+    SaleSpec {
+        id: SaleId(3),
+        title: "Winter \"drop\"".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at: UnixMs(4_000_000_000_000),
+        ends_at: UnixMs(4_000_000_060_000),
+        payment: Payment::WithinMs(90_000),
+        open_holds_per_buyer_max: Some(2),
+        items: vec![ItemSpec {
+            product: ProductId(30),
+            title: "Shoe".to_owned(),
+            description: String::new(),
+            price: 4999,
+            list_price: 9999,
+            total: 40,
+            limit: Some(1),
+            image: None,
+            line: None,
+        }],
+    }
+}
+
+/// Rehearsals, and a writer that keeps whatever is to be kept.
+struct Stage {
+    /// Dropped before its writer.
+    rehearsals: Option<Rehearsals>,
+    stop: Stop,
+    kept: Arc<Mutex<Vec<(Action, String)>>>,
+    over: Arc<AtomicBool>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Stage {
+    fn of(script: &str) -> Stage {
+        let arguments = ["-c", script, "rehearse"].map(OsString::from).into();
+        Stage::with(Some(RehearseCommand { program: "/bin/sh".into(), arguments }))
+    }
+
+    fn with(command: Option<RehearseCommand>) -> Stage {
+        let mailbox = Mailbox::new(Vec::new(), 4);
+        let core = Intake {
+            clock: Arc::new(Clock::new(wall_clock)),
+            shelf: Arc::new(Shelf::default()),
+            admission: Arc::new(Admission::new(UNLIMITED)),
+            metrics: Arc::new(Metrics::new()),
+            operators: Arc::default(),
+        };
+        let stop = Stop::new();
+        let rehearsals = Rehearsals::new(command, core, mailbox.asker(), stop.clone());
+        let (kept, over) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
+        let write = {
+            let (kept, over) = (Arc::clone(&kept), Arc::clone(&over));
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    let mut asked = Vec::new();
+                    mailbox.drain(&mut asked, 4, Duration::from_millis(10));
+                    for envelope in asked {
+                        if let Request::Operate(Command::KeepAction(action, about), _) = envelope.request {
+                            kept.lock().unwrap().push((action, about.to_string()));
+                        }
+                        let reply = Reply::Accepted(engine::Accepted::ActionKept);
+                        mailbox.answer(envelope.event_loop, &mut vec![(envelope.ticket, reply)]);
+                    }
+                }
+            }
+        };
+        Stage { rehearsals: Some(rehearsals), stop, kept, over, writer: Some(thread::spawn(write)) }
+    }
+
+    fn all(&self) -> &Rehearsals {
+        self.rehearsals.as_ref().expect("it is dropped last")
+    }
+
+    fn begin(&self) -> Result<(), NotBegun> {
+        self.all().begin(&sale(), CROWD, &By::named("otto", "").unwrap())
+    }
+
+    fn shown(&self) -> Value {
+        serde_json::from_slice(&self.all().to_json()).unwrap()
+    }
+
+    fn until(&self, reached: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            let shown = self.shown();
+            if reached(&shown) {
+                return shown;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{shown}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn ended(&self) -> Value {
+        self.until(|shown| shown["state"] == "ended")
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.rehearsals = None;
+        self.over.store(true, Ordering::Relaxed);
+        self.writer.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn how_it_ended_is_said_by_what_it_printed() {
+    for (script, outcome, says) in [
+        (
+            "cat > /dev/null; echo '{\"verdict\": \"Carries 9 orders/s.\", \"left\": 0}'",
+            "carried",
+            "Carries 9 orders/s.",
+        ),
+        ("echo '{\"verdict\": \"Too small.\"}'; exit 2", "not_told", "Too small."),
+        ("echo first >&2; echo 'error: sale 3 is live' >&2; exit 1", "failed", "sale 3 is live"),
+        // Nothing that it says is believed of one that failed.
+        (
+            "echo '{\"verdict\": \"Carries 9.\"}'; echo 'Does not hold: an order is missing' >&2; exit 1",
+            "failed",
+            "Does not hold: an order is missing",
+        ),
+        ("echo 'no JSON'", "failed", "It ended: exit status: 0."),
+        ("kill -9 $$", "failed", "It ended: signal: 9 (SIGKILL)."),
+        ("head -c 3000000 /dev/zero; exit 0", "failed", "It ended: exit status: 0."),
+    ] {
+        let stage = Stage::of(script);
+        assert_eq!(stage.shown(), json!({ "state": "none" }));
+        stage.begin().unwrap();
+        let ended = stage.ended();
+        assert_eq!((&ended["outcome"], &ended["says"]), (&outcome.into(), &says.into()), "{script}");
+        assert_eq!(
+            (&ended["by"], &ended["buyers"], &ended["sale"]),
+            (&"otto".into(), &300.into(), &3.into())
+        );
+        let about = format!("sale 3, 300 buyers: {says}");
+        assert_eq!(*stage.kept.lock().unwrap(), [(Action::RehearsalEnded, about)], "{script}");
+        stage.begin().unwrap();
+    }
+}
+
+#[test]
+fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
+    let script = "echo \"$*\" >&2; cat >&2; echo >&2; while [ ! -e /proc/$PPID/gone ]; do sleep 0.05; done";
+    let stage = Stage::of(script);
+    stage.begin().unwrap();
+    let playing = stage.until(|shown| shown["progress"].as_str().is_some_and(|line| line.starts_with('{')));
+    let written: Value = serde_json::from_str(playing["progress"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        written,
+        json!({
+            "id": 3, "title": "Winter \"drop\"", "currency": "EUR",
+            "starts_at": "2096-10-02T07:06:40Z", "ends_at": "2096-10-02T07:07:40Z",
+            "payment": "90000ms", "open_holds_per_buyer_max": 2,
+            "item": [{
+                "product": 30, "title": "Shoe", "description": "", "price": 4999, "list": 9999,
+                "total": 40, "limit": 1, "line": null,
+            }],
+        })
+    );
+    assert!(matches!(stage.begin(), Err(NotBegun::Playing(3))), "one at a time");
+    stage.all().stop("by otto");
+    stage.all().stop("by anna");
+    let ended = stage.ended();
+    assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
+}
+
+#[test]
+fn what_is_said_is_kept_within_its_bound() {
+    let stage = Stage::of("i=0; while [ $i -lt 300 ]; do printf ä >&2; i=$((i+1)); done; exit 1");
+    stage.begin().unwrap();
+    let ended = stage.ended();
+    assert_eq!(ended["says"].as_str().unwrap().chars().count(), 300);
+    let kept = stage.kept.lock().unwrap();
+    assert!((ABOUT_BYTES_MAX - 1..=ABOUT_BYTES_MAX).contains(&kept[0].1.len()), "{kept:?}");
+}
+
+#[test]
+fn a_server_that_stops_ends_it() {
+    let stage = Stage::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    stage.begin().unwrap();
+    stage.stop.request();
+    assert_eq!(stage.ended()["says"], "Stopped: the server stops.");
+    // One that is played when it is dropped is ended by that.
+    let stage = Stage::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    stage.begin().unwrap();
+}
+
+#[test]
+fn what_can_not_be_started_is_said() {
+    let stage = Stage::with(None);
+    assert!(matches!(stage.begin(), Err(NotBegun::Off)));
+    let stage =
+        Stage::with(Some(RehearseCommand { program: "/nowhere/doorbuster".into(), arguments: Vec::new() }));
+    assert!(matches!(stage.begin(), Err(NotBegun::NotStarted(_))));
+    assert_eq!(stage.shown(), json!({ "state": "none" }));
+}

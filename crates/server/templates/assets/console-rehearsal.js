@@ -1,0 +1,75 @@
+// The latest rehearsal that this server played: how far it is, and what it said.
+import { byId, count, dayAndTime, duration, element, milliseconds, night, reason, say, serverNow, set } from "./console-words.js";
+
+const PLAYING_MS = 1000;
+const IDLE_MS = 10000;
+
+const section = byId("rehearsal");
+let timer = 0;
+let asks = 0;
+let shown = "";
+
+const OUTCOMES = { carried: "green", not_told: "amber", failed: "red", stopped: "amber" };
+
+// Of the report, what the sentence does not say. Times are in microseconds.
+const found = ({ answered, units, left, sold_out_s: soldOut, p50_us: p50, p99_us: p99, retries, gave_up: gaveUp, paying, admitted_per_s: admitted }) => {
+  const time = (us) => `${milliseconds(us / 1000)} ms`;
+  const rows = [
+    ["Orders", `${count(answered.won)} of ${count(units)} units`],
+    ["Sold out", left > 0 ? `no: ${count(left)} left` : `within ${soldOut.toFixed(1)} s`],
+    ["Answered, p50 and p99", `${time(p50)} and ${time(p99)}`],
+    ["Told that it is sold out", count(answered.sold_out)],
+    ["Tried again", `${count(retries)} times; ${count(gaveUp)} gave up`],
+    ["Admitted per second", admitted > 0 ? `at most ${count(admitted)}` : "all"],
+  ];
+  if (paying) rows.push(["Paid", `${count(paying.paid)} of ${count(paying.due)}; ${count(paying.came_back)} units came back, ${count(paying.sold_again)} sold again`]);
+  return rows;
+};
+
+const show = (latest) => {
+  section.hidden = latest.state === "none";
+  if (section.hidden) return;
+  const playing = latest.state === "playing";
+  const about = `“${latest.title}”, no. ${latest.sale}: ${count(latest.buyers)} buyers within ${latest.over_s} s, begun by ${latest.by} `;
+  set(byId("rehearsal-about"), about + (playing ? `${duration(serverNow() - latest.began_at_ms)} ago` : `on ${dayAndTime(latest.began_at_ms)}`));
+  byId("rehearsal-says").dataset.level = playing ? "" : OUTCOMES[latest.outcome];
+  set(byId("rehearsal-says"), playing ? latest.progress || "It begins." : latest.says);
+  byId("rehearsal-stop").hidden = !playing;
+  const wanted = JSON.stringify(latest.report);
+  if (wanted === shown) return;
+  shown = wanted;
+  const rows = latest.report ? found(latest.report) : [];
+  byId("rehearsal-found").replaceChildren(...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+};
+
+// Of a press: at once; then by itself, more often while one is played.
+export const readRehearsal = async () => {
+  clearTimeout(timer);
+  asks += 1;
+  const asked = asks;
+  let wait = IDLE_MS;
+  if (night.figures !== null && !document.hidden) {
+    try {
+      const answer = await fetch("/api/v1/rehearsal", { cache: "no-store" });
+      if (asked !== asks) return;
+      if (answer.ok) {
+        const latest = await answer.json();
+        show(latest);
+        if (latest.state === "playing") wait = PLAYING_MS;
+      }
+    } catch {
+      // The age of the figures says that the server can't be reached.
+    }
+  }
+  if (asked === asks) timer = setTimeout(readRehearsal, wait);
+};
+
+byId("rehearsal-stop").addEventListener("click", async () => {
+  try {
+    const answer = await fetch("/api/v1/rehearsal/stop", { method: "POST" });
+    say(answer.ok ? "It stops, and removes what it has made." : await reason(answer));
+  } catch {
+    say("The server can't be reached: the rehearsal goes on.");
+  }
+  readRehearsal();
+});
