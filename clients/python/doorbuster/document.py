@@ -761,6 +761,8 @@ class SaleRequest(TypedDict, closed=True):
 class ItemAttempts(TypedDict):
     at_ms: Milliseconds
     this_server_only: bool
+    servers: int
+    servers_missing: int
     uncounted: int
     night: AttemptLists
     minute: AttemptLists

@@ -2,6 +2,9 @@
 //!
 //! Must not: judge who is a machine.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use clap::Args;
 use serde::Deserialize;
 use server::config::Environment;
@@ -14,7 +17,8 @@ use crate::output::{self, numbers, plain, words};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The buyers and the addresses (IPv6: networks of 64 bits) with the most attempts of the last minute and of the night so far,
-and what came of these. It needs the role support. In a cluster each server knows what came to it: ask each with --server.
+and what came of these. It needs the role support. In a cluster any server tells the sum of all, within a second or two; which have
+not told is said.
 
   doorbuster attempts --sale 3 --product 29
 
@@ -34,6 +38,11 @@ pub(crate) struct AttemptsArguments {
 
 #[derive(Deserialize)]
 struct Found {
+    /// In a server of before they were added.
+    #[serde(default = "one")]
+    servers: u64,
+    #[serde(default)]
+    servers_missing: u64,
     uncounted: u64,
     night: Lists,
     minute: Lists,
@@ -62,11 +71,28 @@ struct Tried {
     unknown: u64,
 }
 
+fn one() -> u64 {
+    1
+}
+
+/// The other servers of a cluster tell what they counted soon after the first question.
+const ASKED_AT_MOST: u32 = 8;
+const ASKED_EVERY: Duration = Duration::from_millis(400);
+
 pub(crate) fn run(arguments: &AttemptsArguments, environment: &Environment) -> Result<(), Failure> {
     let AttemptsArguments { sale, product, server } = arguments;
     let path = format!("/sales/{sale}/items/{product}/attempts");
-    let answer = Client::connect(server, environment)?.get(&path)?;
-    if server.json { output::print(&answer.text()) } else { output::print(&text(&answer.read()?)) }
+    let client = Client::connect(server, environment)?;
+    let mut asked = 1;
+    loop {
+        let answer = client.get(&path)?;
+        let found: Found = answer.read()?;
+        if found.servers_missing == 0 || asked >= ASKED_AT_MOST {
+            return output::print(&if server.json { answer.text() } else { text(&found) });
+        }
+        asked += 1;
+        sleep(ASKED_EVERY);
+    }
 }
 
 fn text(found: &Found) -> String {
@@ -74,6 +100,13 @@ fn text(found: &Found) -> String {
     for (lists, when) in [(&found.minute, "the last minute"), (&found.night, "the night so far")] {
         text += &list("buyer", when, &lists.buyers, lists.buyers_missed_max);
         text += &list("address", when, &lists.addresses, lists.addresses_missed_max);
+    }
+    match (found.servers, found.servers_missing) {
+        (1, 0) => {}
+        (servers, 0) => text += &format!("the sum of {servers} servers\n"),
+        (servers, missing) => {
+            text += &format!("of {servers} of {} servers: the others have not told\n", servers + missing)
+        }
     }
     if found.uncounted > 0 {
         text += &format!("{} attempts were not counted: too many sales at a time\n", found.uncounted);

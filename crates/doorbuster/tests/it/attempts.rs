@@ -1,6 +1,7 @@
 //! Who tries most, by the real program: counted on a server, shown to support.
 
-use crate::cluster::ask_once;
+use crate::cluster::{ask, ask_once, configure, place_once, serve};
+use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
@@ -35,4 +36,50 @@ fn support_sees_who_tries_most_and_from_where() {
     let found: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(found["night"]["buyers"][0]["who"], "7");
     assert_eq!(show("99", &[]).0, 1, "no such item");
+}
+
+#[test]
+fn any_server_of_a_cluster_tells_the_sum_of_all() {
+    let directory = tempfile::tempdir().unwrap();
+    configure(directory.path(), "attempts_of_all", "");
+    let (one, other) = (serve(directory.path()), serve(directory.path()));
+    // Of each server: so often that one server alone has fewer, whatever of them was answered.
+    for (server, times) in [(&one, 2), (&other, 3)] {
+        for time in 0..times {
+            place_once(server, 7, &format!("{}-{time}", server.pid()), 29, 1);
+        }
+    }
+    let show = |server: &Serving, more: &[&str]| {
+        let mut command = doorbuster(directory.path());
+        command.args(["attempts", "--sale", "3", "--product", "29"]).args(more);
+        command.args(["--server", &format!("http://{}", server.address)]);
+        outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap())
+    };
+    let found = |server: &Serving| {
+        let (code, json, errors) = show(server, &["--json"]);
+        assert_eq!(code, 0, "{errors}");
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()
+    };
+    for server in [&one, &other] {
+        wait_until("both have told", || {
+            let found = found(server);
+            let tried = &found["night"]["buyers"][0];
+            (found["servers"] == 2) && (tried["who"] == "7") && tried["attempts"] == 5
+        });
+        let (_, text, _) = show(server, &[]);
+        assert!(text.contains("the sum of 2 servers\n"), "{text}");
+    }
+    let operator = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", operator.as_str()), ("Content-Type", "application/json")];
+    assert_eq!(ask(&one, "POST", "/api/v1/buyers/erase", &headers, r#"{"buyer":"7"}"#).status, 202);
+    for server in [&one, &other] {
+        wait_until("nobody names an erased buyer", || {
+            let found = found(server);
+            (found["servers"] == 2) && found["night"]["buyers"].as_array().is_some_and(Vec::is_empty)
+        });
+    }
+    // What one that was killed has told is not told on for long.
+    other.kill();
+    wait_until("the other one is gone", || found(&one)["this_server_only"] == true);
+    assert_eq!(one.stop(), 0);
 }

@@ -24,6 +24,7 @@ use crate::intake::Mailbox;
 use crate::intake::Servers;
 use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
+use crate::intake::attempts::AllAttempts;
 use crate::intake::catalog::Shelf;
 use crate::ledger::mysql::cluster::{LedgerError, Progress, QueueRow, SharedLedger};
 use crate::metrics::Metrics;
@@ -72,6 +73,7 @@ pub(super) struct Core {
     pub(super) admission: Arc<Admission>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) operators: Arc<KnownOperators>,
+    pub(super) attempts: Arc<AllAttempts>,
     pub(super) counts: Counts,
     pub(super) warnings: Warnings,
     pub(super) health: Arc<Health>,
@@ -116,6 +118,7 @@ impl Core {
             admission: shared.admission,
             metrics: shared.metrics,
             operators: shared.operators,
+            attempts: shared.attempts,
             health,
             servers: Arc::default(),
             publishing: WorkQueue::default(),

@@ -1,4 +1,4 @@
-//! Carrying figures between the servers, by way of the gate's Redis: so any of them shows the sum of all.
+//! Carrying figures, and who tries most, between the servers, by way of the gate's Redis: so any of them shows the sum of all.
 //!
 //! While Redis is away the others fall silent here, and this server's own figures go on. A server that stops takes its own
 //! away; of one that was killed they stay for [`FORGOTTEN_AFTER`], so that it is missed. Must not: know what is in them, or be
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::attempts::Attempts;
 use crate::cluster::Core;
 use crate::gate::Gate;
 use crate::intake::{Heard, Servers};
@@ -21,6 +22,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 pub(super) fn run(core: &Core, mut gate: Gate) {
     let run = format!("{:016x}", core.options.server_id);
     let mut known = Known::default();
+    let mut attempts = Attempts::of(core, &run);
     let mut said = None;
     while !core.stopping.load(Ordering::Acquire) {
         let ours = core.servers.ours();
@@ -37,6 +39,9 @@ pub(super) fn run(core: &Core, mut gate: Gate) {
                 }
             }
             Err(error) => tracing::debug!(%error, "figures are not exchanged with the other servers"),
+        }
+        if let Err(error) = attempts.exchange(core, &mut gate) {
+            tracing::debug!(%error, "who tries most is not exchanged with the other servers");
         }
         core.wait(INTERVAL);
     }

@@ -6,7 +6,7 @@
 //!                              +-> status, commands <- ledger <- consume
 //!                                              reconcile, refresh: gate against ledger
 //!                                              clocks: whose is wrong; operators: who may
-//!                                              figures: what each server makes known to the others
+//!                                              figures, attempts: what servers tell each other
 //!                                              webhooks: which server tells the shop
 //! ```
 //!
@@ -15,6 +15,7 @@
 
 mod answers;
 mod ask;
+mod attempts;
 mod audit;
 mod clocks;
 mod core;

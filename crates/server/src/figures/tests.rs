@@ -40,6 +40,7 @@ impl Server {
             admission: Arc::new(Admission::new(limits)),
             metrics: Arc::new(Metrics::new()),
             operators: Arc::default(),
+            attempts: Arc::default(),
         };
         let stop = Stop::new();
         let watched = Watched {

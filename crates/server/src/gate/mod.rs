@@ -41,6 +41,8 @@ pub mod limits {
     pub const WANTED_MAX: usize = 1_000;
     /// What servers say of their figures goes when none has said anything for so long.
     pub const FIGURES_KEPT: Duration = Duration::from_secs(600);
+    /// What they say of who tries most names buyers: it goes so soon after the last question.
+    pub const ATTEMPTS_KEPT: Duration = Duration::from_secs(60);
     /// Open reservations in one answer.
     pub const OPEN_ROWS_MAX: usize = 1_000;
     /// Times, versions, epochs and numbers of units are exact in Lua up to here.

@@ -150,6 +150,8 @@ pub struct Parts {
     pub net: Arc<NetStats>,
     /// Who may.
     pub operators: Arc<KnownOperators>,
+    /// Who tries.
+    pub attempts: Arc<AllAttempts>,
     pub pages: Pages,
     pub reads: Reads,
     /// Where images of items are kept, and come from.
@@ -200,7 +202,7 @@ impl Shared {
             images,
             options,
             health: parts.health,
-            attempts: Arc::default(),
+            attempts: parts.attempts,
             signing_key: parts.signing_key,
             stop: parts.stop,
         })

@@ -36,6 +36,7 @@ pub(crate) use work_queue::{Drained, WorkQueue};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use admission::Admission;
+use attempts::AllAttempts;
 use catalog::Shelf;
 
 /// What the event loops share with the profile behind them.
@@ -46,4 +47,5 @@ pub struct Intake {
     pub admission: Arc<Admission>,
     pub metrics: Arc<Metrics>,
     pub operators: Arc<KnownOperators>,
+    pub attempts: Arc<AllAttempts>,
 }

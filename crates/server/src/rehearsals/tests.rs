@@ -70,6 +70,7 @@ impl Stage {
             admission: Arc::new(Admission::new(UNLIMITED)),
             metrics: Arc::new(Metrics::new()),
             operators: Arc::default(),
+            attempts: Arc::default(),
         };
         let stop = Stop::new();
         let rehearsals = Rehearsals::new(command, core, mailbox.asker(), stop.clone());

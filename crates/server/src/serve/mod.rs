@@ -134,16 +134,7 @@ fn run_on(
         event_loops(config, listeners, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
     let wakers: Vec<Waker> = loops.iter().map(|(_, event_loop)| event_loop.waker()).collect();
     let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
-    let core = intake::Intake {
-        clock: Arc::new(Clock::new(system.wall)),
-        shelf: Arc::new(Shelf::default()),
-        admission: Arc::new(Admission::new(Limits {
-            gate_judges: config.cluster.enabled,
-            ..config.admission.limits(servers(config))
-        })),
-        metrics: Arc::new(Metrics::new()),
-        operators: Arc::default(),
-    };
+    let core = shared_by_all(system, config);
     let (mut profile, order_id, health) = if config.cluster.enabled {
         join_cluster(config, secrets, address, &mailbox, &core)?
     } else {
@@ -176,6 +167,7 @@ fn run_on(
         metrics: Arc::clone(&core.metrics),
         net: net_stats,
         operators: Arc::clone(&core.operators),
+        attempts: Arc::clone(&core.attempts),
         health,
         pages: Pages::new(page_settings(config, secrets)),
         reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),
@@ -198,6 +190,20 @@ fn run_on(
     let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
     drop((files, sampling, listening));
     served
+}
+
+fn shared_by_all(system: System, config: &Config) -> intake::Intake {
+    intake::Intake {
+        clock: Arc::new(Clock::new(system.wall)),
+        shelf: Arc::new(Shelf::default()),
+        admission: Arc::new(Admission::new(Limits {
+            gate_judges: config.cluster.enabled,
+            ..config.admission.limits(servers(config))
+        })),
+        metrics: Arc::new(Metrics::new()),
+        operators: Arc::default(),
+        attempts: Arc::default(),
+    }
 }
 
 fn page_files(config: &Config, shared: &Arc<Shared>) -> Result<Option<PageFiles>, ServeError> {

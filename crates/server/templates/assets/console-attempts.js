@@ -2,6 +2,8 @@
 import { byId, count, element, night, reason, set } from "./console-words.js";
 
 const EVERY_MS = 5000;
+// Other servers have not told yet what they counted.
+const MISSING_MS = 1000;
 const COLUMNS = [
   ["Attempts", "attempts"],
   ["Accepted", "accepted"],
@@ -50,9 +52,10 @@ const table = (whose, tried) => {
   );
 };
 
-const show = (lists) => {
+const show = (lists, { servers, servers_missing: missing }) => {
+  const whose = missing > 0 ? `Of ${servers} of ${servers + missing} servers, the others have not told.` : servers > 1 ? `Of all ${servers} servers.` : "";
   const { buyers, addresses } = lists;
-  set(byId("attempts-says"), buyers.length > 0 ? "On this server. Many buyers behind one address may be a company's or a carrier's." : "Nobody tried.");
+  set(byId("attempts-says"), buyers.length > 0 ? `${whose} Many buyers behind one address may be a company's or a carrier's.` : "Nobody tried.");
   byId("attempts-tables").replaceChildren(...(buyers.length > 0 ? [table("Buyer", buyers), table("Address", addresses)] : []));
 };
 
@@ -62,6 +65,7 @@ const read = async () => {
   const asked = asks;
   if (!panel.open || night.figures === null) return;
   offerItems();
+  let wait = EVERY_MS;
   if (of.value !== "" && !document.hidden) {
     let problem = "";
     try {
@@ -69,7 +73,8 @@ const read = async () => {
       if (!answer.ok) problem = await reason(answer);
       else {
         const found = await answer.json();
-        if (asked === asks) show(found[time.value]);
+        if (asked === asks) show(found[time.value], found);
+        if (found.servers_missing > 0) wait = MISSING_MS;
       }
     } catch {
       problem = "The server can't be reached: what stands here is of before.";
@@ -77,7 +82,7 @@ const read = async () => {
     if (asked !== asks) return;
     set(byId("attempts-problem"), problem);
   }
-  timer = setTimeout(read, EVERY_MS);
+  timer = setTimeout(read, wait);
 };
 
 panel.addEventListener("toggle", read);

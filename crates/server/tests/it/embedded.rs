@@ -71,6 +71,7 @@ impl Harness {
             admission: Arc::new(Admission::new(limits)),
             metrics: Arc::new(Metrics::new()),
             operators: Arc::default(),
+            attempts: Arc::default(),
         };
         let notes = ledger.clock_notes().unwrap();
         let options = Options { batch_commands_max: 4_096, address_retention_days: 90, clock: checks };

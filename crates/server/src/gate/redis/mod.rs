@@ -40,6 +40,7 @@ use super::{
     SaleSet, Settled, Why, hash_bytes, limits,
 };
 
+pub use figures::{AttemptsHeard, AttemptsSaid, Field};
 pub use scripts::Script;
 pub use times::TimeRead;
 

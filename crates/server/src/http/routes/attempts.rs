@@ -13,7 +13,7 @@ use crate::http::reads::{LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route};
 use crate::http::wire::Object;
 use crate::http::wire::error::Problem;
-use crate::intake::attempts::{CAME, Top, Tops, Tried};
+use crate::intake::attempts::{CAME, Summed, Top, Tried};
 use crate::net::Answer;
 
 const ATTEMPTS: &str = "/api/v1/sales/{sale}/items/{product}/attempts";
@@ -40,7 +40,7 @@ impl HttpService {
         let sku = self.catalog.sku_id(sale, call.params.product).ok_or(Refusal::UnknownSku)?;
         let (attempts, now) = (Arc::clone(&self.shared.attempts), call.now);
         let read = LedgerRead::new(move |_ledger| {
-            let body = json(now, &attempts.top(sale, sku, now));
+            let body = json(now, &attempts.top_of_all(sale, sku, now));
             Ok(ShowRead::new(move |_, out| {
                 out.json(200, &body);
                 Ok(())
@@ -50,11 +50,15 @@ impl HttpService {
     }
 }
 
-fn json(now: UnixMs, tops: &Tops) -> Vec<u8> {
+fn json(now: UnixMs, Summed { tops, servers, missing }: &Summed) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     let mut object = Object::begin(&mut out);
-    // Each server of a cluster counts what came to it.
-    object.number("at_ms", now.0).flag("this_server_only", true).number("uncounted", tops.uncounted);
+    object
+        .number("at_ms", now.0)
+        .flag("this_server_only", *servers == 1)
+        .number("servers", *servers as u64)
+        .number("servers_missing", *missing as u64)
+        .number("uncounted", tops.uncounted);
     for (place, name) in ["night", "minute"].into_iter().enumerate() {
         let (buyers, addresses) = (&tops.buyers[place], &tops.addresses[place]);
         let mut lists = Object::begin(object.value(name));

@@ -64,6 +64,7 @@ fn attempts_are_counted_by_buyer_and_address_with_what_came_of_them() {
         assert_eq!(found[of]["buyers_missed_max"], 0);
     }
     assert_eq!((&found["this_server_only"], &found["uncounted"]), (&json!(true), &json!(0)));
+    assert_eq!((&found["servers"], &found["servers_missing"]), (&json!(1), &json!(0)));
     // They are in nothing that every viewer reads.
     let figures = shop.send(&with(Sent::get("/api/v1/figures"), OPERATOR)).text();
     assert!(!figures.contains("\"addresses\""), "{figures}");

@@ -235,6 +235,7 @@ impl Shop {
             admission: Arc::new(Admission::new(setup.limits)),
             metrics: Arc::new(Metrics::new()),
             operators: Arc::default(),
+            attempts: Arc::default(),
         };
         let looking = look(&core, &mailbox, &stop, data_dir.path());
         let rehearsals = Rehearsals::new(None, core.clone(), mailbox.asker(), stop.clone());
@@ -246,6 +247,7 @@ impl Shop {
             metrics: core.metrics,
             net: Arc::new(NetStats::default()),
             operators: core.operators,
+            attempts: core.attempts,
             figures: looking.figures(),
             rehearsals,
             pages: Pages::new(settings),

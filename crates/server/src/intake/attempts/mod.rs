@@ -4,6 +4,7 @@
 //! does not wait, and counts later. A sale is counted until it ends. Nothing here is read where an order is decided.
 //! Must not: keep anything beyond this process.
 
+mod others;
 mod table;
 
 use std::collections::HashMap;
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use engine::{BuyerId, Refusal, SaleId, SkuId, UnixMs};
 
+use others::Others;
+pub use others::Summed;
 pub use table::{Attempts, CAME, Came};
 use table::{Seen, Table, window_of};
 
@@ -146,7 +149,10 @@ impl LoopAttempts {
 
 /// What all event loops have counted.
 #[derive(Debug, Default)]
-pub struct AllAttempts(Mutex<Vec<Arc<Mutex<Counted>>>>);
+pub struct AllAttempts {
+    loops: Mutex<Vec<Arc<Mutex<Counted>>>>,
+    others: Others,
+}
 
 /// One who tried: so often, and at most so often more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +169,19 @@ pub struct Tried<K> {
 pub struct Top<K> {
     pub tried: Vec<Tried<K>>,
     pub missed_max: u32,
+    /// Nobody who is not listed tried more often.
+    unlisted_max: u32,
+}
+
+impl<K: Copy + Ord> Top<K> {
+    fn of(mut tried: Vec<Tried<K>>, missed_max: u32, listed_max: usize) -> Top<K> {
+        tried.sort_by(|a, b| b.attempts.total().cmp(&a.attempts.total()).then(a.who.cmp(&b.who)));
+        let unlisted = tried.get(listed_max..).unwrap_or_default().iter();
+        let unlisted = unlisted.map(|tried| tried.attempts.total().saturating_add(tried.missed_max));
+        let unlisted_max = unlisted.max().unwrap_or_default().max(missed_max);
+        tried.truncate(listed_max);
+        Top { tried, missed_max, unlisted_max }
+    }
 }
 
 /// Of one item.
@@ -184,11 +203,11 @@ impl AllAttempts {
     }
 
     fn loops(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Mutex<Counted>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who tried most to order an item. Holds the lock of one loop after the other for some 100 µs.
-    pub fn top(&self, sale: SaleId, sku: SkuId, now: UnixMs) -> Tops {
+    fn top(&self, sale: SaleId, sku: SkuId, now: UnixMs, listed_max: usize) -> Tops {
         let window = window_of(now);
         let loops = self.loops().clone();
         let (mut buyers, mut addresses) = (Merged::default(), Merged::default());
@@ -201,7 +220,7 @@ impl AllAttempts {
                 addresses.add(&mut tables.addresses, sku, window);
             }
         }
-        let mut buyers = buyers.top();
+        let mut buyers = buyers.top(listed_max);
         for tried in buyers.iter_mut().flat_map(|top| &mut top.tried) {
             tried.name = loops.iter().find_map(|of_loop| {
                 let counted = of_loop.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,11 +228,17 @@ impl AllAttempts {
                 tables.buyers.name(&(sku, tried.who)).map(Box::from)
             });
         }
-        Tops { buyers, addresses: addresses.top(), uncounted }
+        Tops { buyers, addresses: addresses.top(listed_max), uncounted }
     }
 
-    /// A buyer is erased: what was counted of them goes.
+    /// A buyer is erased: what was counted of them goes, at the other servers too.
     pub fn forget(&self, buyer: BuyerId) {
+        self.forget_here(buyer);
+        self.have_forgotten(buyer);
+    }
+
+    /// As another server said.
+    pub fn forget_here(&self, buyer: BuyerId) {
         for of_loop in self.loops().iter() {
             let mut counted = of_loop.lock().unwrap_or_else(PoisonError::into_inner);
             for tables in &mut counted.sales {
@@ -255,21 +280,18 @@ impl<K: Copy + Eq + Hash + Ord> Merged<K> {
         }
     }
 
-    fn top(&self) -> [Top<K>; 2] {
+    fn top(&self, listed_max: usize) -> [Top<K>; 2] {
         [0, 1].map(|place| {
             let missed_max = self.missed_max[place];
-            let mut tried: Vec<Tried<K>> = self
+            let tried = self
                 .tried
                 .iter()
                 .map(|(who, sums)| {
                     let (attempts, known) = sums[place];
                     Tried { who: *who, name: None, attempts, missed_max: missed_max - known }
                 })
-                .filter(|tried| tried.attempts.total() > 0)
-                .collect();
-            tried.sort_by(|a, b| b.attempts.total().cmp(&a.attempts.total()).then(a.who.cmp(&b.who)));
-            tried.truncate(LISTED_MAX);
-            Top { tried, missed_max }
+                .filter(|tried| tried.attempts.total() > 0);
+            Top::of(tried.collect(), missed_max, listed_max)
         })
     }
 }
@@ -306,19 +328,23 @@ mod tests {
             of_loop.count(attempt(2, "2001:db8:0:0:ffff::2", Came::Accepted));
             of_loop.count(Attempt { sku: SkuId(8), ..attempt(9, "192.0.2.9", Came::Busy) });
         }
-        let tops = all.top(SaleId(3), SkuId(7), START);
+        let tops = all.top(SaleId(3), SkuId(7), START, LISTED_MAX);
         assert_eq!(totals(&tops.buyers[0]), [(BuyerId(1), 3), (BuyerId(2), 2)]);
         assert_eq!(tops.buyers[0], tops.buyers[1], "all within the last minute");
         assert_eq!(tops.buyers[0].tried[0].name.as_deref(), Some("buyer 1"));
         assert_eq!(tops.buyers[0].tried[0].attempts.0[Came::RefusedStock as usize], 3);
         assert_eq!(totals(&tops.addresses[0]), [("2001:db8::".parse().unwrap(), 5)]);
-        let later = all.top(SaleId(3), SkuId(7), UnixMs(START.0 + 90_000));
+        let later = all.top(SaleId(3), SkuId(7), UnixMs(START.0 + 90_000), LISTED_MAX);
         assert_eq!((later.buyers[0].tried.len(), later.buyers[1].tried.len()), (2, 0));
 
         all.forget(BuyerId(1));
-        assert_eq!(totals(&all.top(SaleId(3), SkuId(7), START).buyers[0]), [(BuyerId(2), 2)]);
+        assert_eq!(totals(&all.top(SaleId(3), SkuId(7), START, LISTED_MAX).buyers[0]), [(BuyerId(2), 2)]);
         loops[0].count(Attempt { now: UnixMs(START.0 + 3_600_000), ..attempt(2, "192.0.2.1", Came::Busy) });
-        assert_eq!(all.top(SaleId(3), SkuId(7), START).buyers[0].tried[0].attempts.total(), 2, "it was over");
+        assert_eq!(
+            all.top(SaleId(3), SkuId(7), START, LISTED_MAX).buyers[0].tried[0].attempts.total(),
+            2,
+            "it was over"
+        );
     }
 
     /// Two loops, of which one sees a crowd and the other nobody: what is said of the one who tries often is true of both.
@@ -331,7 +357,8 @@ mod tests {
         for buyer in 2..20_000 {
             loops[0].count(attempt(buyer, "192.0.2.2", Came::Busy));
         }
-        let Tops { buyers: [night, _], addresses, uncounted } = all.top(SaleId(3), SkuId(7), START);
+        let Tops { buyers: [night, _], addresses, uncounted } =
+            all.top(SaleId(3), SkuId(7), START, LISTED_MAX);
         assert_eq!(night.tried.len(), LISTED_MAX);
         let first = &night.tried[0];
         assert!((50..=51).contains(&first.attempts.total()) && first.who == BuyerId(1), "{first:?}");
@@ -352,7 +379,7 @@ mod tests {
         }
         drop(held);
         of_loop.count(attempt(1, "192.0.2.1", Came::Accepted));
-        let tops = all.top(SaleId(3), SkuId(7), START);
+        let tops = all.top(SaleId(3), SkuId(7), START, LISTED_MAX);
         assert_eq!(tops.buyers[0].tried[0].attempts.total() as usize, WAITING_MAX + 1);
         assert_eq!(tops.uncounted, 2);
     }
@@ -363,12 +390,12 @@ mod tests {
         let mut of_loop = all.of_loop();
         let mut count = |sale, now: UnixMs| {
             of_loop.count(Attempt { sale: SaleId(sale), now, ..attempt(1, "192.0.2.1", Came::Busy) });
-            all.top(SaleId(sale), SkuId(7), now).buyers[0].tried.len()
+            all.top(SaleId(sale), SkuId(7), now, LISTED_MAX).buyers[0].tried.len()
         };
         assert!((0..SALES_MAX as u64).all(|sale| count(sale, START) == 1));
         assert_eq!(count(99, START), 0, "there is no room");
         let later = UnixMs(START.0 + 11 * 60_000);
         assert_eq!(count(99, later), 1, "one that nobody tried for ten minutes gives its place");
-        assert_eq!(all.top(SaleId(99), SkuId(7), later).uncounted, 1);
+        assert_eq!(all.top(SaleId(99), SkuId(7), later, LISTED_MAX).uncounted, 1);
     }
 }
