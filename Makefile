@@ -32,7 +32,7 @@ test: ## install what the tests need (nginx, ab, Chromium...), then run all of t
 	./dev/install-api-tools >/dev/null
 	./dev/install-stripe-mock >/dev/null
 	./dev/install-vendure >/dev/null
-	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && $(CARGO) test --workspace --no-fail-fast
+	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && CARGO='$(CARGO)' ./dev/test
 
 faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)
 	./dev/install-test-packages
