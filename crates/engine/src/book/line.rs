@@ -241,7 +241,10 @@ impl Book {
             Call::Draw => Event::LineDrawn { sku, spoken: None },
             Call::End { place, how } => Event::TurnEnded { sku, place, how },
             Call::Move(to) => Event::LineMoved { sku, to },
-            Call::Open { place } => Event::TurnOpened { sku, place },
+            Call::Open { place } => {
+                let turn = self.line(sku)?.turn_at(place).expect("only who has a place is called");
+                Event::TurnOpened { sku, turn }
+            }
         })
     }
 
@@ -297,11 +300,11 @@ impl Book {
                     _ => Ok(()),
                 }
             }
-            Event::TurnOpened { sku, place } => {
+            Event::TurnOpened { sku, turn } => {
                 if matches!(self.phase_of(at, *sku), Phase::Paused | Phase::NotStarted) {
                     return Err("somebody was called before the start, or in a pause");
                 }
-                line(*sku)?.check_open(*place, available(*sku))
+                line(*sku)?.check_open(*turn, available(*sku))
             }
             Event::TurnEnded { sku, place, how } => {
                 if *how == TurnEnd::Expired && self.phase_of(at, *sku) == Phase::Paused {

@@ -136,6 +136,14 @@ pub struct Borders {
     pub sure_to: u32,
 }
 
+/// Who was called. Number and buyer follow from the place; an entry has them so that whoever reads it alone knows whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub place: u32,
+    pub number: u32,
+    pub buyer: BuyerId,
+}
+
 /// How a turn came to its end without an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnEnd {
@@ -312,6 +320,13 @@ impl Line {
     /// The place whose turn a buyer has.
     pub(crate) fn turn_of(&self, buyer: BuyerId) -> Option<u32> {
         self.place_of(buyer).filter(|place| self.turns.contains_key(place))
+    }
+
+    /// The turn that whoever has this place would get; `None`: nobody has it yet.
+    pub(crate) fn turn_at(&self, place: u32) -> Option<Turn> {
+        let order = self.order.as_ref().filter(|_| (1..=self.joined()).contains(&place))?;
+        let number = order.number_at(place);
+        Some(Turn { place, number, buyer: self.buyer(number) })
     }
 
     /// Units of the turns that are open.
@@ -516,9 +531,13 @@ impl Line {
     }
 
     /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.
-    pub(crate) fn check_open(&self, place: u32, available: u64) -> Result<(), &'static str> {
+    pub(crate) fn check_open(&self, turn: Turn, available: u64) -> Result<(), &'static str> {
+        let place = turn.place;
         if !self.uncalled.contains(&place) {
             return Err("somebody was called who was not reached, or was called before");
+        }
+        if self.turn_at(place) != Some(turn) {
+            return Err("somebody was called in another's place");
         }
         let kept = if place > self.borders.away_to { u64::from(self.terms.units) } else { 0 };
         let needed = self.promised() - kept + u64::from(self.terms.units);

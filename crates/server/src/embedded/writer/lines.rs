@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{BuyerId, LineView, SkuId, UnixMs};
+use engine::{Accepted, BuyerId, Command, LineView, SkuId, UnixMs};
 
-use super::Writer;
+use super::{Writer, answer};
 use crate::intake::Reply;
 use crate::intake::catalog::Sku;
 
@@ -61,6 +61,16 @@ impl Writer {
     pub(super) fn until_reaching(&self) -> Duration {
         let soon = Duration::from_nanos(NS_PER_S / REACHINGS_PER_S);
         if self.book.is_line_held_back() { soon } else { Duration::MAX }
+    }
+
+    /// With the text of one who joins, so that the shop can be told whom a turn is of.
+    pub(super) fn join(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId, text: Option<Box<str>>) -> Reply {
+        let seq = self.book.next_seq();
+        let joined = self.book.execute(now, Command::Join { sku, buyer });
+        if matches!(joined, Ok(Accepted::Place { replayed: false, .. })) {
+            self.buyers.extend(text.map(|text| (seq, text)));
+        }
+        answer(joined)
     }
 
     pub(super) fn receipt(&self, sku: SkuId, buyer: BuyerId) -> Reply {

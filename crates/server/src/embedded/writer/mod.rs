@@ -2,6 +2,7 @@
 
 mod addresses;
 mod lines;
+mod telling;
 mod timekeeping;
 
 use std::sync::Arc;
@@ -72,7 +73,7 @@ pub struct Writer {
     addresses: Vec<(Seq, Box<[u8]>)>,
     /// Of them those of orders that were there before: the order's entry, and which it is.
     addressed: Vec<(Seq, usize)>,
-    /// Texts of the batch's buyers who are hashes.
+    /// Texts of the batch's buyers who are hashes, by the entries that they came with.
     buyers: Vec<(Seq, Box<str>)>,
     messages: Vec<Box<[u8]>>,
     /// Per event loop.
@@ -274,24 +275,6 @@ impl Writer {
         }
     }
 
-    /// What the shop is to hear of beside its orders goes into the batch.
-    fn notice(&mut self, now: UnixMs) {
-        if !self.expires() {
-            return;
-        }
-        let Some(noticing) = &mut self.noticing else { return };
-        match noticing.look(now, &self.catalog) {
-            Ok(notices) => {
-                for notice in notices {
-                    if let Err(refusal) = self.book.execute(now, Command::Notice(notice)) {
-                        tracing::error!(?notice, ?refusal, "the shop can't be told of this");
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(%error, "what the shop was told of could not be read"),
-        }
-    }
-
     fn commit(&mut self, at: UnixMs) -> Result<(), AppendError> {
         if self.entries.is_empty() && self.messages.is_empty() {
             return Ok(());
@@ -399,6 +382,7 @@ impl Writer {
             },
             Request::Execute(_)
             | Request::Operate(..)
+            | Request::Join { .. }
             | Request::Message(_)
             | Request::SetBalance { .. }
             | Request::ConfirmClock { .. } => Reply::Unavailable,
@@ -506,26 +490,6 @@ impl Writer {
         }
     }
 
-    /// Stores how far the shop's endpoints were told, and what operators changed of them.
-    ///
-    /// # Errors
-    /// As [`Writer::run`].
-    pub fn store_told(&mut self) -> Result<(), AppendError> {
-        self.told_at = Instant::now();
-        let (progress, changes) = (self.duty.take_progress(), self.duty.take_changes());
-        if progress.is_empty() && changes.is_empty() {
-            return Ok(());
-        }
-        let stored = self.ledger.note_progress(&progress, &changes);
-        if stored.is_err() {
-            self.duty.put_progress_back(progress);
-            self.duty.put_changes_back(changes);
-        } else if !changes.is_empty() {
-            self.duty.begin_anew();
-        }
-        stored
-    }
-
     fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {
         match request {
             // What was sold can't be taken back, and whether the sale is open is what nobody knows.
@@ -546,6 +510,7 @@ impl Writer {
                 Reply::Stored
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Join { sku, buyer, buyer_text } => self.join(now, sku, buyer, buyer_text),
             Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
             Request::ConfirmClock { closed } => self.confirm_clock(now, closed),

@@ -82,14 +82,14 @@ impl HttpService {
     }
 
     fn join_line(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
-        let command = Command::Join { sku: self.sku_of(call)?, buyer: buyer.id };
-        self.ask_line(call, buyer.id, command)
+        let sku = self.sku_of(call)?;
+        self.ask_line(call, buyer.id, Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text })
     }
 
     /// By the ticket alone, or by whoever is signed in.
     fn show_presence(&mut self, call: &Call<'_>, _: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (sku, buyer) = self.who_stands_in_line(call)?;
-        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer })
+        self.ask_line(call, buyer, Request::Execute(Command::ShowPresence { sku, buyer }))
     }
 
     pub(super) fn who_stands_in_line(&mut self, call: &Call<'_>) -> Result<(SkuId, BuyerId), Problem> {
@@ -103,7 +103,7 @@ impl HttpService {
 
     fn give_turn_back(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let command = Command::GiveTurnBack { sku: self.sku_of(call)?, buyer: buyer.id };
-        self.ask_line(call, buyer.id, command)
+        self.ask_line(call, buyer.id, Request::Execute(command))
     }
 
     /// What each of these costs the writer is bounded for each buyer.
@@ -118,8 +118,8 @@ impl HttpService {
         self.ask(call, request, show)
     }
 
-    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, command: Command) -> Result<Answer, Problem> {
-        self.ask_of_line(call, buyer, Request::Execute(command), move |service, reply, out| {
+    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, request: Request) -> Result<Answer, Problem> {
+        self.ask_of_line(call, buyer, request, move |service, reply, out| {
             let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
                 return Err(reply.into());
             };
