@@ -487,15 +487,9 @@ class Units(TypedDict):
     sold: int
 
 
-class ItemFigures(TypedDict):
-    product: int
-    title: str
-    total: int
-    available: int
-    held: int
-    sold: int
-    rates: SaleRates | None
-    sold_out_at_ms: int | None
+class LineWait(TypedDict):
+    said_s: int
+    took_s: int
 
 
 class Clock(TypedDict):
@@ -698,19 +692,24 @@ class ServerHealth(TypedDict):
     processors_busy: float | None
 
 
-class SaleFigures(TypedDict):
-    id: int
-    title: str
-    state: SaleState
-    starts_at_ms: Milliseconds
-    ends_at_ms: Milliseconds
-    units: Units
-    rates: SaleRates | None
-    refused_by_code: dict[str, float]
-    order_route: Took | None
-    holds: HoldFigures | None
-    items_total: int
-    items: list[ItemFigures]
+class LineFigures(TypedDict):
+    draw: Literal['open', 'closed', 'drawn', 'abandoned']
+    joined: int
+    joins_per_s: float | None
+    waiting: int
+    present: int
+    sure_to: int
+    reached: int
+    in_grace: int
+    away: int
+    turns: int
+    called: int
+    ordered: int
+    expired: int
+    given_back: int
+    pace: int
+    tail_wait_s: int | None
+    wait: LineWait | None
 
 
 class Sale(TypedDict):
@@ -746,6 +745,39 @@ class ItemAttempts(TypedDict):
     minute: AttemptLists
 
 
+class ItemFigures(TypedDict):
+    product: int
+    title: str
+    total: int
+    available: int
+    held: int
+    sold: int
+    rates: SaleRates | None
+    sold_out_at_ms: int | None
+    line: LineFigures | None
+
+
+class SaleList(TypedDict):
+    sales: list[Sale]
+    next_cursor: int | None
+    next_id: NotRequired[int]
+
+
+class SaleFigures(TypedDict):
+    id: int
+    title: str
+    state: SaleState
+    starts_at_ms: Milliseconds
+    ends_at_ms: Milliseconds
+    units: Units
+    rates: SaleRates | None
+    refused_by_code: dict[str, float]
+    order_route: Took | None
+    holds: HoldFigures | None
+    items_total: int
+    items: list[ItemFigures]
+
+
 class Figures(TypedDict):
     number: int
     at_ms: Milliseconds
@@ -759,9 +791,3 @@ class Figures(TypedDict):
     health: ServerHealth
     sales: list[SaleFigures]
     events: list[EventFigures]
-
-
-class SaleList(TypedDict):
-    sales: list[Sale]
-    next_cursor: int | None
-    next_id: NotRequired[int]

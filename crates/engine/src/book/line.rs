@@ -9,7 +9,7 @@ use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::{
     Accepted, Borders, BuyerId, DrawView, Event, LineTerms, Phase, PlaceView, Reached, Refusal, Seq, SkuId,
-    Spoken, Standing, Stock, TurnEnd, UnixMs,
+    Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
 };
 
 /// The line of a SKU, to read.
@@ -19,7 +19,7 @@ pub struct LineView {
     pub draw: DrawView,
     pub borders: Borders,
     pub joined: u32,
-    pub gave_up: u32,
+    pub standings: Standings,
     /// What the secret of its draw was committed to with.
     pub commitment: Hash,
     /// The latest entry that it may have changed with.
@@ -56,7 +56,7 @@ impl Book {
             draw: line.draw(),
             borders: line.borders(),
             joined: line.joined(),
-            gave_up: line.gave_up(),
+            standings: line.standings(),
             commitment: line.commitment(),
             version: Seq(self.end.next.0 - 1),
             promised: line.promised(),
@@ -78,6 +78,11 @@ impl Book {
     /// If there is no such SKU, no line, or no place.
     pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
         self.known_line(sku)?.view(buyer).ok_or(Refusal::NotInLine)
+    }
+
+    /// How many in the line of a SKU are there, of those who can be called soon; 0 without a line. Costs a pass over them.
+    pub fn count_present(&self, now: UnixMs, sku: SkuId) -> u32 {
+        self.line(sku).map_or(0, |line| line.count_present(now))
     }
 
     /// What became of a buyer's place in the line of a SKU until now.

@@ -95,6 +95,7 @@ fn one_history(seed: u64, seen: &mut [u64; 10]) {
         let reach_max = [0, 1, u32::MAX][random.index(3)];
         let reached = shop.book.call_due(UnixMs(shop.now), usize::MAX, reach_max).reached;
         assert_eq!(model.call(shop.now, reach_max, || shop.seed()), reached);
+        assert_eq!(shop.book.count_present(UnixMs(shop.now), SKU), model.count_present(shop.now));
         model.assert_same(&shop);
         shop.book.check_invariants().expect("no invariant is broken");
     }

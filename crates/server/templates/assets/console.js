@@ -4,7 +4,8 @@ import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actio
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
-import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set } from "./console-words.js";
+import { drawLine, newLines } from "./console-lines.js";
+import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
 const RETRY_MS = [1000, 2000, 5000, 10000];
@@ -129,7 +130,7 @@ const draw = () => {
   const open = sales.filter((sale) => sale.state === "live" || sale.state === "paused");
   const sum = (key) => open.reduce((total, sale) => total + sale.units[key], 0);
   const reasons = mostFirst(figures.refused_by_code);
-  tiles("tiles", [
+  tiles(byId("tiles"), [
     ["Accepted per second", rate(rates.accepted), `${count(figures.totals.accepted)} since the start`],
     ["Refused per second", rate(rates.refused), reasons.slice(0, 2).map(([code, per]) => worded(code, per)).join(", ")],
     ["Busy per second", rate(rates.busy), "asked to come again"],
@@ -141,7 +142,7 @@ const draw = () => {
     ["Sold", count(sum("sold")), "paid"],
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
-  tiles("health", [
+  tiles(byId("health"), [
     ["Takes orders", health.ready ? "yes" : "no", health.reasons.join(" ")],
     ...(servers.length > 1 ? [["Servers", `${servers.filter((of) => of.counted).length} of ${servers.length}`, servers.map(ofServer).join("; ")]] : []),
     ["Orders in flight", `${count(health.in_flight)}${limit(health.in_flight_max)}`],
@@ -216,23 +217,6 @@ const ofServer = (of) => {
   return `${of.server} ${of.ready ? `${rate(of.accepted_per_s)}/s` : "takes no orders"}`;
 };
 
-// A list of names and values whose nodes stay, so that nobody's place in it is lost.
-const tiles = (id, rows) => {
-  const list = byId(id);
-  rows.forEach(([name, value, more], at) => {
-    let node = list.children[at];
-    if (!node) {
-      node = element("div", {}, element("dt"), element("dd", {}, element("span"), element("small")));
-      list.append(node);
-    }
-    const [text, small] = node.lastChild.children;
-    set(node.firstChild, name);
-    set(text, value);
-    set(small, more ?? "");
-  });
-  while (list.children.length > rows.length) list.lastChild.remove();
-};
-
 const tick = () => {
   if (night.figures === null) return;
   const age = performance.now() - night.receivedAt;
@@ -294,7 +278,7 @@ const STATES = { not_started: "planned", live: "live", paused: "paused", ended: 
 let shape = "";
 
 const drawSales = (sales) => {
-  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.title, sale.items.map((item) => [item.product, item.title])]));
+  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.title, sale.items.map((item) => [item.product, item.title, item.line !== null])]));
   if (wanted !== shape) {
     shape = wanted;
     byId("sales").replaceChildren(...sales.map(newSale));
@@ -313,6 +297,7 @@ const drawSales = (sales) => {
       button.hidden = !ITEM_ACTIONS[button.dataset.itemCall].states.includes(sale.state);
     }
     sale.items.forEach((item, at) => drawItem(node.querySelectorAll("tbody tr")[at], item));
+    for (const item of sale.items) drawLine(sale, item);
   }
 };
 
@@ -358,7 +343,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, element("p", { class: "row" }, ...saleButtons(now)));
+  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, ...newLines(sale), element("p", { class: "row" }, ...saleButtons(now)));
 };
 
 const drawItem = (row, item) => {

@@ -15,6 +15,9 @@ const CALLS_PER_BATCH: usize = 1_000;
 const REACHINGS_PER_S: u64 = 20;
 const NS_PER_S: u64 = 1_000_000_000;
 
+/// Between two times that whoever is there is counted: a pass over those near the front of each line.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How many places of lines are reached per second: as many as orders are let through, since whoever is called orders.
 #[derive(Debug)]
 pub(super) struct Reaching {
@@ -55,6 +58,19 @@ impl Writer {
         let reach_max = self.reaching.allowed(at, (limits.orders_per_s, limits.burst));
         let made = self.book.call_due(now, CALLS_PER_BATCH, reach_max);
         self.reaching.reached(at, made.reached, limits.orders_per_s);
+    }
+
+    /// For the figures: presence is in no entry, so nothing else would say that nobody is there any more.
+    pub(super) fn count_present(&mut self, now: UnixMs) {
+        if self.present_counted_at.elapsed() < COUNT_INTERVAL {
+            return;
+        }
+        self.present_counted_at = Instant::now();
+        for (sku, number) in self.catalog.skus.iter().zip(0..) {
+            if let Some(board) = &sku.board {
+                board.publish_present(self.book.count_present(now, SkuId(number)));
+            }
+        }
     }
 
     /// When it is worth calling again though nothing happens: soon, if the rate alone keeps people waiting.

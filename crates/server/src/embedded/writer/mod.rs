@@ -88,6 +88,7 @@ pub struct Writer {
     clock_watch: ClockWatch,
     timekeeper: Timekeeper,
     reaching: Reaching,
+    present_counted_at: Instant,
     /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
     /// the book; nothing changes it.
     read_only: Option<Instant>,
@@ -135,6 +136,7 @@ impl Writer {
             clock_watch: ClockWatch::default(),
             timekeeper,
             reaching: Reaching::new(),
+            present_counted_at: Instant::now(),
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
@@ -248,6 +250,7 @@ impl Writer {
             Ok(()) => {
                 self.shared.metrics.holds_expired.inc_by(expired as u64);
                 self.publish();
+                self.count_present(now);
                 self.clock_corrected();
             }
             Err(error) => {

@@ -156,7 +156,7 @@ impl HttpService {
 
 /// At most 300 bytes.
 fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), now_ms: u64) {
-    let LineView { borders, joined, stock, gave_up, version, .. } = line;
+    let LineView { borders, joined, stock, standings, version, .. } = line;
     Object::begin(out)
         .text("state", state)
         .number_or_null("drawn", line.draw.drawn().map(u64::from))
@@ -167,7 +167,7 @@ fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), n
         .number("turns", stock.turns())
         .number("held", stock.held())
         .number("sold", stock.sold())
-        .number("gave_up", (*gave_up).into())
+        .number("gave_up", standings.gave_up().into())
         .number("pace", pace.into())
         .number("version", version.0)
         .number("now_ms", now_ms)
@@ -182,15 +182,13 @@ fn write_draw(
     signed: Option<(&SigningKey, &str)>,
 ) {
     let LineView { terms: LineTerms { close_ms, beacon, .. }, draw, .. } = line;
-    let (state, spoken, revealed) = match draw {
-        DrawView::Open if is_over => ("abandoned", None, None),
-        DrawView::Open => ("open", None, None),
-        DrawView::Closed(_) => ("closed", None, None),
-        DrawView::Drawn { spoken, secret, seed, .. } => ("drawn", spoken.as_ref(), Some((secret, seed))),
+    let (spoken, revealed) = match draw {
+        DrawView::Open | DrawView::Closed(_) => (None, None),
+        DrawView::Drawn { spoken, secret, seed, .. } => (spoken.as_ref(), Some((secret, seed))),
     };
     let closed = draw.closed();
     let mut object = Object::begin(out);
-    object.text("state", state).number("closes_at_ms", starts_at.0.saturating_sub(*close_ms));
+    object.text("state", draw.as_str(is_over)).number("closes_at_ms", starts_at.0.saturating_sub(*close_ms));
     hex_or_null(&mut object, "commitment", Some(&line.commitment));
     object.number_or_null("closed_at_ms", closed.map(|closed| closed.at.0));
     object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
@@ -251,7 +249,7 @@ fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Borders, Closed, Seq, Stock, limits};
+    use engine::{Borders, Closed, Seq, Standings, Stock, limits};
 
     #[test]
     fn the_longest_board_has_at_most_300_bytes() {
@@ -262,7 +260,7 @@ mod tests {
             draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },
             borders: Borders { away_to: places, reached: places, sure_to: places },
             joined: places,
-            gave_up: places,
+            standings: Standings { away: places, ..Standings::default() },
             commitment: [0; 32],
             version: Seq(1 << 53),
             promised: units,
