@@ -502,22 +502,26 @@ impl Line {
 
     /// The clock was wrong by so much: what is to come moves with it.
     pub(crate) fn shift(&mut self, by_ms: i64) {
-        let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
-        self.kept_until = self.kept_until.shifted(by_ms);
         self.patience = self.patience.shifted(by_ms);
+        self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
+        self.shift_people(by_ms);
+    }
+
+    fn shift_people(&mut self, by_ms: i64) {
+        self.kept_until = self.kept_until.shifted(by_ms);
+        let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
         for time in graces.chain(self.turns.values_mut()).chain(self.present.values_mut()) {
             *time = time.shifted(by_ms);
         }
-        self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
     }
 
     pub(crate) fn pause(&mut self, at: UnixMs) {
         self.paused_at = Some(at);
     }
 
-    /// Turns and graces get back the time of the pause.
+    /// Turns and graces get back the time of the pause. A beacon was waited for in it, too.
     pub(crate) fn resume(&mut self, at: UnixMs) {
         let paused_at = self.paused_at.take().unwrap_or(at);
-        self.shift(at.0.saturating_sub(paused_at.0).cast_signed());
+        self.shift_people(at.0.saturating_sub(paused_at.0).cast_signed());
     }
 }
