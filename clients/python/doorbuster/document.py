@@ -152,6 +152,10 @@ class ClockConfirmationRequest(TypedDict, closed=True):
     closed: NotRequired[bool]
 
 
+class PaceRequest(TypedDict, closed=True):
+    per_s_max: int | None
+
+
 class UnitsRequest(TypedDict, closed=True):
     units: int
 
@@ -708,6 +712,7 @@ class LineFigures(TypedDict):
     expired: int
     given_back: int
     pace: int
+    pace_max_per_s: int | None
     tail_wait_s: int | None
     wait: LineWait | None
 

@@ -85,6 +85,11 @@ pub enum Event {
         sku: SkuId,
         to: Borders,
     },
+    /// From now on so many places of a line are reached per second at most; `None`: as many as can be.
+    PaceLimited {
+        sku: SkuId,
+        per_s_max: Option<u32>,
+    },
     /// Whoever has this place was called: units are set aside.
     TurnOpened {
         sku: SkuId,

@@ -134,6 +134,7 @@ pub(super) struct Line {
     given_back: u64,
     away: u64,
     pace: u64,
+    pace_max_per_s: Option<u32>,
     tail_wait_s: Option<u64>,
     wait: Option<LineWait>,
     draw: String,
@@ -193,6 +194,7 @@ impl Line {
             None => "stands".to_owned(),
             Some(wait) => format!("the last waits {}", format_duration(Duration::from_secs(wait))),
         };
+        let limit = self.pace_max_per_s.map_or_else(String::new, |per_s| format!(" (limited to {per_s}/s)"));
         let waited = self.wait.as_ref().map_or_else(String::new, |wait| {
             let [took, said] =
                 [wait.took_s, wait.said_s].map(|seconds| format_duration(Duration::from_secs(seconds)));
@@ -200,7 +202,7 @@ impl Line {
         });
         format!(
             "joined {}{joins}  waiting {}  there {}  turns {}  called {}  ordered {}  expired {}  given back {}  \
-             away {}  pace {}/min, {last}{waited}  draw {}",
+             away {}  pace {}/min{limit}, {last}{waited}  draw {}",
             self.joined,
             self.waiting,
             self.present,

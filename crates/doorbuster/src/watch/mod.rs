@@ -381,7 +381,7 @@ mod tests {
             "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
             "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null,
                 "line":{"draw":"drawn","joined":900,"joins_per_s":2.5,"waiting":700,"present":40,"sure_to":210,"reached":200,
-                    "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,
+                    "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,"pace_max_per_s":2,
                     "tail_wait_s":700,"wait":{"said_s":280,"took_s":300}}}]}],
         "events":[{"at_ms":1796119201000,"kind":"sale_paused","says":"Drop is paused.\u001b","sale":3,"product":null}]}"#;
 
@@ -408,7 +408,7 @@ mod tests {
             "behind      refunds due 4  webhooks waiting 3  dead letters 2",
             "sale 3  per second  accepted 2.5  refused 0.5",
             "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \
-             given back 7  away 20  pace 60/min, the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
+             given back 7  away 20  pace 60/min (limited to 2/s), the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
             "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

@@ -20,6 +20,8 @@ pub struct LineView {
     pub borders: Borders,
     pub joined: u32,
     pub standings: Standings,
+    /// Places that may be reached per second; `None`: as many as can be.
+    pub pace_max: Option<u32>,
     /// What the secret of its draw was committed to with.
     pub commitment: Hash,
     /// The latest entry that it may have changed with.
@@ -57,6 +59,7 @@ impl Book {
             borders: line.borders(),
             joined: line.joined(),
             standings: line.standings(),
+            pace_max: line.pace_max(),
             commitment: line.commitment(),
             version: Seq(self.end.next.0 - 1),
             promised: line.promised(),
@@ -203,6 +206,21 @@ impl Book {
         Ok(Accepted::Drawn(sku))
     }
 
+    /// To what it is already changes nothing.
+    pub(super) fn limit_pace(
+        &mut self,
+        now: UnixMs,
+        sku: SkuId,
+        per_s_max: Option<u32>,
+    ) -> Result<Accepted, Refusal> {
+        let line = self.known_line(sku)?;
+        line.judge_pace(per_s_max).map_err(Refusal::InvalidChange)?;
+        if line.pace_max() != per_s_max {
+            record(self, now, Event::PaceLimited { sku, per_s_max });
+        }
+        Ok(Accepted::PaceLimited(sku))
+    }
+
     /// The secrets of a line, for whoever publishes what may be published of them.
     pub fn line_secrets(&self, sku: SkuId) -> Option<&LineSecrets> {
         Some(self.skus.get(sku.0 as usize)?.line.as_deref()?.secrets())
@@ -305,6 +323,7 @@ impl Book {
                     _ => Ok(()),
                 }
             }
+            Event::PaceLimited { sku, per_s_max } => line(*sku)?.judge_pace(*per_s_max),
             Event::TurnOpened { sku, turn } => {
                 if matches!(self.phase_of(at, *sku), Phase::Paused | Phase::NotStarted) {
                     return Err("somebody was called before the start, or in a pause");

@@ -3,12 +3,12 @@
 //! Must not: change a line.
 
 use super::{Borders, Closed, DrawView, Line, Spoken, Turn, TurnEnd};
-use crate::{BuyerId, Refusal, UnixMs};
+use crate::{BuyerId, Refusal, UnixMs, limits};
 
 impl Line {
     pub(crate) fn judge_join(&self, buyer: BuyerId) -> Result<(), Refusal> {
         assert!(self.number_of(buyer).is_none(), "a second join is answered as the first");
-        if self.joined() >= crate::limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
+        if self.joined() >= limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
     }
 
     /// Who joined until now takes part, and whoever checks it comes to the same root.
@@ -59,12 +59,20 @@ impl Line {
         if to.away_to > from.away_to.max(over) {
             return Err("a grace was over before its time");
         }
+        if to.reached - from.reached > self.pace_allows(at) {
+            return Err("a line moved faster than an operator let it");
+        }
         let gone = self.uncalled_in(from.away_to, to.away_to);
         let kept_for = u64::from(self.in_grace - gone) + u64::from(to.sure_to - from.reached);
         if kept_for * u64::from(self.terms.units) > available {
             return Err("a line promised more units than there are");
         }
         Ok(())
+    }
+
+    pub(crate) fn judge_pace(&self, per_s_max: Option<u32>) -> Result<(), &'static str> {
+        let fits = per_s_max.is_none_or(|per_s| per_s <= limits::LINE_PACE_PER_S_MAX);
+        if fits { Ok(()) } else { Err("the pace of a line is limited to 0 to 100,000 places per second") }
     }
 
     /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.

@@ -261,6 +261,10 @@ pub(crate) struct Line {
     paused_at: Option<UnixMs>,
     /// No turn and no grace is over before. No ledger has it.
     kept_until: UnixMs,
+    /// Places that may be reached per second.
+    pace_max: Option<u32>,
+    /// What was reached is as much as may be until then.
+    paced_until: UnixMs,
 }
 
 impl Line {
@@ -287,6 +291,8 @@ impl Line {
             given_back: 0,
             paused_at: None,
             kept_until: UnixMs(0),
+            pace_max: None,
+            paced_until: UnixMs(0),
         }
     }
 
@@ -312,6 +318,10 @@ impl Line {
 
     pub(crate) fn draw(&self) -> DrawView {
         self.draw
+    }
+
+    pub(crate) fn pace_max(&self) -> Option<u32> {
+        self.pace_max
     }
 
     pub(crate) fn number_of(&self, buyer: BuyerId) -> Option<u32> {
@@ -467,6 +477,7 @@ impl Line {
             self.in_grace += to.reached - self.borders.reached;
             self.uncalled.extend(newly);
             self.graces.push_back((to.reached, UnixMs(at.0.saturating_add(self.terms.grace_ms))));
+            self.pay_for(at, to.reached - self.borders.reached);
         }
         if to.away_to > self.borders.away_to {
             self.in_grace -= self.uncalled_in(self.borders.away_to, to.away_to);
@@ -475,6 +486,11 @@ impl Line {
             }
         }
         self.borders = to;
+    }
+
+    pub(crate) fn limit_pace(&mut self, per_s_max: Option<u32>) {
+        self.pace_max = per_s_max;
+        self.paced_until = UnixMs(0);
     }
 
     pub(crate) fn open_turn(&mut self, at: UnixMs, place: u32) {
@@ -503,6 +519,7 @@ impl Line {
     /// The clock was wrong by so much: what is to come moves with it.
     pub(crate) fn shift(&mut self, by_ms: i64) {
         self.patience = self.patience.shifted(by_ms);
+        self.paced_until = self.paced_until.shifted(by_ms);
         self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
         self.shift_people(by_ms);
     }

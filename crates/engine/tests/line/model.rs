@@ -52,6 +52,9 @@ pub(crate) struct Model {
     units: u64,
     paused_at: Option<u64>,
     ended: bool,
+    /// Places per second, and until when those that were reached are enough.
+    pace_max: Option<u32>,
+    paced_until: u64,
 }
 
 impl Person {
@@ -72,6 +75,8 @@ impl Model {
             units,
             paused_at: None,
             ended: false,
+            pace_max: None,
+            paced_until: 0,
         }
     }
 
@@ -237,6 +242,18 @@ impl Model {
         .count()
     }
 
+    pub(crate) fn limit_pace(&mut self, per_s_max: Option<u32>) {
+        if self.pace_max != per_s_max {
+            (self.pace_max, self.paced_until) = (per_s_max, 0);
+        }
+    }
+
+    /// As many as come in a twentieth of a second, and then none for as long as that many take.
+    fn pace_allows(&self, now: u64) -> u32 {
+        let at_once = self.pace_max.map_or(u32::MAX, |per_s| per_s.div_ceil(20));
+        if self.paced_until <= now { at_once } else { 0 }
+    }
+
     fn promised(&self) -> u64 {
         let kept = |person: &&Person| match person.state {
             State::Waiting => person.sure,
@@ -263,7 +280,14 @@ impl Model {
         }
         let is_drawn = matches!(self.draw, Draw::Drawn { .. });
         let mut reached = 0;
+        let reach_max = reach_max.min(self.pace_allows(now));
         while is_drawn && !self.is_paused(now) && self.step(now, reach_max, &mut reached) {}
+        if let Some(per_s) = self.pace_max
+            && reached > 0
+        {
+            let begun = self.paced_until.max(now.saturating_sub(50));
+            self.paced_until = begun + (u64::from(reached) * 1000).div_ceil(per_s.into());
+        }
         reached
     }
 

@@ -301,6 +301,44 @@ fn a_line_that_broke_a_rule_is_found_in_its_ledger() {
 }
 
 #[test]
+fn an_operator_limits_the_pace_and_whoever_is_sure_stays_so() {
+    let mut shop = joined(1_000, 900);
+    let limit = |shop: &mut Shop, per_s_max| shop.run(Command::LimitPace { sku: SKU, per_s_max });
+    let reached = |shop: &Shop| shop.book.line_of(SKU).unwrap().borders.reached;
+    assert_eq!(limit(&mut shop, Some(100_001)).map(drop).unwrap_err().code(), "invalid_change");
+    limit(&mut shop, Some(30)).unwrap();
+    let known = shop.book.next_seq();
+    limit(&mut shop, Some(30)).unwrap();
+    assert_eq!(shop.book.next_seq(), known, "the same again changes nothing");
+    // As a writer looks that has nothing else to do; then for ten seconds not at all.
+    for now in (START..START + 10_000).step_by(50) {
+        shop.at(now, &[]);
+    }
+    assert!((295..=302).contains(&reached(&shop)), "{}", reached(&shop));
+    assert_eq!((shop.sure_to(), shop.book.is_line_held_back()), (900, true));
+    let before = reached(&shop);
+    shop.at(START + 20_000, &[]);
+    assert_eq!(reached(&shop), before + 2, "what nobody looked at is not made up for");
+    // Nobody more is reached, and nothing has to look again and again.
+    limit(&mut shop, Some(0)).unwrap();
+    shop.at(START + 30_000, &[]);
+    assert_eq!((reached(&shop), shop.book.is_line_held_back()), (before + 2, false));
+    // A ledger in which it went on is not believed.
+    let to = Borders { reached: before + 3, ..shop.book.line_of(SKU).unwrap().borders };
+    let entry = Entry {
+        seq: shop.book.next_seq(),
+        at: UnixMs(START + 30_000),
+        event: Event::LineMoved { sku: SKU, to },
+    };
+    let found = shop.book.replay(LedgerKind::Book, &entry).unwrap_err();
+    assert_eq!(found.why, "a line moved faster than an operator let it");
+    limit(&mut shop, None).unwrap();
+    shop.at(START + 30_000, &[]);
+    assert_eq!(reached(&shop), 900);
+    shop.assert_replays();
+}
+
+#[test]
 fn an_entry_names_who_was_called() {
     // The second is reached, and not there.
     let replayed = |event| {

@@ -41,6 +41,8 @@ pub(super) struct LineFigures {
     given_back: u32,
     /// Places reached in the last minute.
     pace: u32,
+    /// As an operator has limited it; `None`: not at all.
+    pace_max_per_s: Option<u32>,
     /// How long whoever is last in the line would wait at that pace. `None`: it stands.
     tail_wait_s: Option<u64>,
     wait: Option<Wait>,
@@ -109,7 +111,7 @@ impl Lines {
 
 impl LineFigures {
     fn of(line: &LineView, board: &Board, now: UnixMs, phase: Phase) -> LineFigures {
-        let LineView { draw, borders, joined, standings, .. } = line;
+        let LineView { draw, borders, joined, standings, pace_max, .. } = line;
         let Standings { in_grace, away, called, ordered, expired, given_back } = *standings;
         let (waiting, pace) = (joined - borders.reached, board.pace(now));
         LineFigures {
@@ -128,6 +130,7 @@ impl LineFigures {
             expired,
             given_back,
             pace,
+            pace_max_per_s: *pace_max,
             tail_wait_s: wait_s(waiting, pace),
             wait: None,
         }
@@ -191,6 +194,7 @@ mod tests {
             expired: 0,
             given_back: 0,
             pace,
+            pace_max_per_s: None,
             tail_wait_s: None,
             wait: None,
         }

@@ -66,6 +66,14 @@ struct MoveRecord {
     sure_to: u32,
 }
 
+/// Absent: no limit.
+#[derive(Debug, Serialize, Deserialize)]
+struct PaceRecord {
+    sku: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    per_s_max: Option<u32>,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnRecord {
     sku: u32,
@@ -135,11 +143,12 @@ impl LineRecord {
     }
 }
 
-pub(super) const KINDS: [&str; 5] = [JOINED, CLOSED, DRAWN, MOVED, TURN];
+pub(super) const KINDS: [&str; 6] = [JOINED, CLOSED, DRAWN, MOVED, PACE_LIMITED, TURN];
 pub(super) const JOINED: &str = "line_joined";
 pub(super) const CLOSED: &str = "line_closed";
 pub(super) const DRAWN: &str = "line_drawn";
 pub(super) const MOVED: &str = "line_moved";
+pub(super) const PACE_LIMITED: &str = "line_pace_limited";
 pub(super) const TURN: &str = "line_turn";
 
 /// `None`: the event is not of a line.
@@ -160,6 +169,9 @@ pub(super) fn row(event: &Event) -> Option<(&'static str, String)> {
         Event::LineMoved { sku, to } => {
             let Borders { away_to, reached, sure_to } = *to;
             (MOVED, json(&MoveRecord { sku: sku.0, away_to, reached, sure_to }))
+        }
+        Event::PaceLimited { sku, per_s_max } => {
+            (PACE_LIMITED, json(&PaceRecord { sku: sku.0, per_s_max: *per_s_max }))
         }
         Event::TurnOpened { sku, turn: Turn { place, number, buyer } } => {
             let opened = Some(TurnOpenRecord { number: *number, buyer: buyer.to_string() });
@@ -197,6 +209,10 @@ pub(super) fn event(kind: &str, body: &[u8]) -> Result<Event, RowError> {
         MOVED => {
             let MoveRecord { sku, away_to, reached, sure_to } = serde_json::from_slice(body)?;
             Event::LineMoved { sku: SkuId(sku), to: Borders { away_to, reached, sure_to } }
+        }
+        PACE_LIMITED => {
+            let PaceRecord { sku, per_s_max } = serde_json::from_slice(body)?;
+            Event::PaceLimited { sku: SkuId(sku), per_s_max }
         }
         TURN => {
             let TurnRecord { sku, place, opened, ended } = serde_json::from_slice(body)?;

@@ -303,12 +303,12 @@ const drawSales = (sales) => {
 
 const newSale = (sale) => {
   const now = () => night.figures.sales.find((other) => other.id === sale.id) ?? sale;
+  const latestOf = (item) => () => [now(), now().items.find((other) => other.product === item.product) ?? item];
   const heads = [["Item", ""], ["Units", "wide"], ["Left", "number"], ["Held", "number"], ["Sold", "number"], ["Of", "number wide"], ["Orders/s", "number"], ["Sold out", "number wide"], ["Change", "change"]];
   const row = (item) => {
     const choose = element("button", { class: "quiet", "aria-pressed": "false" }, item.title);
     choose.addEventListener("click", () => chooseItem(sale, item));
     const share = element("div", { class: "share", "aria-hidden": "true" }, element("span", { class: "sold" }), element("span", { class: "held" }));
-    const latest = () => [now(), now().items.find((other) => other.product === item.product) ?? item];
     const cells = heads.slice(2, -1).map(([head, of]) => element("td", { class: of, role: "cell", "data-head": head }));
     const line = element(
       "tr",
@@ -316,7 +316,7 @@ const newSale = (sale) => {
       element("td", { role: "cell" }, choose),
       element("td", { class: "wide", role: "cell" }, share),
       ...cells,
-      element("td", { class: "change", role: "cell" }, ...itemButtons(latest)),
+      element("td", { class: "change", role: "cell" }, ...itemButtons(latestOf(item))),
     );
     return line;
   };
@@ -343,7 +343,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, ...newLines(sale), element("p", { class: "row" }, ...saleButtons(now)));
+  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...saleButtons(now)));
 };
 
 const drawItem = (row, item) => {

@@ -63,6 +63,8 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
                     Event::LineClosed { .. } => "closed",
                     Event::LineDrawn { .. } => "drawn",
                     Event::LineMoved { .. } => "moved",
+                    Event::PaceLimited { per_s_max: Some(_), .. } => "limited",
+                    Event::PaceLimited { per_s_max: None, .. } => "not limited",
                     Event::TurnOpened { .. } => "opened",
                     Event::TurnEnded { how: TurnEnd::Expired, .. } => "expired",
                     Event::TurnEnded { how: TurnEnd::GivenBack, .. } => "given back",
@@ -87,7 +89,10 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
 
         // Presence is in no ledger: it is shown with the batch that calls.
         let present = everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
+        let limit = |per_s_max| Command::LimitPace { sku: SKU, per_s_max };
+        step(&mut book, 70_000, vec![limit(Some(1_000))]);
         step(&mut book, STARTS_AT, present.clone());
+        step(&mut book, STARTS_AT, vec![limit(None)]);
         step(&mut book, STARTS_AT + 1, present);
         let (first, second) = (at(&book, 1), at(&book, 2));
         let id = OrderId { sku: SKU, hash: 5 };
@@ -98,7 +103,17 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
             vec![Command::Place(order), Command::GiveTurnBack { sku: SKU, buyer: second }],
         );
         step(&mut book, STARTS_AT + 60_000, Vec::new());
-        let all = ["joined", "closed", "drawn", "moved", "opened", "expired", "given back"];
+        let all = [
+            "joined",
+            "closed",
+            "drawn",
+            "moved",
+            "limited",
+            "not limited",
+            "opened",
+            "expired",
+            "given back",
+        ];
         assert!(all.iter().all(|kind| kinds.contains(kind)), "{place:?}: {kinds:?}");
         let mut products = Vec::new();
         place.source().export(0, &mut |line| products.push(line.product)).unwrap();

@@ -261,6 +261,7 @@ mod tests {
             borders: Borders { away_to: places, reached: places, sure_to: places },
             joined: places,
             standings: Standings { away: places, ..Standings::default() },
+            pace_max: None,
             commitment: [0; 32],
             version: Seq(1 << 53),
             promised: units,

@@ -244,6 +244,7 @@ fn insert_beside(
         | Event::LineClosed { .. }
         | Event::LineDrawn { .. }
         | Event::LineMoved { .. }
+        | Event::PaceLimited { .. }
         | Event::TurnOpened { .. }
         | Event::TurnEnded { .. }
         | Event::Operated(_) => {}

@@ -97,6 +97,12 @@ fn a_line_is_seen_as_it_goes() {
     shop.order_as("1");
     browser.wait_for_text(&line, "Called\n1\n1 ordered");
     browser.wait_for_text(&line, "Draw\ndrawn");
+    browser.click("button[data-item-call=pace]");
+    browser.wait_for_text("#ask-says", "now it has no limit of its own. 0: nobody more is reached.");
+    browser.type_into("#field-per_s_max", "0");
+    browser.click("#ask-do");
+    browser.wait_for_text(&line, "Pace is limited\n0 a second\nnobody more is reached");
+    browser.wait_for_text("#events", "line pace limited");
     for (width, height) in [(360, 800), (1280, 900)] {
         browser.resize(width, height);
         assert_eq!(browser.run(WIDE), 0, "{width} px");
