@@ -172,6 +172,10 @@ class ClockConfirmationRequest(TypedDict, closed=True):
     closed: NotRequired[bool]
 
 
+class PaceRequest(TypedDict, closed=True):
+    per_s_max: int | None
+
+
 class UnitsRequest(TypedDict, closed=True):
     units: int
 
@@ -507,15 +511,9 @@ class Units(TypedDict):
     sold: int
 
 
-class ItemFigures(TypedDict):
-    product: int
-    title: str
-    total: int
-    available: int
-    held: int
-    sold: int
-    rates: SaleRates | None
-    sold_out_at_ms: int | None
+class LineWait(TypedDict):
+    said_s: int
+    took_s: int
 
 
 class Clock(TypedDict):
@@ -718,19 +716,25 @@ class ServerHealth(TypedDict):
     processors_busy: float | None
 
 
-class SaleFigures(TypedDict):
-    id: int
-    title: str
-    state: SaleState
-    starts_at_ms: Milliseconds
-    ends_at_ms: Milliseconds
-    units: Units
-    rates: SaleRates | None
-    refused_by_code: dict[str, float]
-    order_route: Took | None
-    holds: HoldFigures | None
-    items_total: int
-    items: list[ItemFigures]
+class LineFigures(TypedDict):
+    draw: Literal['open', 'closed', 'drawn', 'abandoned']
+    joined: int
+    joins_per_s: float | None
+    waiting: int
+    present: int
+    sure_to: int
+    reached: int
+    in_grace: int
+    away: int
+    turns: int
+    called: int
+    ordered: int
+    expired: int
+    given_back: int
+    pace: int
+    pace_max_per_s: int | None
+    tail_wait_s: int | None
+    wait: LineWait | None
 
 
 class Sale(TypedDict):
@@ -768,6 +772,39 @@ class ItemAttempts(TypedDict):
     minute: AttemptLists
 
 
+class ItemFigures(TypedDict):
+    product: int
+    title: str
+    total: int
+    available: int
+    held: int
+    sold: int
+    rates: SaleRates | None
+    sold_out_at_ms: int | None
+    line: LineFigures | None
+
+
+class SaleList(TypedDict):
+    sales: list[Sale]
+    next_cursor: int | None
+    next_id: NotRequired[int]
+
+
+class SaleFigures(TypedDict):
+    id: int
+    title: str
+    state: SaleState
+    starts_at_ms: Milliseconds
+    ends_at_ms: Milliseconds
+    units: Units
+    rates: SaleRates | None
+    refused_by_code: dict[str, float]
+    order_route: Took | None
+    holds: HoldFigures | None
+    items_total: int
+    items: list[ItemFigures]
+
+
 class Figures(TypedDict):
     number: int
     at_ms: Milliseconds
@@ -781,9 +818,3 @@ class Figures(TypedDict):
     health: ServerHealth
     sales: list[SaleFigures]
     events: list[EventFigures]
-
-
-class SaleList(TypedDict):
-    sales: list[Sale]
-    next_cursor: int | None
-    next_id: NotRequired[int]

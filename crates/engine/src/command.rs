@@ -41,6 +41,11 @@ pub enum Command {
         sku: SkuId,
         spoken: Box<Spoken>,
     },
+    /// At most so many places of a line are to be reached per second; 0: none, `None`: as many as can be.
+    LimitPace {
+        sku: SkuId,
+        per_s_max: Option<u32>,
+    },
     /// A buyer who was called does not want the units.
     GiveTurnBack {
         sku: SkuId,
@@ -133,6 +138,7 @@ pub enum Accepted {
     },
     /// The places of a line are drawn.
     Drawn(SkuId),
+    PaceLimited(SkuId),
     BuyerErased,
     /// An operator was added or revoked.
     Operators,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     Adjust, Borders, BuyerId, Closed, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId,
-    Pay, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Spoken, TurnEnd, UnixMs,
+    Pay, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Spoken, Turn, TurnEnd, UnixMs,
 };
 
 /// One change: what the ledger keeps.
@@ -85,10 +85,15 @@ pub enum Event {
         sku: SkuId,
         to: Borders,
     },
+    /// From now on so many places of a line are reached per second at most; `None`: as many as can be.
+    PaceLimited {
+        sku: SkuId,
+        per_s_max: Option<u32>,
+    },
     /// Whoever has this place was called: units are set aside.
     TurnOpened {
         sku: SkuId,
-        place: u32,
+        turn: Turn,
     },
     /// Without an order: one that uses the turn is an event of its own.
     TurnEnded {

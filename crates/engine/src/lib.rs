@@ -38,7 +38,7 @@ pub use id::{
 pub use line::draw;
 pub use line::{
     BeaconTerms, Borders, Closed, DrawView, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView, Reached, Spoken,
-    Standing, TurnEnd,
+    Standing, Standings, Turn, TurnEnd,
 };
 pub use notice::Notice;
 pub use operated::{By, Operated};

@@ -49,6 +49,11 @@ impl Operated {
     /// If it is a command that no operator gives.
     pub(crate) fn new(by: By, command: &Command, sales: &Sales) -> Operated {
         let of_sku = |sku| sales.of_sku(sku).map(|sale| sale.spec.id);
+        let product_of = |sku| {
+            let sale = sales.of_sku(sku);
+            let item = sale.and_then(|sale| sale.skus().zip(&sale.spec.items).find(|of| of.0 == sku));
+            item.map_or(0, |(_, item)| item.product.0)
+        };
         let (what, sale, about) = match command {
             Command::CreateSale(spec) => ("sale_created", Some(spec.id), String::new()),
             Command::ChangeSale { sale, .. } => ("sale_changed", Some(*sale), String::new()),
@@ -58,11 +63,13 @@ impl Operated {
             Command::End(sale) => ("sale_ended", Some(*sale), String::new()),
             Command::Adjust { sku, how, units, .. } => {
                 let what = if *how == Adjust::Restock { "restocked" } else { "corrected" };
-                let item = sales
-                    .of_sku(*sku)
-                    .and_then(|sale| sale.skus().zip(&sale.spec.items).find(|of| of.0 == *sku));
-                let product = item.map_or(0, |(_, item)| item.product.0);
-                (what, of_sku(*sku), format!("product {product}, {units} units"))
+                (what, of_sku(*sku), format!("product {}, {units} units", product_of(*sku)))
+            }
+            Command::LimitPace { sku, per_s_max } => {
+                let limit =
+                    per_s_max.map_or_else(|| "no limit".to_owned(), |per_s| format!("{per_s} per second"));
+                let about = format!("product {}, {limit}", product_of(*sku));
+                ("line_pace_limited", of_sku(*sku), about)
             }
             Command::CancelFor(order) => ("order_cancelled", of_sku(order.sku), order.to_string()),
             Command::Refund(refund) => ("order_refunded", of_sku(refund.order.sku), refund.order.to_string()),

@@ -18,6 +18,8 @@ pub mod limits {
     pub const TOTAL_MAX: u64 = 1_000_000_000_000;
     /// Places in the line of one item.
     pub const LINE_PLACES_MAX: u32 = 5_000_000;
+    /// Of the pace that an operator limits the line of one item to.
+    pub const LINE_PACE_PER_S_MAX: u32 = 100_000;
     /// Milliseconds: of a turn, and of the grace for who is not there.
     pub const TURN_MS: std::ops::RangeInclusive<u64> = 10_000..=3_600_000;
     pub const GRACE_MS_MAX: u64 = 600_000;

@@ -51,6 +51,7 @@ Examples:
   doorbuster sale delete 3
   doorbuster sale pause 3
   doorbuster sale restock 3 30 50
+  doorbuster sale pace 7 31 20                           of an item that is sold to its line
   doorbuster sale report 3 --data-dir var/doorbuster     the morning after; reads the ledger, and asks no server
 
 The server is http://127.0.0.1:8080 unless --server or DOORBUSTER_SERVER names another. The operator token comes
@@ -90,6 +91,8 @@ enum SaleCommand {
     Restock(StockChange),
     /// Take units off an item that were counted wrongly; never below what is held and sold
     Correct(StockChange),
+    /// Limit how many places of an item's line are reached per second
+    Pace(PaceLimit),
 }
 
 #[derive(Args, Debug)]
@@ -117,6 +120,35 @@ struct StockChange {
     key: Option<String>,
     #[command(flatten)]
     server: ServerArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+With 0 nobody more is reached: whoever was reached is called as before, turns that are open stay and can be used, and whoever is sure
+stays sure. `doorbuster sale pause` stops orders and the time of turns too. The same limit again changes nothing.")]
+struct PaceLimit {
+    /// The sale's number
+    sale: u64,
+    /// The product's number
+    product: u64,
+    /// Places per second, from 0 to 100000; all: as many as can be
+    #[arg(value_name = "PER_S", value_parser = parse_pace)]
+    pace: Pace,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// Places per second; `None`: no limit.
+#[derive(Clone, Copy, Debug)]
+struct Pace(Option<u32>);
+
+fn parse_pace(text: &str) -> Result<Pace, String> {
+    let max = limits::LINE_PACE_PER_S_MAX;
+    match text.parse() {
+        _ if text == "all" => Ok(Pace(None)),
+        Ok(per_s) if per_s <= max => Ok(Pace(Some(per_s))),
+        _ => Err(format!("write a number from 0 to {max}, or all")),
+    }
 }
 
 /// A sale as the API gives it.
@@ -228,6 +260,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Verify(verify) => certificate::verify(verify, environment),
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),
         SaleCommand::Correct(change) => change_stock(change, "correct", environment),
+        SaleCommand::Pace(limit) => limit_pace(limit, environment),
     }
 }
 
@@ -317,6 +350,13 @@ fn change_stock(change: &StockChange, verb: &str, environment: &Environment) -> 
     let path = format!("/sales/{}/items/{}/{verb}", change.sale, change.product);
     let answer = client.post(&path, &json!({ "units": change.units }), Some(Once::Key(&key)))?;
     show(&answer, &change.server)
+}
+
+fn limit_pace(limit: &PaceLimit, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&limit.server, environment)?;
+    let path = format!("/sales/{}/items/{}/line/pace", limit.sale, limit.product);
+    let answer = client.post(&path, &json!({ "per_s_max": limit.pace.0 }), None)?;
+    show(&answer, &limit.server)
 }
 
 fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {

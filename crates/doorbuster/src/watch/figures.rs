@@ -1,10 +1,12 @@
 //! What the server says of itself, as the API gives it, and each part of it in words.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::output::plain;
+use crate::time::format_duration;
 
 /// As the API gives them.
 #[derive(Debug, Deserialize)]
@@ -115,6 +117,33 @@ pub(super) struct Item {
     pub(super) title: String,
     #[serde(flatten)]
     pub(super) units: Units,
+    /// One that is older does not know lines.
+    pub(super) line: Option<Line>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Line {
+    joined: u64,
+    joins_per_s: Option<f64>,
+    waiting: u64,
+    present: u64,
+    turns: u64,
+    called: u64,
+    ordered: u64,
+    expired: u64,
+    given_back: u64,
+    away: u64,
+    pace: u64,
+    pace_max_per_s: Option<u32>,
+    tail_wait_s: Option<u64>,
+    wait: Option<LineWait>,
+    draw: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct LineWait {
+    said_s: u64,
+    took_s: u64,
 }
 
 impl Figures {
@@ -155,6 +184,37 @@ impl Health {
         let there =
             counts.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
         there.map(|(name, count)| format!("{name} {count}")).collect()
+    }
+}
+
+impl Line {
+    pub(super) fn words(&self) -> String {
+        let joins = self.joins_per_s.map_or_else(String::new, |rate| format!(" ({rate}/s)"));
+        let last = match self.tail_wait_s {
+            None => "stands".to_owned(),
+            Some(wait) => format!("the last waits {}", format_duration(Duration::from_secs(wait))),
+        };
+        let limit = self.pace_max_per_s.map_or_else(String::new, |per_s| format!(" (limited to {per_s}/s)"));
+        let waited = self.wait.as_ref().map_or_else(String::new, |wait| {
+            let [took, said] =
+                [wait.took_s, wait.said_s].map(|seconds| format_duration(Duration::from_secs(seconds)));
+            format!("  waited {took}, the page said {said}")
+        });
+        format!(
+            "joined {}{joins}  waiting {}  there {}  turns {}  called {}  ordered {}  expired {}  given back {}  \
+             away {}  pace {}/min{limit}, {last}{waited}  draw {}",
+            self.joined,
+            self.waiting,
+            self.present,
+            self.turns,
+            self.called,
+            self.ordered,
+            self.expired,
+            self.given_back,
+            self.away,
+            self.pace,
+            plain(&self.draw)
+        )
     }
 }
 

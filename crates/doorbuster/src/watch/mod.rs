@@ -315,6 +315,10 @@ fn happening(sales: &[Sale], events: &[Event]) -> String {
         if !rates.is_empty() {
             out += &format!("sale {}  per second  {}\n", sale.id, per_s(&rates));
         }
+        let lines = sale.items.iter().filter_map(|item| Some((item.product, item.line.as_ref()?)));
+        for (product, line) in lines.take(ROWS_MAX) {
+            out += &format!("sale {}  line of {product}  {}\n", sale.id, line.words());
+        }
     }
     if !events.is_empty() {
         out.push('\n');
@@ -375,7 +379,10 @@ mod tests {
             "webhooks":{"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
             "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
-            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null}]}],
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null,
+                "line":{"draw":"drawn","joined":900,"joins_per_s":2.5,"waiting":700,"present":40,"sure_to":210,"reached":200,
+                    "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,"pace_max_per_s":2,
+                    "tail_wait_s":700,"wait":{"said_s":280,"took_s":300}}}]}],
         "events":[{"at_ms":1796119201000,"kind":"sale_paused","says":"Drop is paused.\u001b","sale":3,"product":null}]}"#;
 
     fn shown(with_items: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
@@ -400,6 +407,8 @@ mod tests {
             "admission   15000/s of a measured 18000/s  2026-11-20",
             "behind      refunds due 4  webhooks waiting 3  dead letters 2",
             "sale 3  per second  accepted 2.5  refused 0.5",
+            "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \
+             given back 7  away 20  pace 60/min (limited to 2/s), the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
             "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");

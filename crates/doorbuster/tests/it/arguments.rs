@@ -55,6 +55,7 @@ fn wrong_arguments_exit_64_in_two_lines() {
         ),
         (&["sale", "show"], "error: the following required arguments were not provided: <SALE>"),
         (&["sale", "show", "three"], "error: invalid value 'three' for '<SALE>'"),
+        (&["sale", "pace", "3", "30", "100001"], "write a number from 0 to 100000, or all"),
         (&["sale", "restock", "3", "30", "0"], "error: invalid value '0' for '<UNITS>'"),
         (&["sale", "restock", "3", "30", "1", "--key", "a b"], "write 1 to 64 visible ASCII characters"),
         (&["sale", "create"], "error: the following required arguments were not provided"),

@@ -124,6 +124,18 @@ fn stock_changes_carry_a_key() {
 }
 
 #[test]
+fn the_pace_of_a_line_is_limited_and_the_limit_lifted() {
+    for (pace, body) in
+        [("20", r#"{"per_s_max":20}"#), ("0", r#"{"per_s_max":0}"#), ("all", r#"{"per_s_max":null}"#)]
+    {
+        let ((code, stdout, _), asked) = ask(&["sale", "pace", "3", "30", pace], vec![Some((200, SALE))]);
+        assert_eq!((code, stdout.as_str()), (0, SHOWN));
+        assert_eq!(asked[0].line, "POST /api/v1/sales/3/items/30/line/pace");
+        assert_eq!(asked[0].body, body);
+    }
+}
+
+#[test]
 fn a_sale_without_a_bound_of_open_holds_is_shown_so() {
     let unbounded: &str = SALE.replace("_per_buyer_max\":5", "_per_buyer_max\":0").leak();
     let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, unbounded))]);

@@ -21,11 +21,11 @@ const ROUNDS: u64 = 8;
 const CLIENTS: u64 = 4;
 /// Answers of a round before the server is killed.
 const ANSWERS: u64 = 150;
-const UNITS: u64 = 20;
+pub(crate) const UNITS: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
-const LINE: &str = "/api/v1/sales/70/items/5/line";
+pub(crate) const LINE: &str = "/api/v1/sales/70/items/5/line";
 
-fn make_sale(directory: &Path, address: SocketAddr) {
+pub(crate) fn make_sale(directory: &Path, address: SocketAddr) {
     let file = format!(
         "id = 70\ntitle = \"Drop\"\nstarts_at = \"now\"\nfor = \"2h\"\npayment = \"30m\"\n\
          [[item]]\nproduct = 5\nprice = 100\ntotal = {UNITS}\nlimit = 1\nline = {{ turn = \"10m\", grace = \"1s\" }}\n"

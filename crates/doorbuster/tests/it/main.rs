@@ -40,6 +40,7 @@ mod figures;
 mod images;
 mod ledger;
 mod line;
+mod line_told;
 mod mysql;
 mod named_operators;
 mod operators;

@@ -25,9 +25,9 @@ const SECRET: [u8; 32] = *b"secret of the endpoint, 32 bytes";
 /// One request that came.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
-    id: String,
-    status: u16,
-    body: Value,
+    pub(crate) id: String,
+    pub(crate) status: u16,
+    pub(crate) body: Value,
 }
 
 /// An endpoint of the shop, on a port that it keeps.

@@ -9,7 +9,7 @@ use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::{
     Accepted, Borders, BuyerId, DrawView, Event, LineTerms, Phase, PlaceView, Reached, Refusal, Seq, SkuId,
-    Spoken, Standing, Stock, TurnEnd, UnixMs,
+    Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
 };
 
 /// The line of a SKU, to read.
@@ -19,7 +19,9 @@ pub struct LineView {
     pub draw: DrawView,
     pub borders: Borders,
     pub joined: u32,
-    pub gave_up: u32,
+    pub standings: Standings,
+    /// Places that may be reached per second; `None`: as many as can be.
+    pub pace_max: Option<u32>,
     /// What the secret of its draw was committed to with.
     pub commitment: Hash,
     /// The latest entry that it may have changed with.
@@ -56,7 +58,8 @@ impl Book {
             draw: line.draw(),
             borders: line.borders(),
             joined: line.joined(),
-            gave_up: line.gave_up(),
+            standings: line.standings(),
+            pace_max: line.pace_max(),
             commitment: line.commitment(),
             version: Seq(self.end.next.0 - 1),
             promised: line.promised(),
@@ -78,6 +81,11 @@ impl Book {
     /// If there is no such SKU, no line, or no place.
     pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
         self.known_line(sku)?.view(buyer).ok_or(Refusal::NotInLine)
+    }
+
+    /// How many in the line of a SKU are there, of those who can be called soon; 0 without a line. Costs a pass over them.
+    pub fn count_present(&self, now: UnixMs, sku: SkuId) -> u32 {
+        self.line(sku).map_or(0, |line| line.count_present(now))
     }
 
     /// What became of a buyer's place in the line of a SKU until now.
@@ -198,6 +206,21 @@ impl Book {
         Ok(Accepted::Drawn(sku))
     }
 
+    /// To what it is already changes nothing.
+    pub(super) fn limit_pace(
+        &mut self,
+        now: UnixMs,
+        sku: SkuId,
+        per_s_max: Option<u32>,
+    ) -> Result<Accepted, Refusal> {
+        let line = self.known_line(sku)?;
+        line.judge_pace(per_s_max).map_err(Refusal::InvalidChange)?;
+        if line.pace_max() != per_s_max {
+            record(self, now, Event::PaceLimited { sku, per_s_max });
+        }
+        Ok(Accepted::PaceLimited(sku))
+    }
+
     /// The secrets of a line, for whoever publishes what may be published of them.
     pub fn line_secrets(&self, sku: SkuId) -> Option<&LineSecrets> {
         Some(self.skus.get(sku.0 as usize)?.line.as_deref()?.secrets())
@@ -241,7 +264,10 @@ impl Book {
             Call::Draw => Event::LineDrawn { sku, spoken: None },
             Call::End { place, how } => Event::TurnEnded { sku, place, how },
             Call::Move(to) => Event::LineMoved { sku, to },
-            Call::Open { place } => Event::TurnOpened { sku, place },
+            Call::Open { place } => {
+                let turn = self.line(sku)?.turn_at(place).expect("only who has a place is called");
+                Event::TurnOpened { sku, turn }
+            }
         })
     }
 
@@ -297,11 +323,12 @@ impl Book {
                     _ => Ok(()),
                 }
             }
-            Event::TurnOpened { sku, place } => {
+            Event::PaceLimited { sku, per_s_max } => line(*sku)?.judge_pace(*per_s_max),
+            Event::TurnOpened { sku, turn } => {
                 if matches!(self.phase_of(at, *sku), Phase::Paused | Phase::NotStarted) {
                     return Err("somebody was called before the start, or in a pause");
                 }
-                line(*sku)?.check_open(*place, available(*sku))
+                line(*sku)?.check_open(*turn, available(*sku))
             }
             Event::TurnEnded { sku, place, how } => {
                 if *how == TurnEnd::Expired && self.phase_of(at, *sku) == Phase::Paused {

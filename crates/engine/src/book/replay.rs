@@ -85,6 +85,7 @@ impl Book {
             | Event::LineClosed { .. }
             | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
+            | Event::PaceLimited { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => {
                 ensure(kind == LedgerKind::Book, "a ledger that many servers share has no lines")?;

@@ -17,6 +17,9 @@ pub(crate) struct Moment {
     pub(crate) reach_max: u32,
 }
 
+/// While an operator limits a line's pace, places are reached so often.
+const REACHINGS_PER_S: u32 = 20;
+
 /// A step of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
@@ -76,14 +79,33 @@ impl Line {
             to.sure_to = to.sure_to.saturating_add(more).min(self.joined());
         }
         if phase != Phase::NotStarted {
+            let reach_max = reach_max.min(self.pace_allows(now));
             to.reached = to.sure_to.min(to.reached.saturating_add(reach_max));
         }
         (to != self.borders).then_some(Call::Move(to))
     }
 
-    /// Whether somebody is sure and could be reached, but that it was not allowed.
+    /// How many places may be reached at this moment, as the operator has limited it. What may be in a twentieth of a second is
+    /// reached at once, so that not each place is an entry of its own.
+    pub(super) fn pace_allows(&self, now: UnixMs) -> u32 {
+        match self.pace_max {
+            None => u32::MAX,
+            Some(per_s) if self.paced_until <= now => per_s.div_ceil(REACHINGS_PER_S),
+            Some(_) => 0,
+        }
+    }
+
+    /// So many were reached. Who looks seldom makes up for it, but for no more than the time between two reachings.
+    pub(super) fn pay_for(&mut self, at: UnixMs, places: u32) {
+        let Some(per_s) = self.pace_max.filter(|per_s| *per_s > 0) else { return };
+        let looked = UnixMs(at.0.saturating_sub(1000 / u64::from(REACHINGS_PER_S)));
+        let ms = (u64::from(places) * 1000).div_ceil(per_s.into());
+        self.paced_until = self.paced_until.max(looked).plus(ms);
+    }
+
+    /// Whether somebody is sure and could be reached, but that it was not allowed, and will be by itself.
     pub(crate) fn is_held_back(&self, phase: Phase) -> bool {
-        let may_move = matches!(phase, Phase::Live | Phase::Ended);
+        let may_move = matches!(phase, Phase::Live | Phase::Ended) && self.pace_max != Some(0);
         self.order.is_some() && may_move && self.borders.reached < self.borders.sure_to
     }
 

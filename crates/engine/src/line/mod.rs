@@ -18,11 +18,12 @@
 
 mod call;
 pub mod draw;
+mod judge;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::sharded::{Sharded, hash_of};
-use crate::{BuyerId, Refusal, Seq, UnixMs};
+use crate::{BuyerId, Seq, UnixMs};
 
 pub(crate) use call::{Call, Moment};
 use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
@@ -99,6 +100,16 @@ pub enum DrawView {
 }
 
 impl DrawView {
+    /// `is_over`: the sale is, so what is open is never closed.
+    pub fn as_str(&self, is_over: bool) -> &'static str {
+        match self {
+            DrawView::Open if is_over => "abandoned",
+            DrawView::Open => "open",
+            DrawView::Closed(_) => "closed",
+            DrawView::Drawn { .. } => "drawn",
+        }
+    }
+
     pub fn closed(&self) -> Option<Closed> {
         match self {
             DrawView::Open => None,
@@ -136,6 +147,14 @@ pub struct Borders {
     pub sure_to: u32,
 }
 
+/// Who was called. Number and buyer follow from the place; an entry has them so that whoever reads it alone knows whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub place: u32,
+    pub number: u32,
+    pub buyer: BuyerId,
+}
+
 /// How a turn came to its end without an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnEnd {
@@ -158,6 +177,29 @@ pub enum Standing {
     Ordered,
     /// Called, and the turn ended without an order.
     LetGo(TurnEnd),
+}
+
+/// How many of those who were reached stand where: see [`Standing`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standings {
+    pub in_grace: u32,
+    pub away: u32,
+    pub called: u32,
+    pub ordered: u32,
+    pub expired: u32,
+    pub given_back: u32,
+}
+
+impl Standings {
+    /// How many have no order of it: they were away, or let their turn go.
+    pub fn gave_up(&self) -> u32 {
+        self.away + self.expired + self.given_back
+    }
+
+    /// How many were ever called.
+    pub fn all_called(&self) -> u32 {
+        self.called + self.ordered + self.expired + self.given_back
+    }
 }
 
 /// When a place was reached, and what was there then.
@@ -213,10 +255,16 @@ pub(crate) struct Line {
     present: BTreeMap<u32, UnixMs>,
     /// The places whose turns ended without an order.
     let_go: BTreeMap<u32, TurnEnd>,
+    /// Of `let_go`.
+    given_back: u32,
     /// Since when the sale is paused.
     paused_at: Option<UnixMs>,
     /// No turn and no grace is over before. No ledger has it.
     kept_until: UnixMs,
+    /// Places that may be reached per second.
+    pace_max: Option<u32>,
+    /// What was reached is as much as may be until then.
+    paced_until: UnixMs,
 }
 
 impl Line {
@@ -240,8 +288,11 @@ impl Line {
             expiring: VecDeque::new(),
             present: BTreeMap::new(),
             let_go: BTreeMap::new(),
+            given_back: 0,
             paused_at: None,
             kept_until: UnixMs(0),
+            pace_max: None,
+            paced_until: UnixMs(0),
         }
     }
 
@@ -267,6 +318,10 @@ impl Line {
 
     pub(crate) fn draw(&self) -> DrawView {
         self.draw
+    }
+
+    pub(crate) fn pace_max(&self) -> Option<u32> {
+        self.pace_max
     }
 
     pub(crate) fn number_of(&self, buyer: BuyerId) -> Option<u32> {
@@ -314,16 +369,30 @@ impl Line {
         self.place_of(buyer).filter(|place| self.turns.contains_key(place))
     }
 
+    /// The turn that whoever has this place would get; `None`: nobody has it yet.
+    pub(crate) fn turn_at(&self, place: u32) -> Option<Turn> {
+        let order = self.order.as_ref().filter(|_| (1..=self.joined()).contains(&place))?;
+        let number = order.number_at(place);
+        Some(Turn { place, number, buyer: self.buyer(number) })
+    }
+
     /// Units of the turns that are open.
     pub(crate) fn turn_units(&self) -> u64 {
         self.turns.len() as u64 * u64::from(self.terms.units)
     }
 
-    /// How many were reached and have no order of it: they were away, or let their turn go.
-    pub(crate) fn gave_up(&self) -> u32 {
-        let uncalled = u32::try_from(self.uncalled.len()).expect("places have 32 bits");
-        let let_go = u32::try_from(self.let_go.len()).expect("places have 32 bits");
-        uncalled - self.in_grace + let_go
+    pub(crate) fn standings(&self) -> Standings {
+        let count = |len: usize| u32::try_from(len).expect("places have 32 bits");
+        let (uncalled, called, let_go) =
+            (count(self.uncalled.len()), count(self.turns.len()), count(self.let_go.len()));
+        Standings {
+            in_grace: self.in_grace,
+            away: uncalled - self.in_grace,
+            called,
+            ordered: self.borders.reached - uncalled - called - let_go,
+            expired: let_go - self.given_back,
+            given_back: self.given_back,
+        }
     }
 
     /// Units that are kept for those who were not called yet: nobody else gets them.
@@ -346,7 +415,13 @@ impl Line {
     }
 
     pub(crate) fn is_present(&self, place: u32, now: UnixMs) -> bool {
-        self.present.get(&place).is_some_and(|seen| now.0 <= seen.0.saturating_add(PRESENT_MS))
+        self.present.get(&place).is_some_and(|seen| is_fresh(*seen, now))
+    }
+
+    /// How many are there who can be called soon. Forgets nobody: after a pause whoever was there at its beginning is again.
+    pub(crate) fn count_present(&self, now: UnixMs) -> u32 {
+        let present = self.present.values().filter(|seen| is_fresh(**seen, now));
+        u32::try_from(present.count()).expect("places have 32 bits")
     }
 
     /// How many behind one place, up to another, were reached and not called yet.
@@ -358,6 +433,10 @@ impl Line {
     fn buyer(&self, number: u32) -> BuyerId {
         self.buyers[number as usize - 1]
     }
+}
+
+fn is_fresh(seen: UnixMs, now: UnixMs) -> bool {
+    now.0 <= seen.0.saturating_add(PRESENT_MS)
 }
 
 /// What events do to a line.
@@ -398,6 +477,7 @@ impl Line {
             self.in_grace += to.reached - self.borders.reached;
             self.uncalled.extend(newly);
             self.graces.push_back((to.reached, UnixMs(at.0.saturating_add(self.terms.grace_ms))));
+            self.pay_for(at, to.reached - self.borders.reached);
         }
         if to.away_to > self.borders.away_to {
             self.in_grace -= self.uncalled_in(self.borders.away_to, to.away_to);
@@ -406,6 +486,11 @@ impl Line {
             }
         }
         self.borders = to;
+    }
+
+    pub(crate) fn limit_pace(&mut self, per_s_max: Option<u32>) {
+        self.pace_max = per_s_max;
+        self.paced_until = UnixMs(0);
     }
 
     pub(crate) fn open_turn(&mut self, at: UnixMs, place: u32) {
@@ -427,143 +512,33 @@ impl Line {
     /// It ended without an order.
     pub(crate) fn let_go(&mut self, place: u32, how: TurnEnd) {
         self.end_turn(place);
+        self.given_back += u32::from(how == TurnEnd::GivenBack);
         self.let_go.insert(place, how);
     }
 
     /// The clock was wrong by so much: what is to come moves with it.
     pub(crate) fn shift(&mut self, by_ms: i64) {
-        let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
-        self.kept_until = self.kept_until.shifted(by_ms);
         self.patience = self.patience.shifted(by_ms);
+        self.paced_until = self.paced_until.shifted(by_ms);
+        self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
+        self.shift_people(by_ms);
+    }
+
+    fn shift_people(&mut self, by_ms: i64) {
+        self.kept_until = self.kept_until.shifted(by_ms);
+        let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
         for time in graces.chain(self.turns.values_mut()).chain(self.present.values_mut()) {
             *time = time.shifted(by_ms);
         }
-        self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
     }
 
     pub(crate) fn pause(&mut self, at: UnixMs) {
         self.paused_at = Some(at);
     }
 
-    /// Turns and graces get back the time of the pause.
+    /// Turns and graces get back the time of the pause. A beacon was waited for in it, too.
     pub(crate) fn resume(&mut self, at: UnixMs) {
         let paused_at = self.paused_at.take().unwrap_or(at);
-        self.shift(at.0.saturating_sub(paused_at.0).cast_signed());
-    }
-}
-
-/// Whether events may come to a line as it is: what a ledger is judged by.
-impl Line {
-    pub(crate) fn judge_join(&self, buyer: BuyerId) -> Result<(), Refusal> {
-        assert!(self.number_of(buyer).is_none(), "a second join is answered as the first");
-        if self.joined() >= crate::limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
-    }
-
-    /// Who joined until now takes part, and whoever checks it comes to the same root.
-    pub(crate) fn check_close(&self, closed: Closed, starts_at: UnixMs) -> Result<(), &'static str> {
-        if self.draw != DrawView::Open {
-            return Err("the entries of a line were closed twice");
-        }
-        if closed.at < self.closes_at(starts_at) {
-            return Err("the entries of a line were closed before their time");
-        }
-        if closed != self.closed_now(closed.at) {
-            return Err("the entries of a line are not those who had joined");
-        }
-        Ok(())
-    }
-
-    /// Without the beacon that was announced only when it was silent for too long.
-    pub(crate) fn check_draw(
-        &self,
-        at: UnixMs,
-        spoken: Option<Spoken>,
-        starts_at: UnixMs,
-    ) -> Result<(), &'static str> {
-        let DrawView::Closed(closed) = self.draw else {
-            return Err("places were drawn twice, or of entries that were not closed");
-        };
-        match spoken {
-            Some(spoken) if closed.round != Some(spoken.round) => Err("a draw went by another round"),
-            None if self.patience_ends(starts_at) > at => Err("a draw did not wait for its beacon"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Borders move forward, in their order, when it is time, and promise no more units than there are.
-    pub(crate) fn check_move(&self, at: UnixMs, to: Borders, available: u64) -> Result<(), &'static str> {
-        let from = self.borders;
-        if to == from || to.away_to < from.away_to || to.reached < from.reached || to.sure_to < from.sure_to {
-            return Err("a border of a line moved back, or none moved");
-        }
-        if self.order.is_none() {
-            return Err("a line moved before its places were drawn");
-        }
-        if to.away_to > from.reached || to.reached > to.sure_to || to.sure_to > self.joined() {
-            return Err("the borders of a line are out of their order");
-        }
-        let over =
-            self.graces.iter().take_while(|(_, until)| *until <= at).last().map_or(0, |(place, _)| *place);
-        if to.away_to > from.away_to.max(over) {
-            return Err("a grace was over before its time");
-        }
-        let gone = self.uncalled_in(from.away_to, to.away_to);
-        let kept_for = u64::from(self.in_grace - gone) + u64::from(to.sure_to - from.reached);
-        if kept_for * u64::from(self.terms.units) > available {
-            return Err("a line promised more units than there are");
-        }
-        Ok(())
-    }
-
-    /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.
-    pub(crate) fn check_open(&self, place: u32, available: u64) -> Result<(), &'static str> {
-        if !self.uncalled.contains(&place) {
-            return Err("somebody was called who was not reached, or was called before");
-        }
-        let kept = if place > self.borders.away_to { u64::from(self.terms.units) } else { 0 };
-        let needed = self.promised() - kept + u64::from(self.terms.units);
-        if needed > available {
-            Err("somebody was called for a unit that another was promised")
-        } else {
-            Ok(())
-        }
-    }
-
-    pub(crate) fn check_end(&self, at: UnixMs, place: u32, how: TurnEnd) -> Result<(), &'static str> {
-        let until = *self.turns.get(&place).ok_or("no turn of this place is open")?;
-        if how == TurnEnd::Expired && until > at { Err("a turn expired before its time") } else { Ok(()) }
-    }
-
-    /// Every invariant that a line has by itself.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let Borders { away_to, reached, sure_to } = self.borders;
-        if !(away_to <= reached && reached <= sure_to && sure_to <= self.joined()) {
-            return Err(format!(
-                "the borders are out of their order: {:?} of {}",
-                self.borders,
-                self.joined()
-            ));
-        }
-        let in_grace = self.uncalled_in(away_to, reached);
-        if in_grace != self.in_grace {
-            return Err(format!("{in_grace} are in grace, but counted {}", self.in_grace));
-        }
-        if self.reaches.last().map_or(0, |(to, _)| *to) != reached {
-            return Err("it is not known when somebody was reached".to_owned());
-        }
-        let last = self.graces.back().map_or(away_to, |(place, _)| *place);
-        if last != reached || self.uncalled.last().is_some_and(|place| *place > reached) {
-            return Err("somebody was reached and has no end of the grace".to_owned());
-        }
-        for number in 1..=self.joined() {
-            if self.number_of(self.buyer(number)) != Some(number) {
-                return Err(format!("number {number} is another's"));
-            }
-            let place = self.place_of_number(number).unwrap_or(number);
-            if self.order.as_ref().is_some_and(|order| order.number_at(place) != number) {
-                return Err(format!("place {place} is not that of number {number} alone"));
-            }
-        }
-        Ok(())
+        self.shift_people(at.0.saturating_sub(paused_at.0).cast_signed());
     }
 }

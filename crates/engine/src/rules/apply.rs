@@ -73,9 +73,10 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
             let left = rows.sku_mut(*sku).stock.available();
             line(rows, *sku).move_to(at, *to, Reached { by: seq, left });
         }
-        Event::TurnOpened { sku, place } => {
+        Event::PaceLimited { sku, per_s_max } => line(rows, *sku).limit_pace(*per_s_max),
+        Event::TurnOpened { sku, turn } => {
             let line = line(rows, *sku);
-            line.open_turn(at, *place);
+            line.open_turn(at, turn.place);
             let units = line.terms().units;
             rows.sku_mut(*sku).stock.set_aside(units.into());
         }

@@ -64,6 +64,7 @@ pub(crate) fn execute<R: Rows>(
         | Command::Join { .. }
         | Command::ShowPresence { .. }
         | Command::Draw { .. }
+        | Command::LimitPace { .. }
         | Command::GiveTurnBack { .. } => {
             unreachable!("these have ways of their own")
         }

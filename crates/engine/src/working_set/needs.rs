@@ -63,6 +63,7 @@ impl Needs {
                 | Command::Join { .. }
                 | Command::ShowPresence { .. }
                 | Command::Draw { .. }
+                | Command::LimitPace { .. }
                 | Command::GiveTurnBack { .. }
                 | Command::KeepAction(..)
                 | Command::Place(_) => {}

@@ -105,6 +105,7 @@ impl WorkingSet<'_> {
         if let Command::Join { sku, .. }
         | Command::ShowPresence { sku, .. }
         | Command::Draw { sku, .. }
+        | Command::LimitPace { sku, .. }
         | Command::GiveTurnBack { sku, .. } = command
         {
             let known = self.sales.known_sku(sku);

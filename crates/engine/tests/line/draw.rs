@@ -189,6 +189,21 @@ fn a_beacon_that_speaks_is_heard_once_and_a_silent_one_is_not_waited_for_for_eve
     }
 }
 
+#[test]
+fn a_pause_does_not_put_off_the_draw_without_a_silent_beacon() {
+    let mut shop = with_beacon();
+    shop.join(0..3);
+    assert!(shop.pause());
+    shop.call_at(START - CLOSE_MS);
+    shop.call_at(START - 1);
+    assert!(matches!(shop.draw_view(), DrawView::Closed(_)));
+    assert!(shop.resume());
+    // Whatever the pause began before the close.
+    shop.call_at(START + 26_001);
+    assert!(matches!(shop.draw_view(), DrawView::Drawn { spoken: None, .. }));
+    shop.assert_replays();
+}
+
 /// By a clock that was a year ahead the round is a year away, and so it is of a beacon that has not begun.
 #[test]
 fn a_wrong_clock_or_a_beacon_of_another_age_does_not_keep_a_draw_waiting() {

@@ -16,7 +16,7 @@ const BUYERS: u64 = 14;
 
 #[test]
 fn histories_follow_the_model_in_every_step() {
-    let mut seen = [0_u64; 10];
+    let mut seen = [0_u64; 11];
     for seed in 0..1_000 {
         one_history(seed, &mut seen);
     }
@@ -34,7 +34,7 @@ impl Drop for Witness {
     }
 }
 
-fn one_history(seed: u64, seen: &mut [u64; 10]) {
+fn one_history(seed: u64, seen: &mut [u64; 11]) {
     let mut random = Random(seed);
     let total = random.below(6);
     let mut spec = item(total, 1 + random.below(2));
@@ -58,7 +58,12 @@ fn one_history(seed: u64, seen: &mut [u64; 10]) {
                 let answer = shop.run(Command::Join { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.join(shop.now, who));
             }
-            25..55 => {
+            25..28 => {
+                let per_s_max = [None, Some(0), Some(1), Some(30), Some(50_000)][random.index(5)];
+                shop.run(Command::LimitPace { sku: SKU, per_s_max }).expect("it has a line");
+                model.limit_pace(per_s_max);
+            }
+            28..55 => {
                 let answer = shop.run(Command::ShowPresence { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.see(shop.now, who));
             }
@@ -95,13 +100,14 @@ fn one_history(seed: u64, seen: &mut [u64; 10]) {
         let reach_max = [0, 1, u32::MAX][random.index(3)];
         let reached = shop.book.call_due(UnixMs(shop.now), usize::MAX, reach_max).reached;
         assert_eq!(model.call(shop.now, reach_max, || shop.seed()), reached);
+        assert_eq!(shop.book.count_present(UnixMs(shop.now), SKU), model.count_present(shop.now));
         model.assert_same(&shop);
         shop.book.check_invariants().expect("no invariant is broken");
     }
     count_events(&shop.assert_replays(), seen);
 }
 
-fn count_events(journal: &[Entry], seen: &mut [u64; 10]) {
+fn count_events(journal: &[Entry], seen: &mut [u64; 11]) {
     for entry in journal {
         let kind = match entry.event {
             Event::LineJoined { .. } => 0,
@@ -113,6 +119,7 @@ fn count_events(journal: &[Entry], seen: &mut [u64; 10]) {
             Event::OrderClosed { .. } => 6,
             Event::LineDrawn { spoken: None, .. } => 8,
             Event::LineDrawn { spoken: Some(_), .. } => 9,
+            Event::PaceLimited { .. } => 10,
             _ => 7,
         };
         seen[kind] += 1;

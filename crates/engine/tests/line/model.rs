@@ -1,7 +1,7 @@
 //! The rules again, over a list of people: slow, and with nothing that could be out of step.
 
 use engine::draw::Permutation;
-use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, TurnEnd, UnixMs};
+use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, Standings, TurnEnd, UnixMs};
 
 use crate::shop::{BEACON, CLOSE_MS, END, GRACE_MS, SKU, START, Shop, TURN_MS};
 
@@ -50,10 +50,17 @@ pub(crate) struct Model {
     holds: Vec<Hold>,
     free: u64,
     units: u64,
-    /// Turns that ended without an order.
-    let_go: u32,
     paused_at: Option<u64>,
     ended: bool,
+    /// Places per second, and until when those that were reached are enough.
+    pace_max: Option<u32>,
+    paced_until: u64,
+}
+
+impl Person {
+    fn is_there(&self, now: u64) -> bool {
+        self.seen.is_some_and(|seen| now <= seen + PRESENT_MS)
+    }
 }
 
 impl Model {
@@ -66,9 +73,10 @@ impl Model {
             holds: Vec::new(),
             free: item.total,
             units,
-            let_go: 0,
             paused_at: None,
             ended: false,
+            pace_max: None,
+            paced_until: 0,
         }
     }
 
@@ -175,7 +183,6 @@ impl Model {
         if gives {
             person.state = State::LetGo(TurnEnd::GivenBack);
             self.free += units;
-            self.let_go += 1;
         }
         gives || matches!(self.person(buyer).expect("just found").state, State::Ordered | State::LetGo(_))
     }
@@ -235,6 +242,18 @@ impl Model {
         .count()
     }
 
+    pub(crate) fn limit_pace(&mut self, per_s_max: Option<u32>) {
+        if self.pace_max != per_s_max {
+            (self.pace_max, self.paced_until) = (per_s_max, 0);
+        }
+    }
+
+    /// As many as come in a twentieth of a second, and then none for as long as that many take.
+    fn pace_allows(&self, now: u64) -> u32 {
+        let at_once = self.pace_max.map_or(u32::MAX, |per_s| per_s.div_ceil(20));
+        if self.paced_until <= now { at_once } else { 0 }
+    }
+
     fn promised(&self) -> u64 {
         let kept = |person: &&Person| match person.state {
             State::Waiting => person.sure,
@@ -261,7 +280,14 @@ impl Model {
         }
         let is_drawn = matches!(self.draw, Draw::Drawn { .. });
         let mut reached = 0;
+        let reach_max = reach_max.min(self.pace_allows(now));
         while is_drawn && !self.is_paused(now) && self.step(now, reach_max, &mut reached) {}
+        if let Some(per_s) = self.pace_max
+            && reached > 0
+        {
+            let begun = self.paced_until.max(now.saturating_sub(50));
+            self.paced_until = begun + (u64::from(reached) * 1000).div_ceil(per_s.into());
+        }
         reached
     }
 
@@ -269,14 +295,13 @@ impl Model {
     fn step(&mut self, now: u64, reach_max: u32, reached: &mut u32) -> bool {
         let spare = self.free - self.promised();
         let (is_over, has_started) = (self.is_over(now), now >= START || self.ended);
-        let is_there = |person: &Person| person.seen.is_some_and(|seen| now <= seen + PRESENT_MS);
+        let is_there = |person: &Person| person.is_there(now);
         // What is over is over.
         for person in &mut self.people {
             match person.state {
                 State::Called { until } if until <= now => {
                     person.state = State::LetGo(TurnEnd::Expired);
                     self.free += self.units;
-                    self.let_go += 1;
                     return true;
                 }
                 State::Reached { until } if until <= now && !person.away => {
@@ -313,13 +338,34 @@ impl Model {
         false
     }
 
+    /// Who is there of those who can be called. All are near.
+    pub(crate) fn count_present(&self, now: u64) -> u32 {
+        let waits = |person: &&Person| matches!(person.state, State::Waiting | State::Reached { .. });
+        let present = self.people.iter().filter(waits).filter(|person| person.is_there(now));
+        u32::try_from(present.count()).expect("a few")
+    }
+
+    fn standings(&self) -> Standings {
+        let mut counts = Standings::default();
+        for person in &self.people {
+            match person.state {
+                State::Waiting => {}
+                State::Reached { .. } if person.away => counts.away += 1,
+                State::Reached { .. } => counts.in_grace += 1,
+                State::Called { .. } => counts.called += 1,
+                State::Ordered => counts.ordered += 1,
+                State::LetGo(TurnEnd::Expired) => counts.expired += 1,
+                State::LetGo(TurnEnd::GivenBack) => counts.given_back += 1,
+            }
+        }
+        counts
+    }
+
     pub(crate) fn assert_same(&self, shop: &Shop) {
         let line = shop.book.line_of(SKU).expect("the item has a line");
         let drawn = if let Draw::Drawn { entries } = self.draw { Some(entries) } else { None };
         assert_eq!(line.draw.drawn(), drawn);
-        let is_away = |person: &&Person| matches!(person.state, State::Reached { .. }) && person.away;
-        let away = u32::try_from(self.people.iter().filter(is_away).count()).expect("a few");
-        assert_eq!(line.gave_up, away + self.let_go);
+        assert_eq!(line.standings, self.standings());
         let sure = self.people.iter().filter(|person| person.sure).count();
         assert_eq!((line.joined as usize, line.borders.sure_to as usize), (self.people.len(), sure));
         assert_eq!((line.stock.available(), line.promised), (self.free, self.promised()));

@@ -4,7 +4,7 @@ use engine::handover::Grant;
 use engine::working_set::{Executed, Operation, WorkingSet};
 use engine::{
     Accepted, Book, Borders, Command, Entry, Event, ItemChange, LedgerKind, OrderId, ProductId, Refusal,
-    SaleChange, Sales, Seq, Standing, TurnEnd, UnixMs,
+    SaleChange, Sales, Seq, Standing, Turn, TurnEnd, UnixMs,
 };
 
 use crate::shop::{GRACE_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale};
@@ -268,10 +268,14 @@ fn terms_of_a_line_are_bounded() {
     );
 }
 
+fn called(place: u32, number: u32, who: u64) -> Event {
+    Event::TurnOpened { sku: SKU, turn: Turn { place, number, buyer: buyer(who) } }
+}
+
 /// A ledger in which the line did what it must not is not believed.
 #[test]
 fn a_line_that_broke_a_rule_is_found_in_its_ledger() {
-    let open = |place| Event::TurnOpened { sku: SKU, place };
+    let open = |place: u32| called(place, place, u64::from(place) - 1);
     let end = |place, how| Event::TurnEnded { sku: SKU, place, how };
     let move_to =
         |away_to, reached, sure_to| Event::LineMoved { sku: SKU, to: Borders { away_to, reached, sure_to } };
@@ -293,6 +297,59 @@ fn a_line_that_broke_a_rule_is_found_in_its_ledger() {
         let entry = Entry { seq, at: UnixMs(START + after_ms), event };
         let found = shop.book.replay(LedgerKind::Book, &entry).expect_err(name);
         assert!(found.why.contains(why), "{name}: {found}");
+    }
+}
+
+#[test]
+fn an_operator_limits_the_pace_and_whoever_is_sure_stays_so() {
+    let mut shop = joined(1_000, 900);
+    let limit = |shop: &mut Shop, per_s_max| shop.run(Command::LimitPace { sku: SKU, per_s_max });
+    let reached = |shop: &Shop| shop.book.line_of(SKU).unwrap().borders.reached;
+    assert_eq!(limit(&mut shop, Some(100_001)).map(drop).unwrap_err().code(), "invalid_change");
+    limit(&mut shop, Some(30)).unwrap();
+    let known = shop.book.next_seq();
+    limit(&mut shop, Some(30)).unwrap();
+    assert_eq!(shop.book.next_seq(), known, "the same again changes nothing");
+    // As a writer looks that has nothing else to do; then for ten seconds not at all.
+    for now in (START..START + 10_000).step_by(50) {
+        shop.at(now, &[]);
+    }
+    assert!((295..=302).contains(&reached(&shop)), "{}", reached(&shop));
+    assert_eq!((shop.sure_to(), shop.book.is_line_held_back()), (900, true));
+    let before = reached(&shop);
+    shop.at(START + 20_000, &[]);
+    assert_eq!(reached(&shop), before + 2, "what nobody looked at is not made up for");
+    // Nobody more is reached, and nothing has to look again and again.
+    limit(&mut shop, Some(0)).unwrap();
+    shop.at(START + 30_000, &[]);
+    assert_eq!((reached(&shop), shop.book.is_line_held_back()), (before + 2, false));
+    // A ledger in which it went on is not believed.
+    let to = Borders { reached: before + 3, ..shop.book.line_of(SKU).unwrap().borders };
+    let entry = Entry {
+        seq: shop.book.next_seq(),
+        at: UnixMs(START + 30_000),
+        event: Event::LineMoved { sku: SKU, to },
+    };
+    let found = shop.book.replay(LedgerKind::Book, &entry).unwrap_err();
+    assert_eq!(found.why, "a line moved faster than an operator let it");
+    limit(&mut shop, None).unwrap();
+    shop.at(START + 30_000, &[]);
+    assert_eq!(reached(&shop), 900);
+    shop.assert_replays();
+}
+
+#[test]
+fn an_entry_names_who_was_called() {
+    // The second is reached, and not there.
+    let replayed = |event| {
+        let mut shop = joined(2, 3);
+        shop.at(START, &[0]);
+        let entry = Entry { seq: shop.book.next_seq(), at: UnixMs(START), event };
+        shop.book.replay(LedgerKind::Book, &entry).map_err(|found| found.why)
+    };
+    assert_eq!(replayed(called(2, 2, 1)), Ok(()));
+    for another in [called(2, 2, 2), called(2, 3, 1), called(2, 3, 2)] {
+        assert_eq!(replayed(another), Err("somebody was called in another's place"));
     }
 }
 

@@ -242,7 +242,9 @@ fn word(outcome: Result<Accepted, Refusal>) -> String {
             },
             replayed,
         ),
-        Ok(Accepted::Place { .. } | Accepted::Drawn(_)) => unreachable!("no item here has a line"),
+        Ok(Accepted::Place { .. } | Accepted::Drawn(_) | Accepted::PaceLimited(_)) => {
+            unreachable!("no item here has a line")
+        }
         Ok(Accepted::BuyerErased) => ("erased".to_owned(), false),
         Ok(Accepted::Operators) => ("operators".to_owned(), false),
         Ok(Accepted::Noticed) => ("noticed".to_owned(), false),

@@ -153,6 +153,7 @@ impl Tables {
             | Event::LineClosed { .. }
             | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
+            | Event::PaceLimited { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("a shared ledger has no lines"),
             Event::SaleChanged { .. }

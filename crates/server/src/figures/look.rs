@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::events::{Events, Look};
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
+use super::lines::Lines;
 use super::part::{Part, Recent};
 use super::sales::SoldOut;
 use super::sample::{HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s};
@@ -31,6 +32,7 @@ pub struct Looking {
     refused: Refused,
     sold_out: SoldOut,
     counted: Counted,
+    lines: Lines,
     events: Events,
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
@@ -100,6 +102,7 @@ impl Looking {
             refused,
             sold_out: SoldOut::default(),
             counted: Counted::none(now),
+            lines: Lines::default(),
             events: Events::default(),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
@@ -144,6 +147,7 @@ impl Looking {
             holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
             health: health(&self.watched, &self.catalog, &self.found),
         };
+        self.lines.look(&self.catalog, self.watched.core.clock.now(), at);
         self.moments.push_back(moment);
         if self.moments.len() > SECONDS {
             self.moments.pop_front();
@@ -181,7 +185,8 @@ impl Looking {
         if next_second {
             self.streaks.go_on(&sum);
         }
-        let sales = self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), sum.holds.as_ref()));
+        let sales =
+            self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), sum.holds.as_ref(), &self.lines));
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,

@@ -9,6 +9,7 @@
 mod events;
 mod history;
 mod host;
+mod lines;
 mod look;
 mod part;
 mod sales;

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use engine::{Phase, ProductId, SaleId, UnixMs};
+use engine::{Phase, ProductId, SaleId, SkuId, UnixMs};
 use serde::{Serialize, Serializer};
 
+use super::lines::{LineFigures, Lines};
 use super::sample::Took;
 use super::selling::{Holds, HoldsEnded, SaleSecond, Selling, ShownHolds, ShownRates};
 use crate::intake::catalog::{Catalog, Counters, Sale};
@@ -85,6 +86,8 @@ pub(super) struct ItemFigures<'a> {
     pub(super) rates: Option<ShownRates>,
     /// When the last unit went. `None`: some are left, or they went before the first look.
     pub(super) sold_out_at_ms: Option<u64>,
+    /// `None`: it is sold to whoever comes first.
+    pub(super) line: Option<LineFigures>,
 }
 
 /// When the items that are shown were sold out.
@@ -141,7 +144,7 @@ impl SoldOut {
         &mut self,
         catalog: &'c Catalog,
         now: UnixMs,
-        (selling, holds): (Option<&Selling>, Option<&Holds>),
+        (selling, holds, lines): (Option<&Selling>, Option<&Holds>, &Lines),
     ) -> Vec<SaleFigures<'c>> {
         let (quiet, none) = (SaleSecond::default(), HoldsEnded::default());
         let mut seen = BTreeMap::new();
@@ -154,7 +157,7 @@ impl SoldOut {
             let skus = &catalog.skus[first..first + spec.items.len()];
             let mut items = Vec::with_capacity(skus.len().min(room));
             let second = selling.map(|selling| selling.get(&spec.id.0).unwrap_or(&quiet));
-            for (item, sku) in spec.items.iter().zip(skus).take(room) {
+            for ((item, sku), number) in spec.items.iter().zip(skus).zip(sale.first_sku.0..).take(room) {
                 let units = Units::of(&sku.counters);
                 let key = (spec.id, item.product);
                 let left = self.left(key, units.available, now);
@@ -167,6 +170,7 @@ impl SoldOut {
                     units,
                     rates,
                     sold_out_at_ms: left.nothing_since(),
+                    line: lines.of(SkuId(number)),
                 });
             }
             sales.push(SaleFigures {

@@ -1,6 +1,8 @@
 //! A server's figures, from counters that a test moves and at times that it says.
 
-use engine::{Book, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, Stock, UnixMs};
+use engine::{
+    Book, BuyerId, Command, ItemSpec, LineTerms, Payment, ProductId, SaleId, SaleSpec, SkuId, Stock, UnixMs,
+};
 use serde_json::{Value, json};
 
 use super::sales::{ITEMS_MAX, SALES_MAX};
@@ -70,6 +72,9 @@ impl Server {
     fn publish(&mut self) {
         self.catalog = Catalog::of(self.book.registry(), &self.catalog);
         self.book.drain_touched(|sku, stock| self.catalog.skus[sku.0 as usize].counters.publish(stock));
+        self.book.drain_moved_lines(|sku, line| {
+            self.catalog.skus[sku.0 as usize].board.as_ref().unwrap().publish(NOW, line);
+        });
         self.core.shelf.publish(self.catalog.clone());
     }
 
@@ -208,6 +213,44 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     let seen = server.look(4_000);
     assert_eq!(of(&seen, 3)["rates"], rates(0.0, 0.0, 1.0, 0.0, 0.0));
     assert_eq!(of(&seen, 5)["rates"], rates(1.0, 0.0, 0.0, 0.0, 0.0));
+}
+
+#[test]
+fn an_item_that_is_sold_to_its_line_has_that_lines_figures() {
+    let mut spec = sale(3, NOW.0 + 60_000, 2);
+    spec.items[1].limit = Some(1);
+    let line = LineTerms { units: 1, turn_ms: 60_000, grace_ms: 10_000, close_ms: 120_000, beacon: None };
+    spec.items[1].line = Some(line);
+    let mut server = Server::new(vec![spec]);
+    let join = |server: &mut Server, buyers: std::ops::Range<u64>| {
+        for buyer in buyers {
+            let join = Command::Join { sku: SkuId(1), buyer: BuyerId(buyer.into()) };
+            server.book.execute(NOW, join).unwrap();
+        }
+        server.book.call_due(NOW, usize::MAX, u32::MAX);
+        server.publish();
+    };
+    join(&mut server, 0..5);
+    let first = server.look(1_000)["sales"][0]["items"].clone();
+    assert_eq!((&first[0]["line"], &first[1]["line"]["joins_per_s"]), (&Value::Null, &Value::Null));
+    join(&mut server, 5..15);
+    server.catalog.skus[1].board.as_ref().unwrap().publish_present(4);
+    let seen = server.look(3_000)["sales"][0]["items"][1]["line"].clone();
+    for (name, value) in [
+        ("draw", json!("drawn")),
+        ("joined", json!(15)),
+        ("joins_per_s", json!(5.0)),
+        ("waiting", json!(15)),
+        ("present", json!(4)),
+        ("sure_to", json!(10)),
+        ("reached", json!(0)),
+        ("called", json!(0)),
+        ("pace", json!(0)),
+        ("tail_wait_s", Value::Null),
+        ("wait", Value::Null),
+    ] {
+        assert_eq!(seen[name], value, "{name}");
+    }
 }
 
 #[test]

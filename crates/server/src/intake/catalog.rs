@@ -143,6 +143,8 @@ pub struct Board(Mutex<Posted>);
 #[derive(Debug, Default)]
 struct Posted {
     line: Option<LineView>,
+    /// Of those who can be called soon; as of the last second.
+    present: u32,
     /// How many were reached by the end of a second; the latest last, and one that is older than the pace asks for.
     reached: VecDeque<(u64, u32)>,
 }
@@ -166,6 +168,15 @@ impl Board {
     /// `None`: nobody has said yet.
     pub fn read(&self) -> Option<LineView> {
         self.lock().line
+    }
+
+    pub fn publish_present(&self, present: u32) {
+        self.lock().present = present;
+    }
+
+    /// How many are there of those who can be called soon.
+    pub fn present(&self) -> u32 {
+        self.lock().present
     }
 
     /// How many were reached in the last minute; since the start of this server, if that is shorter.

@@ -48,6 +48,13 @@ pub enum Request {
     /// One durable row of the message table.
     Message(Box<[u8]>),
     RefundsDue,
+    /// Joins the line of an item.
+    Join {
+        sku: SkuId,
+        buyer: BuyerId,
+        /// As of an order: of a buyer who is a hash.
+        buyer_text: Option<Box<str>>,
+    },
     /// What became of a buyer's place in the line of an item.
     Receipt {
         sku: SkuId,

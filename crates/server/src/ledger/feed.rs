@@ -2,9 +2,12 @@
 //!
 //! Must not: read a ledger.
 
-use engine::{BuyerId, Closing, Event, Notice, OrderId, Payment, ProductId, SaleId, SkuId, Status, UnixMs};
+use engine::{
+    BuyerId, Closing, Event, LineTerms, Notice, OrderId, Payment, ProductId, SaleId, SkuId, Status, Turn,
+    UnixMs,
+};
 
-use super::outgoing::What;
+use super::outgoing::{OpenedTurn, What};
 use super::record::SaleRecord;
 use super::rows::{RowError, closing};
 
@@ -62,7 +65,17 @@ pub(super) struct OrderRow {
 
 /// What the ledger's SKU numbers mean: sales as created, in order.
 #[derive(Debug, Default)]
-pub(super) struct Skus(Vec<(SaleId, ProductId, String, Payment)>);
+pub(super) struct Skus(Vec<SkuTerms>);
+
+/// What was agreed of a SKU when its sale was created.
+#[derive(Debug)]
+struct SkuTerms {
+    sale: SaleId,
+    product: ProductId,
+    currency: String,
+    payment: Payment,
+    line: Option<LineTerms>,
+}
 
 impl Skus {
     /// Takes the next sale that was created.
@@ -70,14 +83,31 @@ impl Skus {
         let record: SaleRecord = serde_json::from_str(body)?;
         let spec = record.into_spec(sale);
         for item in &spec.items {
-            self.0.push((spec.id, item.product, spec.currency.clone(), spec.payment));
+            let (sale, currency, payment) = (spec.id, spec.currency.clone(), spec.payment);
+            self.0.push(SkuTerms { sale, product: item.product, currency, payment, line: item.line });
         }
         Ok(())
     }
 
     /// A SKU's sale and product; `None`: there is no such SKU.
     fn product(&self, sku: SkuId) -> Option<(u64, u64)> {
-        self.0.get(sku.0 as usize).map(|(sale, product, ..)| (sale.0, product.0))
+        self.0.get(sku.0 as usize).map(|terms| (terms.sale.0, terms.product.0))
+    }
+
+    /// What a call at this time tells the shop; `None`: there is no such line. `text`: of a buyer who is a hash.
+    pub(super) fn turn(&self, sku: SkuId, turn: Turn, at: UnixMs, text: Option<String>) -> Option<What> {
+        let terms = self.0.get(sku.0 as usize)?;
+        let LineTerms { units, turn_ms, .. } = terms.line?;
+        let Turn { place, number, buyer } = turn;
+        Some(What::TurnOpened(OpenedTurn {
+            sale: terms.sale.0,
+            product: terms.product.0,
+            number,
+            place,
+            buyer: text.unwrap_or_else(|| buyer_without_text(buyer)),
+            units,
+            until: UnixMs(at.0.saturating_add(turn_ms)),
+        }))
     }
 
     /// What an entry of `further_entries` tells the shop; `None`: it is about an unknown SKU.
@@ -109,13 +139,13 @@ impl Skus {
 
     /// A SKU's sale and its currency; `None`: there is no such SKU.
     pub(super) fn sale(&self, sku: SkuId) -> Option<(u64, String)> {
-        self.0.get(sku.0 as usize).map(|(sale, _, currency, _)| (sale.0, currency.clone()))
+        self.0.get(sku.0 as usize).map(|terms| (terms.sale.0, terms.currency.clone()))
     }
 
     /// `None`: an order of an unknown SKU. The sale of an order comes before it, so before the cursor, up to which
     /// at least the SKUs were read: it is damage.
     pub(super) fn line(&self, row: OrderRow) -> Option<OrderLine> {
-        let (sale, product, currency, payment) = self.0.get(row.id.sku.0 as usize)?;
+        let SkuTerms { sale, product, currency, payment, .. } = self.0.get(row.id.sku.0 as usize)?;
         let status = match (row.closed.and_then(|(kind, _)| closing(kind)), payment) {
             (Some(how), _) => Closing::status(how),
             (None, Payment::WithinMs(_)) => Status::Held,

@@ -1,7 +1,7 @@
 //! Lines, as the ledger writes them: the terms of one in its sale's record, and its entries as kinds of `further_entries` with
 //! JSON. A format on disk: fields are only added.
 
-use engine::{BeaconTerms, Borders, Closed, Event, LineTerms, SkuId, Spoken, TurnEnd, UnixMs};
+use engine::{BeaconTerms, Borders, Closed, Event, LineTerms, SkuId, Spoken, Turn, TurnEnd, UnixMs};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{RowError, buyer_of, json, unknown};
@@ -66,13 +66,30 @@ struct MoveRecord {
     sure_to: u32,
 }
 
+/// Absent: no limit.
+#[derive(Debug, Serialize, Deserialize)]
+struct PaceRecord {
+    sku: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    per_s_max: Option<u32>,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnRecord {
     sku: u32,
     place: u32,
-    /// How it ended; absent: it was opened.
+    /// One of these two is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    opened: Option<TurnOpenRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<TurnEndRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TurnOpenRecord {
+    number: u32,
+    /// As who joined.
+    buyer: String,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -126,11 +143,12 @@ impl LineRecord {
     }
 }
 
-pub(super) const KINDS: [&str; 5] = [JOINED, CLOSED, DRAWN, MOVED, TURN];
+pub(super) const KINDS: [&str; 6] = [JOINED, CLOSED, DRAWN, MOVED, PACE_LIMITED, TURN];
 pub(super) const JOINED: &str = "line_joined";
 pub(super) const CLOSED: &str = "line_closed";
 pub(super) const DRAWN: &str = "line_drawn";
 pub(super) const MOVED: &str = "line_moved";
+pub(super) const PACE_LIMITED: &str = "line_pace_limited";
 pub(super) const TURN: &str = "line_turn";
 
 /// `None`: the event is not of a line.
@@ -152,15 +170,19 @@ pub(super) fn row(event: &Event) -> Option<(&'static str, String)> {
             let Borders { away_to, reached, sure_to } = *to;
             (MOVED, json(&MoveRecord { sku: sku.0, away_to, reached, sure_to }))
         }
-        Event::TurnOpened { sku, place } => {
-            (TURN, json(&TurnRecord { sku: sku.0, place: *place, ended: None }))
+        Event::PaceLimited { sku, per_s_max } => {
+            (PACE_LIMITED, json(&PaceRecord { sku: sku.0, per_s_max: *per_s_max }))
+        }
+        Event::TurnOpened { sku, turn: Turn { place, number, buyer } } => {
+            let opened = Some(TurnOpenRecord { number: *number, buyer: buyer.to_string() });
+            (TURN, json(&TurnRecord { sku: sku.0, place: *place, opened, ended: None }))
         }
         Event::TurnEnded { sku, place, how } => {
             let ended = match how {
                 TurnEnd::Expired => TurnEndRecord::Expired,
                 TurnEnd::GivenBack => TurnEndRecord::GivenBack,
             };
-            (TURN, json(&TurnRecord { sku: sku.0, place: *place, ended: Some(ended) }))
+            (TURN, json(&TurnRecord { sku: sku.0, place: *place, opened: None, ended: Some(ended) }))
         }
         _ => return None,
     })
@@ -188,13 +210,25 @@ pub(super) fn event(kind: &str, body: &[u8]) -> Result<Event, RowError> {
             let MoveRecord { sku, away_to, reached, sure_to } = serde_json::from_slice(body)?;
             Event::LineMoved { sku: SkuId(sku), to: Borders { away_to, reached, sure_to } }
         }
+        PACE_LIMITED => {
+            let PaceRecord { sku, per_s_max } = serde_json::from_slice(body)?;
+            Event::PaceLimited { sku: SkuId(sku), per_s_max }
+        }
         TURN => {
-            let TurnRecord { sku, place, ended } = serde_json::from_slice(body)?;
+            let TurnRecord { sku, place, opened, ended } = serde_json::from_slice(body)?;
             let sku = SkuId(sku);
-            match ended {
-                None => Event::TurnOpened { sku, place },
-                Some(TurnEndRecord::Expired) => Event::TurnEnded { sku, place, how: TurnEnd::Expired },
-                Some(TurnEndRecord::GivenBack) => Event::TurnEnded { sku, place, how: TurnEnd::GivenBack },
+            match (opened, ended) {
+                (Some(TurnOpenRecord { number, buyer }), None) => {
+                    let turn = Turn { place, number, buyer: buyer_of(&buyer)? };
+                    Event::TurnOpened { sku, turn }
+                }
+                (None, Some(TurnEndRecord::Expired)) => {
+                    Event::TurnEnded { sku, place, how: TurnEnd::Expired }
+                }
+                (None, Some(TurnEndRecord::GivenBack)) => {
+                    Event::TurnEnded { sku, place, how: TurnEnd::GivenBack }
+                }
+                _ => return Err(unknown("a turn that neither opened nor ended")),
             }
         }
         other => return Err(unknown(other)),

@@ -37,7 +37,7 @@ pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};
 pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
-    ERROR_BYTES_MAX, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
+    ERROR_BYTES_MAX, EndpointChange, Events, OpenedTurn, Outgoing, Progress, Refund, Told, Waiting, What,
 };
 pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;
@@ -49,7 +49,7 @@ pub struct Batch<'a> {
     pub entries: &'a [Entry],
     /// Addresses of orders among the entries, in the same order, as JSON text.
     pub addresses: &'a [(Seq, Box<[u8]>)],
-    /// The texts of buyers who are hashes, of all orders of theirs among the entries, in the same order.
+    /// The texts of buyers who are hashes: with each order and each join of theirs among the entries, in the same order.
     pub buyers: &'a [(Seq, Box<str>)],
     pub messages: &'a [Box<[u8]>],
     pub at: UnixMs,

@@ -44,12 +44,28 @@ pub enum What {
     SaleEnded {
         sale: u64,
     },
+    /// Somebody in a line was called.
+    TurnOpened(OpenedTurn),
     /// Nothing of an item is left to buy at the moment, or something is again.
     Stock {
         sale: u64,
         product: u64,
         sold_out: bool,
     },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedTurn {
+    pub sale: u64,
+    pub product: u64,
+    pub number: u32,
+    pub place: u32,
+    /// As [`OrderLine::buyer`].
+    pub buyer: String,
+    /// That may be ordered by it.
+    pub units: u32,
+    /// A pause, and a start of the server, put it off.
+    pub until: UnixMs,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +92,9 @@ impl Outgoing {
             What::Rejected { order, .. } => order.to_string(),
             What::Refund { payment, .. } => payment.order.clone(),
             What::SaleStarted { sale } | What::SaleEnded { sale } => format!("sale {sale}"),
+            What::TurnOpened(OpenedTurn { sale, product, place, .. }) => {
+                format!("turn {sale}/{product}/{place}")
+            }
             What::Stock { sale, product, .. } => format!("product {sale}/{product}"),
         }
     }

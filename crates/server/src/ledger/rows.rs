@@ -5,8 +5,8 @@
 use std::iter::Peekable;
 
 use engine::{
-    Adjust, BuyerId, Closing, Disposition, Event, Fingerprint, KeptAddress, Notice, Operated, Operator,
-    OrderId, Pay, RefundReason, Refusal, SaleId, Seq, SkuId,
+    Adjust, BuyerId, Closing, Disposition, Entry, Event, Fingerprint, KeptAddress, Notice, Operated,
+    Operator, OrderId, Pay, RefundReason, Refusal, SaleId, Seq, SkuId,
 };
 
 use super::lines;
@@ -137,7 +137,7 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 13] = [
+pub(super) const FURTHER_KINDS: [&str; 14] = [
     CLOCK_CORRECTED,
     BUYER_ERASED,
     ORDER_REJECTED,
@@ -150,6 +150,7 @@ pub(super) const FURTHER_KINDS: [&str; 13] = [
     lines::CLOSED,
     lines::DRAWN,
     lines::MOVED,
+    lines::PACE_LIMITED,
     lines::TURN,
 ];
 const CLOCK_CORRECTED: &str = "clock_corrected";
@@ -256,15 +257,17 @@ pub(super) fn buyer_of(text: &str) -> Result<BuyerId, RowError> {
     buyer.ok_or_else(|| unknown(&format!("buyer {text}")))
 }
 
-/// The buyer of an order that is appended, with the text of one who is a hash: the two go into the ledger together.
+/// Who orders or joins a line with an entry, and the text of one who is a hash: the two go into the ledger together.
 pub(super) fn text_of<'a>(
     texts: &mut Peekable<std::slice::Iter<'a, (Seq, Box<str>)>>,
-    seq: Seq,
-    buyer: BuyerId,
-) -> Option<&'a str> {
-    let text = texts.next_if(|(of, _)| *of == seq).map(|(_, text)| &**text);
+    entry: &Entry,
+) -> Option<(BuyerId, &'a str)> {
+    let (Event::OrderPlaced { buyer, .. } | Event::LineJoined { buyer, .. }) = entry.event else {
+        return None;
+    };
+    let text = texts.next_if(|(of, _)| *of == entry.seq).map(|(_, text)| &**text);
     assert_eq!(text.is_some(), buyer.is_hash(), "a buyer who is a hash, and no other, comes with a text");
-    text
+    text.map(|text| (buyer, text))
 }
 
 /// What a row of the orders says of its address. `over`: those of its age were removed.

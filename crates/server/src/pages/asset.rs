@@ -40,13 +40,14 @@ const SOURCES: [(&str, &str); 26] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 10] = [
+const CONSOLE: [(&str, &str); 11] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
     ("console-words.js", include_str!("../../templates/assets/console-words.js")),
     ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
     ("console-rehearsal.js", include_str!("../../templates/assets/console-rehearsal.js")),
     ("console-actions.js", include_str!("../../templates/assets/console-actions.js")),
     ("console-attempts.js", include_str!("../../templates/assets/console-attempts.js")),
+    ("console-lines.js", include_str!("../../templates/assets/console-lines.js")),
     ("console-orders.js", include_str!("../../templates/assets/console-orders.js")),
     ("console.js", include_str!("../../templates/assets/console.js")),
     ("uPlot.min.css", include_str!("../../templates/assets/uPlot.min.css")),

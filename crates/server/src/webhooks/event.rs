@@ -4,10 +4,10 @@ use engine::Status;
 use serde_json::{Value, json};
 
 use crate::calendar::format_utc;
-use crate::ledger::{Outgoing, What};
+use crate::ledger::{OpenedTurn, Outgoing, What};
 
 /// Every kind of event there is.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; 14] = [
     "order.held",
     "order.paid",
     "order.cancelled",
@@ -21,6 +21,7 @@ pub const KINDS: [&str; 13] = [
     "sale.sold_out",
     "sale.back_in_stock",
     "sale.ended",
+    "turn.opened",
 ];
 
 /// Which events an endpoint wants.
@@ -76,6 +77,7 @@ fn kind(event: &Outgoing) -> &'static str {
         What::Stock { sold_out: true, .. } => "sale.sold_out",
         What::Stock { sold_out: false, .. } => "sale.back_in_stock",
         What::SaleEnded { .. } => "sale.ended",
+        What::TurnOpened(_) => "turn.opened",
     }
 }
 
@@ -86,6 +88,7 @@ fn sale(event: &Outgoing) -> Option<u64> {
         What::SaleStarted { sale }
         | What::SaleEnded { sale }
         | What::Stock { sale, .. }
+        | What::TurnOpened(OpenedTurn { sale, .. })
         | What::Rejected { sale, .. } => Some(*sale),
     }
 }
@@ -134,6 +137,15 @@ pub(super) fn body(event: &Outgoing) -> Value {
             "status": if *settled { "settled" } else { "due" },
         } }),
         What::SaleStarted { sale } | What::SaleEnded { sale } => json!({ "sale": { "id": sale } }),
+        What::TurnOpened(turn) => json!({ "turn": {
+            "sale": turn.sale,
+            "product": turn.product,
+            "buyer": turn.buyer,
+            "number": turn.number,
+            "place": turn.place,
+            "units": turn.units,
+            "until_ms": turn.until.0,
+        } }),
         What::Stock { sale, product, .. } => json!({ "item": { "sale": sale, "product": product } }),
     };
     json!({
@@ -218,6 +230,29 @@ mod tests {
                 } },
             })
         );
+    }
+
+    #[test]
+    fn a_turn_is_told_with_whom_to_write_to() {
+        let turn = OpenedTurn {
+            sale: 3,
+            product: 30,
+            number: 4_711,
+            place: 12,
+            buyer: "anna".to_owned(),
+            units: 2,
+            until: UnixMs(1_700_000_121_000),
+        };
+        let event = Outgoing { seq: 44, at: UnixMs(1_700_000_001_000), what: What::TurnOpened(turn) };
+        let data = json!({ "turn": {
+            "sale": 3, "product": 30, "buyer": "anna", "number": 4_711, "place": 12, "units": 2,
+            "until_ms": 1_700_000_121_000_u64,
+        } });
+        assert_eq!((&body(&event)["type"], &body(&event)["data"]), (&json!("turn.opened"), &data));
+        assert_eq!(event.about(), "turn 3/30/12", "one that fails holds up no other");
+        let wanted = |pattern: &str, sale| Wanted::new(&[pattern.to_owned()], &[sale]).unwrap().has(&event);
+        let wants = [wanted("turn.*", 3), wanted("*", 3), wanted("order.*", 3), wanted("*", 4)];
+        assert_eq!(wants, [true, true, false, false]);
     }
 
     #[test]

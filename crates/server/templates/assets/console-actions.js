@@ -119,6 +119,23 @@ export const ITEM_ACTIONS = {
     done: "Changed.",
   },
   restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(item.available)} of ${count(item.total)} are left now.`, "Restocked."),
+  pace: {
+    name: "Limit the pace",
+    ofLine: true,
+    states: ["not_started", "live", "paused", "ended"],
+    says: (sale, item) => {
+      const { pace_max_per_s: limit, turns } = item.line;
+      const now = limit === null ? "no limit of its own" : `at most ${count(limit)} per second`;
+      return `So many places in the line of “${item.title}” are reached per second at most, from now on; now it has ${now}. 0: nobody more is reached. Whoever was reached is called as before, the ${count(turns)} open turns stay, and whoever is sure stays sure and waits longer.`;
+    },
+    fields: (sale, item) => [{ name: "per_s_max", label: "Places per second; empty: no limit", type: "number", min: "0", value: item.line.pace_max_per_s === null ? "" : String(item.line.pace_max_per_s), optional: true }],
+    request: (sale, values, item) => ({
+      method: "POST",
+      path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`,
+      body: { per_s_max: values.per_s_max.now === "" ? null : Number(values.per_s_max.now) },
+    }),
+    done: "The pace is limited so.",
+  },
   correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, "Corrected."),
 };
 
@@ -166,8 +183,8 @@ export const saleButtons = (latest) =>
     return button;
   });
 
-export const itemButtons = (latest) =>
-  Object.entries(ITEM_ACTIONS).map(([call, action]) => {
+export const itemButtons = (latest, ofLine = false) =>
+  Object.entries(ITEM_ACTIONS).filter(([, action]) => Boolean(action.ofLine) === ofLine).map(([call, action]) => {
     const button = element("button", { "data-item-call": call, class: "quiet" }, action.name);
     button.addEventListener("click", () => open(action, ...latest()));
     return button;

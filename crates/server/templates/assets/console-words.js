@@ -37,6 +37,22 @@ export const duration = (ms) => {
   return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
 };
 
+// A list of names and values whose nodes stay, so that nobody's place in it is lost.
+export const tiles = (list, rows) => {
+  rows.forEach(([name, value, more], at) => {
+    let node = list.children[at];
+    if (!node) {
+      node = element("div", {}, element("dt"), element("dd", {}, element("span"), element("small")));
+      list.append(node);
+    }
+    const [text, small] = node.lastChild.children;
+    set(node.firstChild, name);
+    set(text, value);
+    set(small, more ?? "");
+  });
+  while (list.children.length > rows.length) list.lastChild.remove();
+};
+
 // The latest figures, and when they came; null before the first.
 export const night = { figures: null, receivedAt: 0 };
 

@@ -4,8 +4,9 @@ import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actio
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
+import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set } from "./console-words.js";
+import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
 const RETRY_MS = [1000, 2000, 5000, 10000];
@@ -131,7 +132,7 @@ const draw = () => {
   const open = sales.filter((sale) => sale.state === "live" || sale.state === "paused");
   const sum = (key) => open.reduce((total, sale) => total + sale.units[key], 0);
   const reasons = mostFirst(figures.refused_by_code);
-  tiles("tiles", [
+  tiles(byId("tiles"), [
     ["Accepted per second", rate(rates.accepted), `${count(figures.totals.accepted)} since the start`],
     ["Refused per second", rate(rates.refused), reasons.slice(0, 2).map(([code, per]) => worded(code, per)).join(", ")],
     ["Busy per second", rate(rates.busy), "asked to come again"],
@@ -143,7 +144,7 @@ const draw = () => {
     ["Sold", count(sum("sold")), "paid"],
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
-  tiles("health", [
+  tiles(byId("health"), [
     ["Takes orders", health.ready ? "yes" : "no", health.reasons.join(" ")],
     ...(servers.length > 1 ? [["Servers", `${servers.filter((of) => of.counted).length} of ${servers.length}`, servers.map(ofServer).join("; ")]] : []),
     ["Orders in flight", `${count(health.in_flight)}${limit(health.in_flight_max)}`],
@@ -218,23 +219,6 @@ const ofServer = (of) => {
   return `${of.server} ${of.ready ? `${rate(of.accepted_per_s)}/s` : "takes no orders"}`;
 };
 
-// A list of names and values whose nodes stay, so that nobody's place in it is lost.
-const tiles = (id, rows) => {
-  const list = byId(id);
-  rows.forEach(([name, value, more], at) => {
-    let node = list.children[at];
-    if (!node) {
-      node = element("div", {}, element("dt"), element("dd", {}, element("span"), element("small")));
-      list.append(node);
-    }
-    const [text, small] = node.lastChild.children;
-    set(node.firstChild, name);
-    set(text, value);
-    set(small, more ?? "");
-  });
-  while (list.children.length > rows.length) list.lastChild.remove();
-};
-
 const tick = () => {
   if (night.figures === null) return;
   const age = performance.now() - night.receivedAt;
@@ -296,7 +280,7 @@ const STATES = { not_started: "planned", live: "live", paused: "paused", ended: 
 let shape = "";
 
 const drawSales = (sales) => {
-  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.title, sale.items.map((item) => [item.product, item.title])]));
+  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.title, sale.items.map((item) => [item.product, item.title, item.line !== null])]));
   if (wanted !== shape) {
     shape = wanted;
     byId("sales").replaceChildren(...sales.map(newSale));
@@ -315,17 +299,18 @@ const drawSales = (sales) => {
       button.hidden = !ITEM_ACTIONS[button.dataset.itemCall].states.includes(sale.state);
     }
     sale.items.forEach((item, at) => drawItem(node.querySelectorAll("tbody tr")[at], item));
+    for (const item of sale.items) drawLine(sale, item);
   }
 };
 
 const newSale = (sale) => {
   const now = () => night.figures.sales.find((other) => other.id === sale.id) ?? sale;
+  const latestOf = (item) => () => [now(), now().items.find((other) => other.product === item.product) ?? item];
   const heads = [["Item", ""], ["Units", "wide"], ["Left", "number"], ["Held", "number"], ["Sold", "number"], ["Of", "number wide"], ["Orders/s", "number"], ["Sold out", "number wide"], ["Change", "change"]];
   const row = (item) => {
     const choose = element("button", { class: "quiet", "aria-pressed": "false" }, item.title);
     choose.addEventListener("click", () => chooseItem(sale, item));
     const share = element("div", { class: "share", "aria-hidden": "true" }, element("span", { class: "sold" }), element("span", { class: "held" }));
-    const latest = () => [now(), now().items.find((other) => other.product === item.product) ?? item];
     const cells = heads.slice(2, -1).map(([head, of]) => element("td", { class: of, role: "cell", "data-head": head }));
     const line = element(
       "tr",
@@ -333,7 +318,7 @@ const newSale = (sale) => {
       element("td", { role: "cell" }, choose),
       element("td", { class: "wide", role: "cell" }, share),
       ...cells,
-      element("td", { class: "change", role: "cell" }, ...itemButtons(latest)),
+      element("td", { class: "change", role: "cell" }, ...itemButtons(latestOf(item))),
     );
     return line;
   };
@@ -360,7 +345,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, element("p", { class: "row" }, ...saleButtons(now)));
+  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...saleButtons(now)));
 };
 
 const drawItem = (row, item) => {

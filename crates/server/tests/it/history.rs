@@ -82,7 +82,7 @@ fn refund(random: &mut Random, order: OrderId) -> Command {
 }
 
 /// Every other buyer is a number, and the rest are texts.
-fn buyer(number: u64) -> Buyer {
+pub(crate) fn buyer(number: u64) -> Buyer {
     let text = if number.is_multiple_of(2) { number.to_string() } else { format!("O'Neil №{number}") };
     Buyers::new(b"secret of a test").find(&text).unwrap()
 }
@@ -92,10 +92,12 @@ pub(crate) fn text_of(id: BuyerId) -> Option<Box<str>> {
     (0..20).map(buyer).find(|buyer| buyer.id == id).and_then(|buyer| buyer.text)
 }
 
-/// The texts that go with the orders among these entries.
+/// The texts that go with the orders and the joins among these entries.
 pub(crate) fn texts(entries: &[Entry]) -> Vec<(Seq, Box<str>)> {
     let text = |entry: &Entry| match entry.event {
-        Event::OrderPlaced { buyer, .. } => Some((entry.seq, text_of(buyer)?)),
+        Event::OrderPlaced { buyer, .. } | Event::LineJoined { buyer, .. } => {
+            Some((entry.seq, text_of(buyer)?))
+        }
         _ => None,
     };
     entries.iter().filter_map(text).collect()

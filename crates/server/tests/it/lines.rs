@@ -6,9 +6,9 @@ use engine::{
     BeaconTerms, Book, BuyerId, Command, DrawView, Event, Fingerprint, LineTerms, LineView, OrderId,
     PlaceView, Placement, ProductId, SaleSpec, SkuId, Spoken, TurnEnd, UnixMs,
 };
-use server::ledger::NoDraw;
+use server::ledger::{EventReader, NoDraw, OpenedTurn, What};
 
-use crate::history::sale;
+use crate::history::{self, sale};
 use crate::ledger::commit;
 use crate::places::Place;
 
@@ -32,7 +32,7 @@ fn sold_to_its_line() -> SaleSpec {
 
 /// Numbers and hashes.
 fn buyer(number: u64) -> BuyerId {
-    if number.is_multiple_of(2) { BuyerId(number.into()) } else { BuyerId::of_hash(number.into()) }
+    history::buyer(number).id
 }
 
 fn everybody(command: impl Fn(BuyerId) -> Command) -> Vec<Command> {
@@ -63,6 +63,8 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
                     Event::LineClosed { .. } => "closed",
                     Event::LineDrawn { .. } => "drawn",
                     Event::LineMoved { .. } => "moved",
+                    Event::PaceLimited { per_s_max: Some(_), .. } => "limited",
+                    Event::PaceLimited { per_s_max: None, .. } => "not limited",
                     Event::TurnOpened { .. } => "opened",
                     Event::TurnEnded { how: TurnEnd::Expired, .. } => "expired",
                     Event::TurnEnded { how: TurnEnd::GivenBack, .. } => "given back",
@@ -87,7 +89,10 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
 
         // Presence is in no ledger: it is shown with the batch that calls.
         let present = everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
+        let limit = |per_s_max| Command::LimitPace { sku: SKU, per_s_max };
+        step(&mut book, 70_000, vec![limit(Some(1_000))]);
         step(&mut book, STARTS_AT, present.clone());
+        step(&mut book, STARTS_AT, vec![limit(None)]);
         step(&mut book, STARTS_AT + 1, present);
         let (first, second) = (at(&book, 1), at(&book, 2));
         let id = OrderId { sku: SKU, hash: 5 };
@@ -98,10 +103,75 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
             vec![Command::Place(order), Command::GiveTurnBack { sku: SKU, buyer: second }],
         );
         step(&mut book, STARTS_AT + 60_000, Vec::new());
-        let all = ["joined", "closed", "drawn", "moved", "opened", "expired", "given back"];
+        let all = [
+            "joined",
+            "closed",
+            "drawn",
+            "moved",
+            "limited",
+            "not limited",
+            "opened",
+            "expired",
+            "given back",
+        ];
         assert!(all.iter().all(|kind| kinds.contains(kind)), "{place:?}: {kinds:?}");
         let mut products = Vec::new();
         place.source().export(0, &mut |line| products.push(line.product)).unwrap();
         assert_eq!(products, [ProductId(1)], "{place:?}");
+    }
+}
+
+/// What the shop is told of the line.
+fn turns_told(reader: &mut EventReader) -> Vec<OpenedTurn> {
+    let events = reader.read(0, u64::MAX).unwrap().events;
+    let of_turn = |what| match what {
+        What::TurnOpened(turn) => Some(turn),
+        _ => None,
+    };
+    events.into_iter().filter_map(|event| of_turn(event.what)).collect()
+}
+
+#[test]
+fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        let mut sale = sold_to_its_line();
+        sale.items[0].line.as_mut().unwrap().beacon = None;
+        commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale)]);
+        commit(&mut book, &mut ledger, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
+        commit(&mut book, &mut ledger, 50_000, Vec::new());
+        let present = || everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
+        let mut reader = place.source().event_reader().unwrap();
+        assert_eq!(turns_told(&mut reader), [], "nobody is called before the start");
+        commit(&mut book, &mut ledger, STARTS_AT, present());
+        // A server that starts again calls nobody twice.
+        let mut book = ledger.load().unwrap();
+        let given_back = Command::GiveTurnBack { sku: SKU, buyer: at(&book, 2) };
+        let later = [present(), vec![given_back]].concat();
+        commit(&mut book, &mut ledger, STARTS_AT + 5, later);
+        let told = turns_told(&mut reader);
+        let expected: Vec<OpenedTurn> = [(1, 0), (2, 0), (3, 0), (4, 5)]
+            .map(|(place, after_ms)| {
+                let id = at(&book, place);
+                OpenedTurn {
+                    sale: 1,
+                    product: 1,
+                    number: book.place_in_line(SKU, id).unwrap().number,
+                    place,
+                    buyer: history::text_of(id).map_or_else(|| id.to_string(), String::from),
+                    units: 1,
+                    until: UnixMs(STARTS_AT + after_ms + TURN_MS),
+                }
+            })
+            .into();
+        assert_eq!(told, expected, "{place:?}");
+        assert!(told.iter().any(|turn| turn.buyer.contains('№')), "one of them is a text");
+        // Whoever is erased has no name any more, in what is sent again either.
+        let hash = (1..=4).map(|place| at(&book, place)).find(|buyer| buyer.is_hash()).unwrap();
+        commit(&mut book, &mut ledger, STARTS_AT + 6, vec![Command::EraseBuyer(hash)]);
+        let erased = format!("erased:{hash}");
+        assert_eq!(turns_told(&mut reader).iter().filter(|turn| turn.buyer == erased).count(), 1);
+        drop(ledger);
+        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new(), "{place:?}");
     }
 }

@@ -59,6 +59,7 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
                 What::Addressed(_)
                 | What::Rejected { .. }
                 | What::SaleStarted { .. }
+                | What::TurnOpened(_)
                 | What::Stock { .. } => {
                     panic!("no order was refused later, and nobody has noticed: {event:?}")
                 }

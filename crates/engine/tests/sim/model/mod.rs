@@ -97,6 +97,7 @@ impl Model {
             Command::Join { .. }
             | Command::ShowPresence { .. }
             | Command::GiveTurnBack { .. }
+            | Command::LimitPace { .. }
             | Command::Draw { .. } => {
                 unreachable!("no item of these histories has a line")
             }

@@ -87,6 +87,7 @@ impl<'a> Relay<'a> {
                 Request::Place(_)
                 | Request::Message(_)
                 | Request::ConfirmClock { .. }
+                | Request::Join { .. }
                 | Request::Receipt { .. } => 0,
                 Request::Read { .. } | Request::RefundsDue => self.core.status.len(),
                 Request::Execute(_) | Request::Operate(..) | Request::SetBalance { .. } => {
@@ -106,7 +107,9 @@ impl<'a> Relay<'a> {
                 }
                 Request::RefundsDue => self.core.status.push(Question::RefundsDue { to }),
                 // A cluster has no lines.
-                Request::Receipt { .. } => self.answers.push(to, Reply::Refused(Refusal::NoLine)),
+                Request::Join { .. } | Request::Receipt { .. } => {
+                    self.answers.push(to, Reply::Refused(Refusal::NoLine));
+                }
                 Request::Execute(command) => {
                     self.core.commands.push(Instruction::Execute { to, command, by: None })
                 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{BuyerId, LineView, SkuId, UnixMs};
+use engine::{Accepted, BuyerId, Command, LineView, SkuId, UnixMs};
 
-use super::Writer;
+use super::{Writer, answer};
 use crate::intake::Reply;
 use crate::intake::catalog::Sku;
 
@@ -14,6 +14,9 @@ const CALLS_PER_BATCH: usize = 1_000;
 /// While people wait only for the rate, they are reached so often: not one by one, each with an entry of its own.
 const REACHINGS_PER_S: u64 = 20;
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// Between two times that whoever is there is counted: a pass over those near the front of each line.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many places of lines are reached per second: as many as orders are let through, since whoever is called orders.
 #[derive(Debug)]
@@ -57,10 +60,33 @@ impl Writer {
         self.reaching.reached(at, made.reached, limits.orders_per_s);
     }
 
+    /// For the figures: presence is in no entry, so nothing else would say that nobody is there any more.
+    pub(super) fn count_present(&mut self, now: UnixMs) {
+        if self.present_counted_at.elapsed() < COUNT_INTERVAL {
+            return;
+        }
+        self.present_counted_at = Instant::now();
+        for (sku, number) in self.catalog.skus.iter().zip(0..) {
+            if let Some(board) = &sku.board {
+                board.publish_present(self.book.count_present(now, SkuId(number)));
+            }
+        }
+    }
+
     /// When it is worth calling again though nothing happens: soon, if the rate alone keeps people waiting.
     pub(super) fn until_reaching(&self) -> Duration {
         let soon = Duration::from_nanos(NS_PER_S / REACHINGS_PER_S);
         if self.book.is_line_held_back() { soon } else { Duration::MAX }
+    }
+
+    /// With the text of one who joins, so that the shop can be told whom a turn is of.
+    pub(super) fn join(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId, text: Option<Box<str>>) -> Reply {
+        let seq = self.book.next_seq();
+        let joined = self.book.execute(now, Command::Join { sku, buyer });
+        if matches!(joined, Ok(Accepted::Place { replayed: false, .. })) {
+            self.buyers.extend(text.map(|text| (seq, text)));
+        }
+        answer(joined)
     }
 
     pub(super) fn receipt(&self, sku: SkuId, buyer: BuyerId) -> Reply {

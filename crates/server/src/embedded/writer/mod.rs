@@ -2,6 +2,7 @@
 
 mod addresses;
 mod lines;
+mod telling;
 mod timekeeping;
 
 use std::sync::Arc;
@@ -72,7 +73,7 @@ pub struct Writer {
     addresses: Vec<(Seq, Box<[u8]>)>,
     /// Of them those of orders that were there before: the order's entry, and which it is.
     addressed: Vec<(Seq, usize)>,
-    /// Texts of the batch's buyers who are hashes.
+    /// Texts of the batch's buyers who are hashes, by the entries that they came with.
     buyers: Vec<(Seq, Box<str>)>,
     messages: Vec<Box<[u8]>>,
     /// Per event loop.
@@ -87,6 +88,7 @@ pub struct Writer {
     clock_watch: ClockWatch,
     timekeeper: Timekeeper,
     reaching: Reaching,
+    present_counted_at: Instant,
     /// When writing is tried again, while the ledger takes no write. Reads and known keys are answered from
     /// the book; nothing changes it.
     read_only: Option<Instant>,
@@ -134,6 +136,7 @@ impl Writer {
             clock_watch: ClockWatch::default(),
             timekeeper,
             reaching: Reaching::new(),
+            present_counted_at: Instant::now(),
             read_only: None,
             write_pause: WRITE_PAUSE_MIN,
             writable_since: Instant::now(),
@@ -247,6 +250,7 @@ impl Writer {
             Ok(()) => {
                 self.shared.metrics.holds_expired.inc_by(expired as u64);
                 self.publish();
+                self.count_present(now);
                 self.clock_corrected();
             }
             Err(error) => {
@@ -271,24 +275,6 @@ impl Writer {
                 Ok(())
             }
             committed => committed,
-        }
-    }
-
-    /// What the shop is to hear of beside its orders goes into the batch.
-    fn notice(&mut self, now: UnixMs) {
-        if !self.expires() {
-            return;
-        }
-        let Some(noticing) = &mut self.noticing else { return };
-        match noticing.look(now, &self.catalog) {
-            Ok(notices) => {
-                for notice in notices {
-                    if let Err(refusal) = self.book.execute(now, Command::Notice(notice)) {
-                        tracing::error!(?notice, ?refusal, "the shop can't be told of this");
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(%error, "what the shop was told of could not be read"),
         }
     }
 
@@ -399,6 +385,7 @@ impl Writer {
             },
             Request::Execute(_)
             | Request::Operate(..)
+            | Request::Join { .. }
             | Request::Message(_)
             | Request::SetBalance { .. }
             | Request::ConfirmClock { .. } => Reply::Unavailable,
@@ -506,26 +493,6 @@ impl Writer {
         }
     }
 
-    /// Stores how far the shop's endpoints were told, and what operators changed of them.
-    ///
-    /// # Errors
-    /// As [`Writer::run`].
-    pub fn store_told(&mut self) -> Result<(), AppendError> {
-        self.told_at = Instant::now();
-        let (progress, changes) = (self.duty.take_progress(), self.duty.take_changes());
-        if progress.is_empty() && changes.is_empty() {
-            return Ok(());
-        }
-        let stored = self.ledger.note_progress(&progress, &changes);
-        if stored.is_err() {
-            self.duty.put_progress_back(progress);
-            self.duty.put_changes_back(changes);
-        } else if !changes.is_empty() {
-            self.duty.begin_anew();
-        }
-        stored
-    }
-
     fn carry_out(&mut self, now: UnixMs, request: Request) -> Reply {
         match request {
             // What was sold can't be taken back, and whether the sale is open is what nobody knows.
@@ -546,6 +513,7 @@ impl Writer {
                 Reply::Stored
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Join { sku, buyer, buyer_text } => self.join(now, sku, buyer, buyer_text),
             Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
             Request::ConfirmClock { closed } => self.confirm_clock(now, closed),

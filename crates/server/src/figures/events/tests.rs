@@ -13,6 +13,7 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
         units: units(total, available),
         rates: None,
         sold_out_at_ms: None,
+        line: None,
     };
     SaleFigures {
         id,

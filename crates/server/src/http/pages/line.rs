@@ -70,12 +70,14 @@ impl HttpService {
                 return Ok(Answer::Ready);
             }
         };
-        self.then_show(call, of, buyer.id, Command::Join { sku: of.sku, buyer: buyer.id })
+        let Buyer { id, text } = buyer;
+        self.then_show(call, of, id, Request::Join { sku: of.sku, buyer: id, buyer_text: text })
     }
 
     fn leave_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let of = self.item_in(form_of(call)?)?;
-        self.then_show(call, of, buyer.id, Command::GiveTurnBack { sku: of.sku, buyer: buyer.id })
+        let command = Command::GiveTurnBack { sku: of.sku, buyer: buyer.id };
+        self.then_show(call, of, buyer.id, Request::Execute(command))
     }
 
     fn receipt_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
@@ -89,9 +91,9 @@ impl HttpService {
         call: &Call<'_>,
         of: Of,
         buyer: BuyerId,
-        command: Command,
+        request: Request,
     ) -> Result<Answer, Problem> {
-        self.ask_of_line(call, buyer, Request::Execute(command), move |_, reply, out| match reply {
+        self.ask_of_line(call, buyer, request, move |_, reply, out| match reply {
             Reply::Accepted(Accepted::Place { .. }) => {
                 out.empty(303, &[("Location", &of.page())]);
                 Ok(())

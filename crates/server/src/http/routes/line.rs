@@ -82,14 +82,14 @@ impl HttpService {
     }
 
     fn join_line(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
-        let command = Command::Join { sku: self.sku_of(call)?, buyer: buyer.id };
-        self.ask_line(call, buyer.id, command)
+        let sku = self.sku_of(call)?;
+        self.ask_line(call, buyer.id, Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text })
     }
 
     /// By the ticket alone, or by whoever is signed in.
     fn show_presence(&mut self, call: &Call<'_>, _: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (sku, buyer) = self.who_stands_in_line(call)?;
-        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer })
+        self.ask_line(call, buyer, Request::Execute(Command::ShowPresence { sku, buyer }))
     }
 
     pub(super) fn who_stands_in_line(&mut self, call: &Call<'_>) -> Result<(SkuId, BuyerId), Problem> {
@@ -103,7 +103,7 @@ impl HttpService {
 
     fn give_turn_back(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let command = Command::GiveTurnBack { sku: self.sku_of(call)?, buyer: buyer.id };
-        self.ask_line(call, buyer.id, command)
+        self.ask_line(call, buyer.id, Request::Execute(command))
     }
 
     /// What each of these costs the writer is bounded for each buyer.
@@ -118,8 +118,8 @@ impl HttpService {
         self.ask(call, request, show)
     }
 
-    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, command: Command) -> Result<Answer, Problem> {
-        self.ask_of_line(call, buyer, Request::Execute(command), move |service, reply, out| {
+    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, request: Request) -> Result<Answer, Problem> {
+        self.ask_of_line(call, buyer, request, move |service, reply, out| {
             let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
                 return Err(reply.into());
             };
@@ -156,7 +156,7 @@ impl HttpService {
 
 /// At most 300 bytes.
 fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), now_ms: u64) {
-    let LineView { borders, joined, stock, gave_up, version, .. } = line;
+    let LineView { borders, joined, stock, standings, version, .. } = line;
     Object::begin(out)
         .text("state", state)
         .number_or_null("drawn", line.draw.drawn().map(u64::from))
@@ -167,7 +167,7 @@ fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), n
         .number("turns", stock.turns())
         .number("held", stock.held())
         .number("sold", stock.sold())
-        .number("gave_up", (*gave_up).into())
+        .number("gave_up", standings.gave_up().into())
         .number("pace", pace.into())
         .number("version", version.0)
         .number("now_ms", now_ms)
@@ -182,15 +182,13 @@ fn write_draw(
     signed: Option<(&SigningKey, &str)>,
 ) {
     let LineView { terms: LineTerms { close_ms, beacon, .. }, draw, .. } = line;
-    let (state, spoken, revealed) = match draw {
-        DrawView::Open if is_over => ("abandoned", None, None),
-        DrawView::Open => ("open", None, None),
-        DrawView::Closed(_) => ("closed", None, None),
-        DrawView::Drawn { spoken, secret, seed, .. } => ("drawn", spoken.as_ref(), Some((secret, seed))),
+    let (spoken, revealed) = match draw {
+        DrawView::Open | DrawView::Closed(_) => (None, None),
+        DrawView::Drawn { spoken, secret, seed, .. } => (spoken.as_ref(), Some((secret, seed))),
     };
     let closed = draw.closed();
     let mut object = Object::begin(out);
-    object.text("state", state).number("closes_at_ms", starts_at.0.saturating_sub(*close_ms));
+    object.text("state", draw.as_str(is_over)).number("closes_at_ms", starts_at.0.saturating_sub(*close_ms));
     hex_or_null(&mut object, "commitment", Some(&line.commitment));
     object.number_or_null("closed_at_ms", closed.map(|closed| closed.at.0));
     object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
@@ -251,7 +249,7 @@ fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Borders, Closed, Seq, Stock, limits};
+    use engine::{Borders, Closed, Seq, Standings, Stock, limits};
 
     #[test]
     fn the_longest_board_has_at_most_300_bytes() {
@@ -262,7 +260,8 @@ mod tests {
             draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },
             borders: Borders { away_to: places, reached: places, sure_to: places },
             joined: places,
-            gave_up: places,
+            standings: Standings { away: places, ..Standings::default() },
+            pace_max: None,
             commitment: [0; 32],
             version: Seq(1 << 53),
             promised: units,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Action, Role};
+use engine::{Action, LineView, Role, Standings};
 use serde::Deserialize;
 
 use crate::chores;
@@ -106,6 +106,7 @@ impl HttpService {
         write_net(&mut text, &self.shared.net).expect("writing to a string cannot fail");
         let skus = self.shared.lists.current_skus(&self.catalog, call.now, STOCK_METRICS_MAX);
         write_stock(&mut text, &self.catalog, &skus).expect("writing to a string cannot fail");
+        write_lines(&mut text, &self.catalog, &skus).expect("writing to a string cannot fail");
         text.push_str("# EOF\n");
         out.body(200, METRICS_TYPE, text.as_bytes());
         Ok(Answer::Ready)
@@ -290,3 +291,47 @@ fn write_stock(text: &mut String, catalog: &Catalog, skus: &[u32]) -> std::fmt::
     }
     Ok(())
 }
+
+/// Of the items that are sold to a line: who stands where now, and what has come since the beginning.
+fn write_lines(text: &mut String, catalog: &Catalog, skus: &[u32]) -> std::fmt::Result {
+    let lines: Vec<_> = skus
+        .iter()
+        .filter_map(|sku| {
+            let sku = &catalog.skus[*sku as usize];
+            let board = sku.board.as_ref()?;
+            let spec = &catalog.sales[sku.sale].spec;
+            Some((spec.id.0, spec.items[sku.item].product.0, board.read()?, board.present()))
+        })
+        .collect();
+    let mut family = |name: &str, of: &str, help: &str, kinds: &dyn Fn(&LineView, u32) -> Kinds| {
+        writeln!(text, "# HELP doorbuster_{name} {help}.\n# TYPE doorbuster_{name} {of}")?;
+        let total = if of == "counter" { "_total" } else { "" };
+        for (sale, product, line, present) in &lines {
+            for (kind, count) in kinds(line, *present) {
+                writeln!(
+                    text,
+                    "doorbuster_{name}{total}{{sale=\"{sale}\",product=\"{product}\",kind=\"{kind}\"}} {count}"
+                )?;
+            }
+        }
+        Ok(())
+    };
+    family("line_people", "gauge", "People in lines by where they stand", &|line, present| {
+        let Standings { in_grace, away, called, .. } = line.standings;
+        let waiting = line.joined - line.borders.reached;
+        [("waiting", waiting), ("present", present), ("in_grace", in_grace), ("away", away), ("turn", called)]
+    })?;
+    family("line_events", "counter", "What people in lines have done, and who was called", &|line, _| {
+        let Standings { ordered, expired, given_back, .. } = line.standings;
+        [
+            ("joined", line.joined),
+            ("called", line.standings.all_called()),
+            ("ordered", ordered),
+            ("expired", expired),
+            ("given_back", given_back),
+        ]
+    })
+}
+
+/// Each kind with how many are of it.
+type Kinds = [(&'static str, u32); 5];

@@ -39,6 +39,10 @@ pub(in crate::http) const ROUTES: &[Route] = &[
         "/api/v1/sales/{sale}/items/{product}/correct",
         Handler::Operator(Role::Admin, HttpService::correct),
     ),
+    Route::post(
+        "/api/v1/sales/{sale}/items/{product}/line/pace",
+        Handler::Operator(Role::Operator, HttpService::limit_pace),
+    ),
     Route::get("/api/v1/stock", Handler::Anybody(HttpService::stock)),
 ];
 
@@ -157,6 +161,14 @@ struct ChangedItem {
 #[serde(deny_unknown_fields)]
 struct Units {
     units: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pace {
+    /// Null: no limit. What is left out is no wish to have none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    per_s_max: Option<Number>,
 }
 
 impl HttpService {
@@ -292,6 +304,15 @@ impl HttpService {
         let item = self.catalog.skus[sku.0 as usize].item;
         let command = Command::Adjust { sku, how, units, key: key.into() };
         self.change_item(call, command, (call.params.sale, 200), item)
+    }
+
+    fn limit_pace(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let Pace { per_s_max } = read_object(call)?;
+        // What is too much for a pace is refused as such.
+        let per_s_max = per_s_max.map(|Number(per_s)| u32::try_from(per_s).unwrap_or(u32::MAX));
+        let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
+        let item = self.catalog.skus[sku.0 as usize].item;
+        self.change_item(call, Command::LimitPace { sku, per_s_max }, (call.params.sale, 200), item)
     }
 
     /// Carries a change out, and shows the sale as it is then, with this status.

@@ -104,6 +104,70 @@ fn who_joins_waits_is_called_and_orders() {
 }
 
 #[test]
+fn the_metrics_have_who_stands_where_in_a_line() {
+    let mut shop = shop(2, &json!({}));
+    for buyer in 1..=4 {
+        ask(&mut shop, "", buyer);
+    }
+    shop.advance(60_000);
+    assert_eq!([1, 2, 3].map(|buyer| standing(&mut shop, buyer)), ["called", "called", "waiting"]);
+    assert_eq!(order(&mut shop, 1, "a", 1).status, 201);
+    ask(&mut shop, "/leave", 2);
+    assert_eq!(standing(&mut shop, 3), "called");
+    let metrics = shop.send(&Sent::get("/metrics"));
+    for (of, count) in [
+        ("people{sale=\"77\",product=\"5\",kind=\"waiting\"}", 1),
+        ("people{sale=\"77\",product=\"5\",kind=\"turn\"}", 1),
+        ("people{sale=\"77\",product=\"5\",kind=\"in_grace\"}", 0),
+        ("people{sale=\"77\",product=\"5\",kind=\"away\"}", 0),
+        ("events_total{sale=\"77\",product=\"5\",kind=\"joined\"}", 4),
+        ("events_total{sale=\"77\",product=\"5\",kind=\"called\"}", 3),
+        ("events_total{sale=\"77\",product=\"5\",kind=\"ordered\"}", 1),
+        ("events_total{sale=\"77\",product=\"5\",kind=\"given_back\"}", 1),
+        ("events_total{sale=\"77\",product=\"5\",kind=\"expired\"}", 0),
+    ] {
+        let line = format!("doorbuster_line_{of} {count}");
+        assert!(metrics.text().lines().any(|found| found == line), "{line} in\n{}", metrics.text());
+    }
+    assert!(!metrics.text().contains("doorbuster_line_people{sale=\"3\""), "no line, no figures of one");
+}
+
+#[test]
+fn an_operator_limits_the_pace_of_a_line() {
+    let mut shop = shop(9, &json!({}));
+    for buyer in 1..=5 {
+        ask(&mut shop, "", buyer);
+    }
+    let pace = |shop: &mut Shop, body: &str| {
+        let answer = shop.send(&Sent::post(&format!("{LINE}/pace"), body).operator());
+        shop.advance(0);
+        answer
+    };
+    assert_eq!(pace(&mut shop, r#"{"per_s_max":0}"#).json()["id"], 77);
+    shop.advance(60_000);
+    assert_eq!((&board(&mut shop)["served"], &board(&mut shop)["sure_to"]), (&json!(0), &json!(5)));
+    assert_eq!(pace(&mut shop, r#"{"per_s_max":1}"#).status, 200);
+    assert_eq!(board(&mut shop)["served"], 1);
+    assert_eq!([1, 2].map(|buyer| standing(&mut shop, buyer)), ["called", "waiting"]);
+    shop.advance(1_000);
+    assert_eq!(board(&mut shop)["served"], 2);
+    // Who was called may order whatever the pace is.
+    pace(&mut shop, r#"{"per_s_max":0}"#);
+    assert_eq!(order(&mut shop, 1, "a", 1).status, 201);
+    assert_eq!(pace(&mut shop, r#"{"per_s_max":null}"#).status, 200);
+    assert_eq!(board(&mut shop)["served"], 5);
+    for (body, expected) in [
+        (r#"{"per_s_max":100001}"#, problem(422, "invalid_change")),
+        (r#"{}"#, problem(400, "invalid_body")),
+        (r#"{"per_s_max":-1}"#, problem(400, "invalid_body")),
+    ] {
+        assert_eq!(pace(&mut shop, body).problem(), expected, "{body}");
+    }
+    let none = Sent::post("/api/v1/sales/3/items/29/line/pace", r#"{"per_s_max":1}"#).operator();
+    assert_eq!(shop.send(&none).problem(), problem(404, "no_line"));
+}
+
+#[test]
 fn who_is_away_has_a_grace_and_stands_by_after_it() {
     let mut shop = shop(1, &json!({ "turn_s": 60, "units": 2 }));
     shop.send(&Sent::post("/api/v1/sales/77/items/5/restock", r#"{"units":1}"#).operator().key("r"));

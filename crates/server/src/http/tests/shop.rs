@@ -443,6 +443,7 @@ impl Shop {
             },
             Request::Message(_) => Reply::Stored,
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
+            Request::Join { sku, buyer, .. } => answer(self.book.execute(now, Command::Join { sku, buyer })),
             Request::Receipt { sku, buyer } => match self.book.receipt(sku, buyer) {
                 Ok(receipt) => Reply::Receipt(Box::new(receipt)),
                 Err(refusal) => Reply::Refused(refusal),

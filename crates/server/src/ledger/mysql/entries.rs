@@ -27,18 +27,15 @@ const TRANSITIONS: &str = "INSERT INTO transitions (seq, at, order_seq, step, ki
 pub(super) fn push_batch(script: &mut Script, batch: &Batch<'_>) {
     let mut texts = batch.buyers.iter().peekable();
     for entry in batch.entries {
-        match entry.event {
-            Event::OrderPlaced { buyer, .. } => {
-                if let Some(text) = text_of(&mut texts, entry.seq, buyer) {
-                    push_buyer(script, buyer, text);
-                }
-            }
-            // In this order, too: somebody who was erased may order again.
-            Event::BuyerErased(buyer) => push_erased(script, entry.seq, buyer),
-            _ => {}
+        if let Some((buyer, text)) = text_of(&mut texts, entry) {
+            push_buyer(script, buyer, text);
+        }
+        // In this order, too: somebody who was erased may order again.
+        if let Event::BuyerErased(buyer) = entry.event {
+            push_erased(script, entry.seq, buyer);
         }
     }
-    assert!(texts.next().is_none(), "every text is of the buyer of an order of the batch, in order");
+    assert!(texts.next().is_none(), "every text is of the buyer of an entry of the batch, in order");
     let mut addresses = batch.addresses.iter().peekable();
     for entry in batch.entries {
         let address = addresses.next_if(|(seq, _)| *seq == entry.seq).map(|(_, address)| &**address);
@@ -60,7 +57,7 @@ pub(super) const OPERATOR_PREFIX: &str = "operator:";
 pub(super) const ADDRESS_IS_OVER: &str =
     "o.seq <= COALESCE((SELECT CAST(value AS SIGNED) FROM meta WHERE name = 'addresses_purged_to'), 0)";
 
-/// Whoever has ordered before is there already. Such an INSERT would also cut a text that is too long.
+/// Whoever has ordered or joined before is there already. Such an INSERT would also cut a text that is too long.
 fn push_buyer(script: &mut Script, buyer: BuyerId, text: &str) {
     assert!(text.len() <= BUYER_BYTES_MAX, "a buyer's text is checked where it comes in");
     let (low, high) = buyer_row(buyer);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use engine::{Notice, UnixMs};
+use engine::{BuyerId, Event, Notice, UnixMs};
 use mysql::prelude::Queryable;
 use mysql::{Conn, params};
 
@@ -11,10 +11,11 @@ use super::sql::hex;
 use super::{OpenError, Options, open_reader};
 use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
+use crate::ledger::lines;
 use crate::ledger::outgoing::{
     ENTRIES_PER_READ, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };
-use crate::ledger::rows::{further, int, notice};
+use crate::ledger::rows::{buyer_row, further, int, notice};
 
 const ORDERS: &str = "
     SELECT o.sku, o.hash, o.buyer, o.buyer_high, o.quantity, o.unit_price, o.at, o.address, NULL, NULL, b.text,
@@ -56,6 +57,10 @@ const ENDED: &str =
 const FURTHER: &str = "
     SELECT seq, at, kind, body FROM further_entries
     WHERE seq > :after AND seq <= :to AND kind IN ('order_rejected', 'notice')";
+/// Of those who were called; the ends of turns are among them.
+const TURNS: &str = "
+    SELECT seq, at, body FROM further_entries WHERE seq > :after AND seq <= :to AND kind = 'line_turn'";
+const TEXT: &str = "SELECT text FROM buyers WHERE high = ? AND low = ?";
 /// The latest of each alone, however often an item was sold out and back.
 const NOTICED_SINCE: &str = "
     SELECT MAX(at), body FROM further_entries WHERE kind = 'notice' AND at >= ?
@@ -175,6 +180,14 @@ impl EventReader {
             let what = self.skus.further(&further(seq, &kind, &body)?).ok_or_else(unknown)?;
             found.push(Outgoing { seq, at: UnixMs(at), what });
         }
+        let rows: Vec<(u64, u64, Vec<u8>)> = connection.exec(TURNS, params! { after, to })?;
+        for (seq, at, body) in rows {
+            let Event::TurnOpened { sku, turn } = lines::event(lines::TURN, &body)? else { continue };
+            let text = text_of(connection, turn.buyer)?;
+            let unknown = || RowError::Unknown(format!("a line of SKU {}", sku.0));
+            let what = self.skus.turn(sku, turn, UnixMs(at), text).ok_or_else(unknown)?;
+            found.push(Outgoing { seq, at: UnixMs(at), what });
+        }
         found.sort_unstable_by_key(|event| event.seq);
         Ok(events)
     }
@@ -187,6 +200,13 @@ impl EventReader {
         let payment = Refund { payment, order: order.to_string(), amount, sale, currency, reason, units };
         Ok(Outgoing { seq, at, what: What::Refund { payment, settled } })
     }
+}
+
+/// `None`: a number, or somebody who was erased.
+fn text_of(connection: &mut Conn, buyer: BuyerId) -> Result<Option<String>, OpenError> {
+    let (low, Some(high)) = buyer_row(buyer) else { return Ok(None) };
+    let text: Option<Vec<u8>> = connection.exec_first(TEXT, (high, low))?;
+    Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
 fn told(connection: &mut Conn, endpoint: &str) -> Result<Option<Told>, OpenError> {

@@ -144,6 +144,7 @@ impl Tally {
             | Event::LineClosed { sku, .. }
             | Event::LineDrawn { sku, .. }
             | Event::LineMoved { sku, .. }
+            | Event::PaceLimited { sku, .. }
             | Event::TurnOpened { sku, .. }
             | Event::TurnEnded { sku, .. } => self.index(*sku).is_some(),
             Event::OrderPlaced { id, .. } => self.index(id.sku).is_some(),

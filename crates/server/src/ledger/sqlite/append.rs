@@ -99,16 +99,14 @@ fn append(connection: &Connection, batch: &Batch<'_>) -> Result<(), rusqlite::Er
     for entry in batch.entries {
         let address = addresses.next_if(|(seq, _)| *seq == entry.seq).map(|(_, address)| &**address);
         statements.insert(connection, entry, address)?;
-        if let Event::OrderPlaced { buyer, .. } = entry.event
-            && let Some(text) = text_of(&mut texts, entry.seq, buyer)
-        {
+        if let Some((buyer, text)) = text_of(&mut texts, entry) {
             connection
                 .prepare_cached("INSERT INTO buyers VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
                 .execute(params![BuyerColumn(buyer), text])?;
         }
     }
     assert!(addresses.next().is_none(), "every address belongs to an order of the batch, in order");
-    assert!(texts.next().is_none(), "every text is of the buyer of an order of the batch, in order");
+    assert!(texts.next().is_none(), "every text is of the buyer of an entry of the batch, in order");
     if !batch.messages.is_empty() {
         let mut insert = connection.prepare_cached("INSERT INTO messages (at, body) VALUES (?1, ?2)")?;
         for body in batch.messages {
@@ -246,6 +244,7 @@ fn insert_beside(
         | Event::LineClosed { .. }
         | Event::LineDrawn { .. }
         | Event::LineMoved { .. }
+        | Event::PaceLimited { .. }
         | Event::TurnOpened { .. }
         | Event::TurnEnded { .. }
         | Event::Operated(_) => {}

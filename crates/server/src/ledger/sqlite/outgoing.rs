@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use engine::{Event, Notice, UnixMs};
+use engine::{BuyerId, Event, Notice, UnixMs};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::classify;
+use super::buyer::BuyerColumn;
 use super::read::{order_row, read_skus};
 use super::replay::{last_seq, order_id, unsigned};
 use super::{OpenError, SqliteLedger, open_reader};
 use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
+use crate::ledger::lines;
 use crate::ledger::outgoing::{
     ENTRIES_PER_READ, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
 };
@@ -48,6 +50,10 @@ const ENDED: &str = "SELECT seq, at, sale FROM sale_events WHERE seq > ?1 AND se
 /// An order is rejected later in a shared ledger alone.
 const NOTICES: &str =
     "SELECT seq, at, body FROM further_entries WHERE seq > ?1 AND seq <= ?2 AND kind = 'notice'";
+/// Of those who were called; the ends of turns are among them.
+const TURNS: &str =
+    "SELECT seq, at, body FROM further_entries WHERE seq > ?1 AND seq <= ?2 AND kind = 'line_turn'";
+const TEXT: &str = "SELECT text FROM buyers WHERE id = ?1";
 /// The latest of each alone, however often an item was sold out and back.
 const NOTICED_SINCE: &str = "
     SELECT MAX(at), body FROM further_entries WHERE kind = 'notice' AND at >= ?1
@@ -101,6 +107,7 @@ impl EventReader {
         self.refunds(SETTLED, range, true, found)?;
         self.ended(range, found)?;
         self.notices(range, found)?;
+        self.turns(range, found)?;
         found.sort_unstable_by_key(|event| event.seq);
         Ok(events)
     }
@@ -180,6 +187,29 @@ impl EventReader {
             found.push(Outgoing { seq, at, what });
         }
         Ok(())
+    }
+
+    fn turns(&self, (after, to): (u64, u64), found: &mut Vec<Outgoing>) -> Result<(), rusqlite::Error> {
+        let mut statement = self.connection.prepare_cached(TURNS)?;
+        let mut rows = statement.query([int(after), int(to)])?;
+        while let Some(row) = rows.next()? {
+            let (seq, at) = (unsigned(row, 0)?, UnixMs(unsigned(row, 1)?));
+            let body: Vec<u8> = row.get(2)?;
+            let wrong = |error| rusqlite::Error::FromSqlConversionFailure(2, Type::Blob, Box::new(error));
+            let Event::TurnOpened { sku, turn } = lines::event(lines::TURN, &body).map_err(wrong)? else {
+                continue;
+            };
+            let text = turn.buyer.is_hash().then(|| self.text_of(turn.buyer)).transpose()?.flatten();
+            let what = self.skus.turn(sku, turn, at, text).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            found.push(Outgoing { seq, at, what });
+        }
+        Ok(())
+    }
+
+    /// `None`: of somebody who was erased.
+    fn text_of(&self, buyer: BuyerId) -> Result<Option<String>, rusqlite::Error> {
+        let mut statement = self.connection.prepare_cached(TEXT)?;
+        statement.query_row([BuyerColumn(buyer)], |row| row.get(0)).optional()
     }
 
     pub(in crate::ledger) fn noticed_since(&self, at: UnixMs) -> Result<Vec<(UnixMs, Notice)>, OpenError> {

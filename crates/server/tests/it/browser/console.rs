@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::axe::assert_accessible;
-use super::real::{OPERATOR, SALE, Shop, TITLE};
+use super::real::{OPERATOR, PRODUCT, SALE, Shop, TITLE};
 use super::webdriver::Browser;
 
 const WIDE: &str = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
@@ -73,6 +73,42 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
     browser.wait_for_text("#sign-in", "Operator token");
     browser.reload();
     browser.wait_for_text("#sign-in", "Operator token");
+}
+
+#[test]
+fn a_line_is_seen_as_it_goes() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    // Nobody takes part in its draw: places are in the order of joining.
+    shop.sell(&json!({ "line": { "close_s": 86_400 }, "total": 2 }));
+    shop.wait_for_draw();
+    sign_in(&browser, &shop);
+    let line = format!("#line-{SALE}-{PRODUCT}");
+    browser.wait_for_text(&line, "Joined\n0");
+    for member in ["1", "2", "3"] {
+        shop.line_as(member, "");
+    }
+    browser.wait_for_text(&line, "Joined\n3");
+    browser.wait_for_text(&line, "Waiting\n1");
+    for member in ["1", "3"] {
+        shop.line_as(member, "/presence");
+    }
+    browser.wait_for_text(&line, "There\n1");
+    browser.wait_for_text(&line, "Turns open\n1");
+    shop.order_as("1");
+    browser.wait_for_text(&line, "Called\n1\n1 ordered");
+    browser.wait_for_text(&line, "Draw\ndrawn");
+    browser.click("button[data-item-call=pace]");
+    browser.wait_for_text("#ask-says", "now it has no limit of its own. 0: nobody more is reached.");
+    browser.type_into("#field-per_s_max", "0");
+    browser.click("#ask-do");
+    browser.wait_for_text(&line, "Pace is limited\n0 a second\nnobody more is reached");
+    browser.wait_for_text("#events", "line pace limited");
+    for (width, height) in [(360, 800), (1280, 900)] {
+        browser.resize(width, height);
+        assert_eq!(browser.run(WIDE), 0, "{width} px");
+    }
+    assert_accessible(&browser, "the console of a line");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! Whether events may come to a line as it is: what a ledger is judged by.
+//!
+//! Must not: change a line.
+
+use super::{Borders, Closed, DrawView, Line, Spoken, Turn, TurnEnd};
+use crate::{BuyerId, Refusal, UnixMs, limits};
+
+impl Line {
+    pub(crate) fn judge_join(&self, buyer: BuyerId) -> Result<(), Refusal> {
+        assert!(self.number_of(buyer).is_none(), "a second join is answered as the first");
+        if self.joined() >= limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
+    }
+
+    /// Who joined until now takes part, and whoever checks it comes to the same root.
+    pub(crate) fn check_close(&self, closed: Closed, starts_at: UnixMs) -> Result<(), &'static str> {
+        if self.draw != DrawView::Open {
+            return Err("the entries of a line were closed twice");
+        }
+        if closed.at < self.closes_at(starts_at) {
+            return Err("the entries of a line were closed before their time");
+        }
+        if closed != self.closed_now(closed.at) {
+            return Err("the entries of a line are not those who had joined");
+        }
+        Ok(())
+    }
+
+    /// Without the beacon that was announced only when it was silent for too long.
+    pub(crate) fn check_draw(
+        &self,
+        at: UnixMs,
+        spoken: Option<Spoken>,
+        starts_at: UnixMs,
+    ) -> Result<(), &'static str> {
+        let DrawView::Closed(closed) = self.draw else {
+            return Err("places were drawn twice, or of entries that were not closed");
+        };
+        match spoken {
+            Some(spoken) if closed.round != Some(spoken.round) => Err("a draw went by another round"),
+            None if self.patience_ends(starts_at) > at => Err("a draw did not wait for its beacon"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Borders move forward, in their order, when it is time, and promise no more units than there are.
+    pub(crate) fn check_move(&self, at: UnixMs, to: Borders, available: u64) -> Result<(), &'static str> {
+        let from = self.borders;
+        if to == from || to.away_to < from.away_to || to.reached < from.reached || to.sure_to < from.sure_to {
+            return Err("a border of a line moved back, or none moved");
+        }
+        if self.order.is_none() {
+            return Err("a line moved before its places were drawn");
+        }
+        if to.away_to > from.reached || to.reached > to.sure_to || to.sure_to > self.joined() {
+            return Err("the borders of a line are out of their order");
+        }
+        let over =
+            self.graces.iter().take_while(|(_, until)| *until <= at).last().map_or(0, |(place, _)| *place);
+        if to.away_to > from.away_to.max(over) {
+            return Err("a grace was over before its time");
+        }
+        if to.reached - from.reached > self.pace_allows(at) {
+            return Err("a line moved faster than an operator let it");
+        }
+        let gone = self.uncalled_in(from.away_to, to.away_to);
+        let kept_for = u64::from(self.in_grace - gone) + u64::from(to.sure_to - from.reached);
+        if kept_for * u64::from(self.terms.units) > available {
+            return Err("a line promised more units than there are");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn judge_pace(&self, per_s_max: Option<u32>) -> Result<(), &'static str> {
+        let fits = per_s_max.is_none_or(|per_s| per_s <= limits::LINE_PACE_PER_S_MAX);
+        if fits { Ok(()) } else { Err("the pace of a line is limited to 0 to 100,000 places per second") }
+    }
+
+    /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.
+    pub(crate) fn check_open(&self, turn: Turn, available: u64) -> Result<(), &'static str> {
+        let place = turn.place;
+        if !self.uncalled.contains(&place) {
+            return Err("somebody was called who was not reached, or was called before");
+        }
+        if self.turn_at(place) != Some(turn) {
+            return Err("somebody was called in another's place");
+        }
+        let kept = if place > self.borders.away_to { u64::from(self.terms.units) } else { 0 };
+        let needed = self.promised() - kept + u64::from(self.terms.units);
+        if needed > available {
+            Err("somebody was called for a unit that another was promised")
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn check_end(&self, at: UnixMs, place: u32, how: TurnEnd) -> Result<(), &'static str> {
+        let until = *self.turns.get(&place).ok_or("no turn of this place is open")?;
+        if how == TurnEnd::Expired && until > at { Err("a turn expired before its time") } else { Ok(()) }
+    }
+
+    /// Every invariant that a line has by itself.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Borders { away_to, reached, sure_to } = self.borders;
+        if !(away_to <= reached && reached <= sure_to && sure_to <= self.joined()) {
+            return Err(format!(
+                "the borders are out of their order: {:?} of {}",
+                self.borders,
+                self.joined()
+            ));
+        }
+        let in_grace = self.uncalled_in(away_to, reached);
+        if in_grace != self.in_grace {
+            return Err(format!("{in_grace} are in grace, but counted {}", self.in_grace));
+        }
+        if self.reaches.last().map_or(0, |(to, _)| *to) != reached {
+            return Err("it is not known when somebody was reached".to_owned());
+        }
+        let last = self.graces.back().map_or(away_to, |(place, _)| *place);
+        if last != reached || self.uncalled.last().is_some_and(|place| *place > reached) {
+            return Err("somebody was reached and has no end of the grace".to_owned());
+        }
+        for number in 1..=self.joined() {
+            if self.number_of(self.buyer(number)) != Some(number) {
+                return Err(format!("number {number} is another's"));
+            }
+            let place = self.place_of_number(number).unwrap_or(number);
+            if self.order.as_ref().is_some_and(|order| order.number_at(place) != number) {
+                return Err(format!("place {place} is not that of number {number} alone"));
+            }
+        }
+        Ok(())
+    }
+}
