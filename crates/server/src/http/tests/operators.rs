@@ -13,7 +13,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 45] = [
+const ROLES: [(&str, Role); 46] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -37,6 +37,7 @@ const ROLES: [(&str, Role); 45] = [
     ("PATCH /api/v1/sales/{sale}", Role::Operator),
     ("POST /api/v1/sales/{sale}/delete", Role::Operator),
     ("POST /api/v1/sales/{sale}/end", Role::Operator),
+    ("POST /api/v1/sales/{sale}/items/{product}/line/message", Role::Operator),
     ("POST /api/v1/sales/{sale}/items/{product}/line/pace", Role::Operator),
     ("POST /api/v1/sales/{sale}/items/{product}/restock", Role::Operator),
     ("POST /api/v1/sales/{sale}/pause", Role::Operator),
