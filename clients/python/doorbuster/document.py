@@ -172,6 +172,15 @@ class ClockConfirmationRequest(TypedDict, closed=True):
     closed: NotRequired[bool]
 
 
+class LineMessageRequest(TypedDict, closed=True):
+    message: str
+
+
+class LineMessage(TypedDict):
+    told: int
+    message: str
+
+
 class PaceRequest(TypedDict, closed=True):
     per_s_max: int | None
 
@@ -336,6 +345,7 @@ class Board(TypedDict):
     sold: int
     gave_up: int
     pace: int
+    told: int
     version: int
     now_ms: Milliseconds
 

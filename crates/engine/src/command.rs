@@ -46,6 +46,11 @@ pub enum Command {
         sku: SkuId,
         per_s_max: Option<u32>,
     },
+    /// Everybody in a line is to read this, in place of what they were told before; empty: nothing.
+    TellLine {
+        sku: SkuId,
+        message: Box<str>,
+    },
     /// A buyer who was called does not want the units.
     GiveTurnBack {
         sku: SkuId,
@@ -138,7 +143,8 @@ pub enum Accepted {
     },
     /// The places of a line are drawn.
     Drawn(SkuId),
-    PaceLimited(SkuId),
+    /// An operator has changed something of a line.
+    LineSteered(SkuId),
     BuyerErased,
     /// An operator was added or revoked.
     Operators,

@@ -90,6 +90,11 @@ pub enum Event {
         sku: SkuId,
         per_s_max: Option<u32>,
     },
+    /// What everybody in a line is to read from now on; empty: nothing.
+    LineTold {
+        sku: SkuId,
+        message: Box<str>,
+    },
     /// Whoever has this place was called: units are set aside.
     TurnOpened {
         sku: SkuId,

@@ -4,6 +4,9 @@ use crate::operator::is_name;
 use crate::sale::limits;
 use crate::{Adjust, Command, ROOT, SaleId, Sales};
 
+/// Of a message to a line: the whole of it is in its own entry.
+const ABOUT_MESSAGE_CHARS: usize = 50;
+
 /// Who asks, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By {
@@ -70,6 +73,10 @@ impl Operated {
                     per_s_max.map_or_else(|| "no limit".to_owned(), |per_s| format!("{per_s} per second"));
                 let about = format!("product {}, {limit}", product_of(*sku));
                 ("line_pace_limited", of_sku(*sku), about)
+            }
+            Command::TellLine { sku, message } => {
+                let begins: String = message.chars().take(ABOUT_MESSAGE_CHARS).collect();
+                ("line_told", of_sku(*sku), format!("product {}: {begins}", product_of(*sku)))
             }
             Command::CancelFor(order) => ("order_cancelled", of_sku(order.sku), order.to_string()),
             Command::Refund(refund) => ("order_refunded", of_sku(refund.order.sku), refund.order.to_string()),

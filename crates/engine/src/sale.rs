@@ -20,6 +20,8 @@ pub mod limits {
     pub const LINE_PLACES_MAX: u32 = 5_000_000;
     /// Of the pace that an operator limits the line of one item to.
     pub const LINE_PACE_PER_S_MAX: u32 = 100_000;
+    /// Of what an operator says to a line.
+    pub const LINE_MESSAGE_CHARS_MAX: usize = 280;
     /// Milliseconds: of a turn, and of the grace for who is not there.
     pub const TURN_MS: std::ops::RangeInclusive<u64> = 10_000..=3_600_000;
     pub const GRACE_MS_MAX: u64 = 600_000;

@@ -93,6 +93,8 @@ enum SaleCommand {
     Correct(StockChange),
     /// Limit how many places of an item's line are reached per second
     Pace(PaceLimit),
+    /// Say something to everybody in an item's line, on its page
+    Message(LineMessage),
 }
 
 #[derive(Args, Debug)]
@@ -134,6 +136,24 @@ struct PaceLimit {
     /// Places per second, from 0 to 100000; all: as many as can be
     #[arg(value_name = "PER_S", value_parser = parse_pace)]
     pace: Pace,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The page of the line shows it as text, within seconds, until it is changed; an empty one, \"\", takes it away. It is not translated. The
+same again changes nothing.
+
+Example:
+  doorbuster sale message 7 31 \"The payment provider is slow tonight. Your place stays yours.\"")]
+struct LineMessage {
+    /// The sale's number
+    sale: u64,
+    /// The product's number
+    product: u64,
+    /// At most 280 characters, without line ends
+    message: String,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -261,6 +281,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),
         SaleCommand::Correct(change) => change_stock(change, "correct", environment),
         SaleCommand::Pace(limit) => limit_pace(limit, environment),
+        SaleCommand::Message(told) => tell_line(told, environment),
     }
 }
 
@@ -357,6 +378,13 @@ fn limit_pace(limit: &PaceLimit, environment: &Environment) -> Result<(), Failur
     let path = format!("/sales/{}/items/{}/line/pace", limit.sale, limit.product);
     let answer = client.post(&path, &json!({ "per_s_max": limit.pace.0 }), None)?;
     show(&answer, &limit.server)
+}
+
+fn tell_line(told: &LineMessage, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&told.server, environment)?;
+    let path = format!("/sales/{}/items/{}/line/message", told.sale, told.product);
+    let answer = client.post(&path, &json!({ "message": told.message }), None)?;
+    show(&answer, &told.server)
 }
 
 fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {

@@ -136,6 +136,17 @@ fn the_pace_of_a_line_is_limited_and_the_limit_lifted() {
 }
 
 #[test]
+fn a_line_is_told_something_and_nothing_any_more() {
+    for (message, body) in
+        [("Back at \"nine\".", r#"{"message":"Back at \"nine\"."}"#), ("", r#"{"message":""}"#)]
+    {
+        let ((code, _, _), asked) = ask(&["sale", "message", "3", "30", message], vec![Some((200, SALE))]);
+        assert_eq!((code, asked[0].line.as_str()), (0, "POST /api/v1/sales/3/items/30/line/message"));
+        assert_eq!(asked[0].body, body);
+    }
+}
+
+#[test]
 fn a_sale_without_a_bound_of_open_holds_is_shown_so() {
     let unbounded: &str = SALE.replace("_per_buyer_max\":5", "_per_buyer_max\":0").leak();
     let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, unbounded))]);

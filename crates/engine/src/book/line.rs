@@ -22,6 +22,8 @@ pub struct LineView {
     pub standings: Standings,
     /// Places that may be reached per second; `None`: as many as can be.
     pub pace_max: Option<u32>,
+    /// How often it was told something: what it was told last is [`Book::message_to_line`].
+    pub told: u32,
     /// What the secret of its draw was committed to with.
     pub commitment: Hash,
     /// The latest entry that it may have changed with.
@@ -60,6 +62,7 @@ impl Book {
             joined: line.joined(),
             standings: line.standings(),
             pace_max: line.pace_max(),
+            told: line.told().0,
             commitment: line.commitment(),
             version: Seq(self.end.next.0 - 1),
             promised: line.promised(),
@@ -67,11 +70,16 @@ impl Book {
         })
     }
 
-    /// Takes the lines that may have changed since the last call, each once.
-    pub fn drain_moved_lines(&mut self, mut each: impl FnMut(SkuId, LineView)) {
+    /// What those in the line of a SKU are to read; empty: nothing.
+    pub fn message_to_line(&self, sku: SkuId) -> &str {
+        self.line(sku).map_or("", |line| line.told().1)
+    }
+
+    /// Takes the lines that may have changed since the last call, each once, with what is to be read in them.
+    pub fn drain_moved_lines(&mut self, mut each: impl FnMut(SkuId, LineView, &str)) {
         for sku in std::mem::take(&mut self.moved) {
             self.skus[sku.0 as usize].moved = false;
-            each(sku, self.line_of(sku).expect("only lines move"));
+            each(sku, self.line_of(sku).expect("only lines move"), self.message_to_line(sku));
         }
     }
 
@@ -218,7 +226,22 @@ impl Book {
         if line.pace_max() != per_s_max {
             record(self, now, Event::PaceLimited { sku, per_s_max });
         }
-        Ok(Accepted::PaceLimited(sku))
+        Ok(Accepted::LineSteered(sku))
+    }
+
+    /// The same again changes nothing.
+    pub(super) fn tell_line(
+        &mut self,
+        now: UnixMs,
+        sku: SkuId,
+        message: Box<str>,
+    ) -> Result<Accepted, Refusal> {
+        let line = self.known_line(sku)?;
+        Line::judge_message(&message).map_err(Refusal::InvalidChange)?;
+        if line.told().1 != &*message {
+            record(self, now, Event::LineTold { sku, message });
+        }
+        Ok(Accepted::LineSteered(sku))
     }
 
     /// The secrets of a line, for whoever publishes what may be published of them.
@@ -324,6 +347,10 @@ impl Book {
                 }
             }
             Event::PaceLimited { sku, per_s_max } => line(*sku)?.judge_pace(*per_s_max),
+            Event::LineTold { sku, message } => {
+                line(*sku)?;
+                Line::judge_message(message)
+            }
             Event::TurnOpened { sku, turn } => {
                 if matches!(self.phase_of(at, *sku), Phase::Paused | Phase::NotStarted) {
                     return Err("somebody was called before the start, or in a pause");

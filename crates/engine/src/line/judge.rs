@@ -75,6 +75,12 @@ impl Line {
         if fits { Ok(()) } else { Err("the pace of a line is limited to 0 to 100,000 places per second") }
     }
 
+    pub(crate) fn judge_message(message: &str) -> Result<(), &'static str> {
+        let is_short = message.chars().count() <= limits::LINE_MESSAGE_CHARS_MAX;
+        let fits = is_short && !message.chars().any(char::is_control);
+        if fits { Ok(()) } else { Err("a message to a line has 280 characters at most, and no line ends") }
+    }
+
     /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.
     pub(crate) fn check_open(&self, turn: Turn, available: u64) -> Result<(), &'static str> {
         let place = turn.place;

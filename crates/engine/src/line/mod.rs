@@ -265,6 +265,9 @@ pub(crate) struct Line {
     pace_max: Option<u32>,
     /// What was reached is as much as may be until then.
     paced_until: UnixMs,
+    /// What everybody is to read, and how often that was changed.
+    message: Box<str>,
+    told: u32,
 }
 
 impl Line {
@@ -293,6 +296,8 @@ impl Line {
             kept_until: UnixMs(0),
             pace_max: None,
             paced_until: UnixMs(0),
+            message: Box::default(),
+            told: 0,
         }
     }
 
@@ -322,6 +327,10 @@ impl Line {
 
     pub(crate) fn pace_max(&self) -> Option<u32> {
         self.pace_max
+    }
+
+    pub(crate) fn told(&self) -> (u32, &str) {
+        (self.told, &self.message)
     }
 
     pub(crate) fn number_of(&self, buyer: BuyerId) -> Option<u32> {
@@ -491,6 +500,12 @@ impl Line {
     pub(crate) fn limit_pace(&mut self, per_s_max: Option<u32>) {
         self.pace_max = per_s_max;
         self.paced_until = UnixMs(0);
+    }
+
+    pub(crate) fn tell(&mut self, message: Box<str>) {
+        self.message = message;
+        // Another number than the one before is all that it is for.
+        self.told = self.told.wrapping_add(1);
     }
 
     pub(crate) fn open_turn(&mut self, at: UnixMs, place: u32) {

@@ -65,6 +65,7 @@ pub(crate) fn execute<R: Rows>(
         | Command::ShowPresence { .. }
         | Command::Draw { .. }
         | Command::LimitPace { .. }
+        | Command::TellLine { .. }
         | Command::GiveTurnBack { .. } => {
             unreachable!("these have ways of their own")
         }

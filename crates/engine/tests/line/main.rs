@@ -16,7 +16,7 @@ const BUYERS: u64 = 14;
 
 #[test]
 fn histories_follow_the_model_in_every_step() {
-    let mut seen = [0_u64; 11];
+    let mut seen = [0_u64; 12];
     for seed in 0..1_000 {
         one_history(seed, &mut seen);
     }
@@ -34,7 +34,7 @@ impl Drop for Witness {
     }
 }
 
-fn one_history(seed: u64, seen: &mut [u64; 11]) {
+fn one_history(seed: u64, seen: &mut [u64; 12]) {
     let mut random = Random(seed);
     let total = random.below(6);
     let mut spec = item(total, 1 + random.below(2));
@@ -58,12 +58,8 @@ fn one_history(seed: u64, seen: &mut [u64; 11]) {
                 let answer = shop.run(Command::Join { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.join(shop.now, who));
             }
-            25..28 => {
-                let per_s_max = [None, Some(0), Some(1), Some(30), Some(50_000)][random.index(5)];
-                shop.run(Command::LimitPace { sku: SKU, per_s_max }).expect("it has a line");
-                model.limit_pace(per_s_max);
-            }
-            28..55 => {
+            25..29 => steer(&mut shop, &mut model, &mut random),
+            29..55 => {
                 let answer = shop.run(Command::ShowPresence { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.see(shop.now, who));
             }
@@ -107,7 +103,20 @@ fn one_history(seed: u64, seen: &mut [u64; 11]) {
     count_events(&shop.assert_replays(), seen);
 }
 
-fn count_events(journal: &[Entry], seen: &mut [u64; 11]) {
+/// What operators do of a line.
+fn steer(shop: &mut Shop, model: &mut Model, random: &mut Random) {
+    if random.index(4) == 0 {
+        let message = ["", "Sorry!", "We are back."][random.index(3)];
+        shop.run(Command::TellLine { sku: SKU, message: message.into() }).expect("it has a line");
+        assert_eq!(shop.book.message_to_line(SKU), message);
+        return;
+    }
+    let per_s_max = [None, Some(0), Some(1), Some(30), Some(50_000)][random.index(5)];
+    shop.run(Command::LimitPace { sku: SKU, per_s_max }).expect("it has a line");
+    model.limit_pace(per_s_max);
+}
+
+fn count_events(journal: &[Entry], seen: &mut [u64; 12]) {
     for entry in journal {
         let kind = match entry.event {
             Event::LineJoined { .. } => 0,
@@ -120,6 +129,7 @@ fn count_events(journal: &[Entry], seen: &mut [u64; 11]) {
             Event::LineDrawn { spoken: None, .. } => 8,
             Event::LineDrawn { spoken: Some(_), .. } => 9,
             Event::PaceLimited { .. } => 10,
+            Event::LineTold { .. } => 11,
             _ => 7,
         };
         seen[kind] += 1;

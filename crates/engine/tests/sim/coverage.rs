@@ -96,7 +96,7 @@ impl Coverage {
             Ok(Accepted::Operators | Accepted::ActionKept) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
-            Ok(Accepted::Place { .. } | Accepted::Drawn(_) | Accepted::PaceLimited(_)) => {
+            Ok(Accepted::Place { .. } | Accepted::Drawn(_) | Accepted::LineSteered(_)) => {
                 unreachable!("no item of these histories has a line")
             }
             Ok(Accepted::Noticed) => self.count("noticed"),
@@ -146,6 +146,7 @@ impl Coverage {
             | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::PaceLimited { .. }
+            | Event::LineTold { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("no item of these histories has a line"),
             Event::ClockCorrected { .. } => "event: corrected",

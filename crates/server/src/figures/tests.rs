@@ -72,8 +72,8 @@ impl Server {
     fn publish(&mut self) {
         self.catalog = Catalog::of(self.book.registry(), &self.catalog);
         self.book.drain_touched(|sku, stock| self.catalog.skus[sku.0 as usize].counters.publish(stock));
-        self.book.drain_moved_lines(|sku, line| {
-            self.catalog.skus[sku.0 as usize].board.as_ref().unwrap().publish(NOW, line);
+        self.book.drain_moved_lines(|sku, line, message| {
+            self.catalog.skus[sku.0 as usize].board.as_ref().unwrap().publish(NOW, line, message);
         });
         self.core.shelf.publish(self.catalog.clone());
     }

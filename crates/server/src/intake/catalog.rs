@@ -143,6 +143,8 @@ pub struct Board(Mutex<Posted>);
 #[derive(Debug, Default)]
 struct Posted {
     line: Option<LineView>,
+    /// What everybody in it is to read.
+    message: Arc<str>,
     /// Of those who can be called soon; as of the last second.
     present: u32,
     /// How many were reached by the end of a second; the latest last, and one that is older than the pace asks for.
@@ -153,8 +155,12 @@ struct Posted {
 const PACE_S: u64 = 60;
 
 impl Board {
-    pub fn publish(&self, now: UnixMs, line: LineView) {
+    /// `message`: what everybody in the line is to read.
+    pub fn publish(&self, now: UnixMs, line: LineView, message: &str) {
         let mut posted = self.lock();
+        if &*posted.message != message {
+            posted.message = message.into();
+        }
         posted.line = Some(line);
         let (second, reached) = (now.0 / 1000, line.borders.reached);
         match posted.reached.back_mut() {
@@ -168,6 +174,12 @@ impl Board {
     /// `None`: nobody has said yet.
     pub fn read(&self) -> Option<LineView> {
         self.lock().line
+    }
+
+    /// What everybody in the line is to read, and how often that was changed. `None`: nobody has said yet.
+    pub fn message(&self) -> Option<(u32, Arc<str>)> {
+        let posted = self.lock();
+        posted.line.map(|line| (line.told, Arc::clone(&posted.message)))
     }
 
     pub fn publish_present(&self, present: u32) {

@@ -137,7 +137,7 @@ pub(super) fn buyer(low: i64, high: Option<i64>) -> Result<BuyerId, RowError> {
 
 /// The kinds of `further_entries` that have a meaning here. Each must be one that a program of this format without it may not
 /// pass over: that one refuses the ledger.
-pub(super) const FURTHER_KINDS: [&str; 14] = [
+pub(super) const FURTHER_KINDS: [&str; 15] = [
     CLOCK_CORRECTED,
     BUYER_ERASED,
     ORDER_REJECTED,
@@ -151,6 +151,7 @@ pub(super) const FURTHER_KINDS: [&str; 14] = [
     lines::DRAWN,
     lines::MOVED,
     lines::PACE_LIMITED,
+    lines::TOLD,
     lines::TURN,
 ];
 const CLOCK_CORRECTED: &str = "clock_corrected";

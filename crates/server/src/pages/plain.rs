@@ -52,7 +52,7 @@ pub struct OrderPageView<'a> {
 
 /// A reader's place in the line of an item.
 #[derive(Clone, Copy, Debug)]
-pub struct PlacePageView {
+pub struct PlacePageView<'a> {
     /// As the page with scripts names it.
     pub view: &'static str,
     /// In the order of joining.
@@ -70,6 +70,8 @@ pub struct PlacePageView {
     /// When it is the reader's turn: its end.
     pub order_by_ms: Option<u64>,
     pub asks_again: bool,
+    /// What the shop says to everybody in the line; may be empty.
+    pub message: &'a str,
 }
 
 /// Why there is no such page.
@@ -112,7 +114,7 @@ impl Pages {
         &self,
         language: LanguageId,
         (sale, item): (&SaleView, &ItemView),
-        view: &PlacePageView,
+        view: &PlacePageView<'_>,
         out: &mut Vec<u8>,
     ) {
         let turn = item.line.expect("the item is sold to a line");
@@ -143,6 +145,7 @@ impl Pages {
             starts_at_ms => view.starts_at_ms,
             order_by_ms => view.order_by_ms,
             asks_again => view.asks_again,
+            message => view.message,
             order_form => form,
             ..of_item
         };

@@ -167,6 +167,7 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             starts_at_ms: (view == "sure").then_some(1_795_176_000_000),
             order_by_ms: (view == "called").then_some(1_795_176_900_000),
             asks_again: view == "maybe",
+            message: if view == "maybe" { "We ship <on> Monday & \"Tuesday\"." } else { "" },
         };
         add(&format!("place, {view}"), &|out| {
             pages.plain_line(language, (&sale, &sale.items[0]), &page, out)

@@ -136,6 +136,20 @@ export const ITEM_ACTIONS = {
     }),
     done: "The pace is limited so.",
   },
+  message: {
+    name: "Tell the line",
+    ofLine: true,
+    states: ["not_started", "live", "paused", "ended"],
+    says: (sale, item) => `Everybody who has the page of the line of “${item.title}” open reads this within seconds, ${count(item.line.joined)} people if all who joined have. It is shown as it is typed, in one language, until it is changed; an empty one takes it away.`,
+    // What they read now.
+    fields: async (sale, item) => {
+      const answer = await fetch(`/api/v1/sales/${sale.id}/items/${item.product}/line/message`);
+      if (!answer.ok) throw new Error(await reason(answer));
+      return [{ name: "message", label: "Message, at most 280 characters; empty: none", max: 280, value: (await answer.json()).message, optional: true }];
+    },
+    request: (sale, values, item) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/message`, body: { message: values.message.now } }),
+    done: "They are told so.",
+  },
   correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, "Corrected."),
 };
 

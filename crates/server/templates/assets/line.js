@@ -50,6 +50,8 @@ let board = null;
 let boardAt = -Infinity;
 let boardWait = 0;
 let draw = null;
+// Of what the shop says to everybody here: the board has another number when it says something else.
+let told = 0;
 let view = null;
 let phase = "";
 let toldSeconds = Infinity;
@@ -319,7 +321,15 @@ async function readBoard() {
   const isReached = mine?.standing === "waiting" && mine.place !== null && mine.place <= board.served;
   if (isFirst || isReached) wakePresence();
   redraw();
+  // What can't be read is asked for with the next board.
+  if (board.told !== told) readMessage().catch(() => {});
   await followDraw();
+}
+
+async function readMessage() {
+  const read = await call("GET", `${path}/message`);
+  told = read.told;
+  say(byId("message"), read.message);
 }
 
 function waitForBoard() {

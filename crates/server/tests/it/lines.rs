@@ -39,9 +39,9 @@ fn everybody(command: impl Fn(BuyerId) -> Command) -> Vec<Command> {
     (0..PEOPLE).map(|number| command(buyer(number))).collect()
 }
 
-fn line_of(book: &Book) -> (LineView, Vec<Option<PlaceView>>) {
+fn line_of(book: &Book) -> (LineView, String, Vec<Option<PlaceView>>) {
     let places = (0..PEOPLE).map(|number| book.place_in_line(SKU, buyer(number)).ok()).collect();
-    (book.line_of(SKU).unwrap(), places)
+    (book.line_of(SKU).unwrap(), book.message_to_line(SKU).to_owned(), places)
 }
 
 /// Who has this place.
@@ -63,6 +63,7 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
                     Event::LineClosed { .. } => "closed",
                     Event::LineDrawn { .. } => "drawn",
                     Event::LineMoved { .. } => "moved",
+                    Event::LineTold { .. } => "told",
                     Event::PaceLimited { per_s_max: Some(_), .. } => "limited",
                     Event::PaceLimited { per_s_max: None, .. } => "not limited",
                     Event::TurnOpened { .. } => "opened",
@@ -90,7 +91,8 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
         // Presence is in no ledger: it is shown with the batch that calls.
         let present = everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
         let limit = |per_s_max| Command::LimitPace { sku: SKU, per_s_max };
-        step(&mut book, 70_000, vec![limit(Some(1_000))]);
+        let message: Box<str> = "O'Neil's “line”, №1".into();
+        step(&mut book, 70_000, vec![limit(Some(1_000)), Command::TellLine { sku: SKU, message }]);
         step(&mut book, STARTS_AT, present.clone());
         step(&mut book, STARTS_AT, vec![limit(None)]);
         step(&mut book, STARTS_AT + 1, present);
@@ -108,6 +110,7 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
             "closed",
             "drawn",
             "moved",
+            "told",
             "limited",
             "not limited",
             "opened",

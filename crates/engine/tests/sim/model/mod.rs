@@ -95,6 +95,7 @@ impl Model {
                 Ok(Accepted::BuyerErased)
             }
             Command::Join { .. }
+            | Command::TellLine { .. }
             | Command::ShowPresence { .. }
             | Command::GiveTurnBack { .. }
             | Command::LimitPace { .. }

@@ -103,8 +103,9 @@ impl Writer {
     }
 }
 
-pub(super) fn publish_line(now: UnixMs, sku: &Sku, line: LineView) {
-    sku.board.as_ref().expect("the catalog is made from the book").publish(now, line);
+/// With what everybody in the line is to read.
+pub(super) fn publish_line(now: UnixMs, sku: &Sku, (line, message): (LineView, &str)) {
+    sku.board.as_ref().expect("the catalog is made from the book").publish(now, line, message);
 }
 
 #[cfg(test)]

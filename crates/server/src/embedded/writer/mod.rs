@@ -406,7 +406,9 @@ impl Writer {
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
         let now = self.shared.clock.now();
-        self.book.drain_moved_lines(|sku, line| publish_line(now, &skus[sku.0 as usize], line));
+        self.book.drain_moved_lines(|sku, line, message| {
+            publish_line(now, &skus[sku.0 as usize], (line, message));
+        });
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }
@@ -432,14 +434,14 @@ impl Writer {
     /// Publishes the stock of every SKU and the sales: at start and after a reload.
     fn publish_all(&mut self) {
         self.book.drain_touched(|_, _| {});
-        self.book.drain_moved_lines(|_, _| {});
+        self.book.drain_moved_lines(|_, _, _| {});
         self.shared.operators.publish(self.book.operators());
         self.catalog = self.shared.shelf.publish(Catalog::of(self.book.registry(), &self.catalog));
         for (number, sku) in self.catalog.skus.iter().enumerate() {
             let id = engine::SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
             sku.counters.publish(self.book.stock(id).expect("the catalog is made from the book"));
             if let Some(line) = self.book.line_of(id) {
-                publish_line(self.shared.clock.now(), sku, line);
+                publish_line(self.shared.clock.now(), sku, (line, self.book.message_to_line(id)));
             }
         }
         self.shared.metrics.book_orders.set(i64::try_from(self.book.orders_len()).unwrap_or(i64::MAX));

@@ -132,8 +132,9 @@ impl HttpService {
         };
         let now = self.shared.clock.now();
         let entry = &self.catalog.skus[of.sku.0 as usize];
-        let line = entry.board.as_ref().and_then(|board| board.read());
-        let line = line.ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
+        let posted = entry.board.as_ref().and_then(|board| board.read().zip(board.message()));
+        let (line, (_, message)) =
+            posted.ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
         let sale = &self.catalog.sales[entry.sale];
         let phase = sale.phase(now);
         let view = worth_of(&line, place, phase);
@@ -155,6 +156,7 @@ impl HttpService {
             starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
             order_by_ms,
             asks_again,
+            message: &message,
         };
         let views = (&sale_view(sale, Vec::new(), now), &item_view(&self.catalog, sale, entry.item));
         self.scratch.clear();

@@ -25,6 +25,10 @@ use crate::signing::SigningKey;
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
     Route::post("/api/v1/sales/{sale}/items/{product}/line", Handler::Buyer(HttpService::join_line)),
+    Route::get(
+        "/api/v1/sales/{sale}/items/{product}/line/message",
+        Handler::Anybody(HttpService::show_message),
+    ),
     Route::get("/api/v1/sales/{sale}/items/{product}/line/draw", Handler::Anybody(HttpService::show_draw)),
     Route::post(
         "/api/v1/sales/{sale}/items/{product}/line/presence",
@@ -52,6 +56,15 @@ impl HttpService {
         let (state, pace) = (sale.phase(call.now).as_str(), board.pace(call.now));
         self.scratch.clear();
         write_board(&mut self.scratch, &line, (state, pace), call.now.0);
+        out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
+        Ok(Answer::Ready)
+    }
+
+    fn show_message(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        let (_, board, _) = self.line_of(call)?;
+        let (told, message) = board.message().expect("the line was just read");
+        self.scratch.clear();
+        Object::begin(&mut self.scratch).number("told", told.into()).text("message", &message).end();
         out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
         Ok(Answer::Ready)
     }
@@ -156,7 +169,7 @@ impl HttpService {
 
 /// At most 300 bytes.
 fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), now_ms: u64) {
-    let LineView { borders, joined, stock, standings, version, .. } = line;
+    let LineView { borders, joined, stock, standings, told, version, .. } = line;
     Object::begin(out)
         .text("state", state)
         .number_or_null("drawn", line.draw.drawn().map(u64::from))
@@ -169,6 +182,7 @@ fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), n
         .number("sold", stock.sold())
         .number("gave_up", standings.gave_up().into())
         .number("pace", pace.into())
+        .number("told", (*told).into())
         .number("version", version.0)
         .number("now_ms", now_ms)
         .end();
@@ -262,6 +276,7 @@ mod tests {
             joined: places,
             standings: Standings { away: places, ..Standings::default() },
             pace_max: None,
+            told: u32::MAX,
             commitment: [0; 32],
             version: Seq(1 << 53),
             promised: units,

@@ -2,7 +2,7 @@
 
 use engine::{
     Adjust, BeaconTerms, Command, ItemChange, ItemImage, ItemSpec, LineTerms, Payment, ProductId, Refusal,
-    Role, SaleChange, SaleId, SaleSpec, UnixMs,
+    Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 use serde::Deserialize;
 
@@ -42,6 +42,10 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post(
         "/api/v1/sales/{sale}/items/{product}/line/pace",
         Handler::Operator(Role::Operator, HttpService::limit_pace),
+    ),
+    Route::post(
+        "/api/v1/sales/{sale}/items/{product}/line/message",
+        Handler::Operator(Role::Operator, HttpService::tell_line),
     ),
     Route::get("/api/v1/stock", Handler::Anybody(HttpService::stock)),
 ];
@@ -169,6 +173,13 @@ struct Pace {
     /// Null: no limit. What is left out is no wish to have none.
     #[serde(deserialize_with = "Option::deserialize")]
     per_s_max: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    /// Empty: nothing is to be read.
+    message: Box<str>,
 }
 
 impl HttpService {
@@ -310,9 +321,22 @@ impl HttpService {
         let Pace { per_s_max } = read_object(call)?;
         // What is too much for a pace is refused as such.
         let per_s_max = per_s_max.map(|Number(per_s)| u32::try_from(per_s).unwrap_or(u32::MAX));
+        self.steer_line(call, |sku| Command::LimitPace { sku, per_s_max })
+    }
+
+    fn tell_line(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+        let Message { message } = read_object(call)?;
+        self.steer_line(call, |sku| Command::TellLine { sku, message })
+    }
+
+    fn steer_line(
+        &mut self,
+        call: &Call<'_>,
+        command: impl FnOnce(SkuId) -> Command,
+    ) -> Result<Answer, Problem> {
         let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
         let item = self.catalog.skus[sku.0 as usize].item;
-        self.change_item(call, Command::LimitPace { sku, per_s_max }, (call.params.sale, 200), item)
+        self.change_item(call, command(sku), (call.params.sale, 200), item)
     }
 
     /// Carries a change out, and shows the sale as it is then, with this status.

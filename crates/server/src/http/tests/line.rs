@@ -168,6 +168,36 @@ fn an_operator_limits_the_pace_of_a_line() {
 }
 
 #[test]
+fn an_operator_says_something_to_everybody_in_a_line() {
+    let mut shop = shop(1, &json!({}));
+    let read = |shop: &mut Shop| {
+        let answer = shop.send(&Sent::get(&format!("{LINE}/message")));
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=1"));
+        (answer.json()["told"].clone(), answer.json()["message"].clone(), board(shop)["told"].clone())
+    };
+    let tell = |shop: &mut Shop, message: &str| {
+        let body = json!({ "message": message }).to_string();
+        let answer = shop.send(&Sent::post(&format!("{LINE}/message"), &body).operator());
+        shop.advance(0);
+        answer
+    };
+    assert_eq!(read(&mut shop), (json!(0), json!(""), json!(0)));
+    let said = "Wir öffnen <b>später</b> & \"heute\".";
+    assert_eq!(tell(&mut shop, said).json()["id"], 77);
+    assert_eq!(read(&mut shop), (json!(1), json!(said), json!(1)));
+    assert_eq!(tell(&mut shop, said).status, 200);
+    assert_eq!(read(&mut shop), (json!(1), json!(said), json!(1)), "the same again changes nothing");
+    assert_eq!(tell(&mut shop, "a\nb").problem(), problem(422, "invalid_change"));
+    assert_eq!(tell(&mut shop, &"é".repeat(281)).problem(), problem(422, "invalid_change"));
+    assert_eq!(tell(&mut shop, "").status, 200);
+    assert_eq!(read(&mut shop), (json!(2), json!(""), json!(2)));
+    let unknown = Sent::post(&format!("{LINE}/message"), "{}").operator();
+    assert_eq!(shop.send(&unknown).problem(), problem(400, "invalid_body"));
+    let none = Sent::get("/api/v1/sales/3/items/29/line/message");
+    assert_eq!(shop.send(&none).problem(), problem(404, "no_line"));
+}
+
+#[test]
 fn who_is_away_has_a_grace_and_stands_by_after_it() {
     let mut shop = shop(1, &json!({ "turn_s": 60, "units": 2 }));
     shop.send(&Sent::post("/api/v1/sales/77/items/5/restock", r#"{"units":1}"#).operator().key("r"));

@@ -13,7 +13,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 48] = [
+const ROLES: [(&str, Role); 49] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -38,6 +38,7 @@ const ROLES: [(&str, Role); 48] = [
     ("PATCH /api/v1/sales/{sale}", Role::Operator),
     ("POST /api/v1/sales/{sale}/delete", Role::Operator),
     ("POST /api/v1/sales/{sale}/end", Role::Operator),
+    ("POST /api/v1/sales/{sale}/items/{product}/line/message", Role::Operator),
     ("POST /api/v1/sales/{sale}/items/{product}/line/pace", Role::Operator),
     ("POST /api/v1/sales/{sale}/items/{product}/restock", Role::Operator),
     ("POST /api/v1/rehearsal/stop", Role::Operator),

@@ -342,7 +342,7 @@ impl Shop {
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
         let board = |sku: engine::SkuId| skus[sku.0 as usize].board.as_ref().unwrap();
         let now = self.shared.clock.now();
-        self.book.drain_moved_lines(|sku, line| board(sku).publish(now, line));
+        self.book.drain_moved_lines(|sku, line, message| board(sku).publish(now, line, message));
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);
         }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::axe::assert_accessible;
 use super::real::{OPERATOR, PRODUCT, SALE, Shop, TITLE};
+use super::steps::open_sale;
 use super::webdriver::Browser;
 
 const WIDE: &str = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
@@ -103,6 +104,17 @@ fn a_line_is_seen_as_it_goes() {
     browser.click("#ask-do");
     browser.wait_for_text(&line, "Pace is limited\n0 a second\nnobody more is reached");
     browser.wait_for_text("#events", "line pace limited");
+    let waits = Browser::start();
+    open_sale(&waits, &shop.base, SALE, PRODUCT);
+    assert_eq!(waits.text("#message"), "");
+    browser.click("button[data-item-call=message]");
+    browser.wait_for_text("#ask-says", "reads this within seconds, 3 people if all");
+    browser.type_into("#field-message", "We are <b>slow</b> tonight.");
+    browser.click("#ask-do");
+    waits.wait_for_text("#message", "We are <b>slow</b> tonight.");
+    assert_accessible(&waits, "a line that was told something");
+    assert_eq!(waits.complaints(), Vec::<String>::new());
+    browser.wait_for_text("#events", "line told");
     for (width, height) in [(360, 800), (1280, 900)] {
         browser.resize(width, height);
         assert_eq!(browser.run(WIDE), 0, "{width} px");
