@@ -109,6 +109,15 @@ impl Progress {
         self.draw(&mut state);
     }
 
+    /// The same, and a line without a terminal, too: there are few of them.
+    pub fn phase(&self, what: &str) {
+        self.doing(what);
+        if !self.terminal {
+            let line = format!("{} {what}\n", self.clock());
+            self.state().write(&line);
+        }
+    }
+
     /// Something is waited for, and how far it is: may be called at each look, and is printed now and then.
     pub fn waiting(&self, what: &str) {
         let mut state = self.state();

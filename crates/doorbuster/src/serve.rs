@@ -142,7 +142,8 @@ fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {
 /// How an operator's rehearsal is played: with the same sources, the environment's among them, but the demo's.
 fn rehearse(arguments: &ServeArguments) -> Result<RehearseCommand, Failure> {
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
-    let mut given: Vec<OsString> = ["rehearse", "-", "--yes", "--json"].map(OsString::from).into();
+    let mut given: Vec<OsString> =
+        ["rehearse", "-", "--yes", "--json", "--attended"].map(OsString::from).into();
     if let Some(path) = &arguments.config {
         given.extend(["--config".into(), path.into()]);
     }

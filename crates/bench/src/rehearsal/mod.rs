@@ -170,10 +170,10 @@ impl Rehearsal<'_> {
         };
         let mut generator = Generator::connect(settings, &mut buyers).context("connecting")?;
 
-        self.progress.doing("the crowd comes");
+        self.progress.phase("the crowd comes");
         let schedule = spike(self.buyers, self.over).seeded(self.seed);
         let trial = self.trial(&servers, &mut generator, schedule, &mut buyers)?;
-        self.progress.doing("auditing");
+        self.progress.phase("auditing");
         let mut answered = Answered::default();
         answered.add(&trial.outcomes);
         let left = units_of(&audit.drain(answered)?, "available")?;
@@ -207,15 +207,15 @@ impl Rehearsal<'_> {
         if self.is_without_payment() || answered.accepted == 0 {
             return Ok(None);
         }
-        self.progress.doing("half of them pay");
+        self.progress.phase("half of them pay");
         let bills = payments::bills(servers.first())?;
         let due = bills.len() as u64;
         let mut callbacks = payments::Callbacks::new(&bills);
         let schedule = Schedule::constant(due.max(1) as f64 / PAYING.as_secs_f64(), PAYING);
         let payments = self.trial(servers, generator, schedule, &mut Http { workload: &mut callbacks })?;
-        self.progress.doing("what nobody paid comes back");
+        self.progress.phase("what nobody paid comes back");
         let back = self.come_back((servers, audit), *answered)?.saturating_sub(left);
-        self.progress.doing("it is sold again");
+        self.progress.phase("it is sold again");
         let schedule = Schedule::constant((back * 2).max(1) as f64 / LATE.as_secs_f64(), LATE);
         let late = self.trial(servers, generator, schedule.seeded(self.seed), buyers)?;
         answered.add(&late.outcomes);

@@ -37,7 +37,7 @@ impl Servers {
         };
         let mut all: Vec<Target> = Vec::new();
         for number in 1..=count {
-            rehearsal.progress.doing(&format!("starting server {number} of {count}"));
+            rehearsal.progress.phase(&format!("starting server {number} of {count}"));
             let folder = match rehearsal.profile {
                 Profile::Embedded => rehearsal.folder.to_owned(),
                 Profile::Cluster { .. } => rehearsal.folder.join(format!("server-{number}")),

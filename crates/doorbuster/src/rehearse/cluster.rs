@@ -18,7 +18,6 @@ use toml::{Table, Value};
 
 use super::folder::{self, Folder};
 use super::{Crowd, KEPT, Keys, check_ledger, kept};
-use crate::bench::signals;
 use crate::failure::Failure;
 
 /// Where the engines are, how they are spoken to, and what else figures depend on.
@@ -79,7 +78,7 @@ pub(super) fn rehearse(
 ) -> Result<(), Failure> {
     let mut site = Site::open(config, secrets).map_err(failure)?;
     check_ledger(&config.ledger_source(secrets), unix_ms())?;
-    signals::begin(&crowd.stop)?;
+    super::begin(crowd)?;
     let place = folder::place(&config.ledger.data_dir)?;
     folder::remove_left(&place)?;
     remove_left(&mut site)?;
@@ -87,8 +86,8 @@ pub(super) fn rehearse(
     site.check_room(orders).map_err(failure)?;
     let names = site.choose().map_err(failure)?;
     say(&format!(
-        "rehearsing as {}: {orders} orders at most, which take {} MiB each at the ledger's server, in its binary log and at the \
-         brokers",
+        "rehearsing as {}: {orders} orders at most; all together they take {} MiB at the ledger's server, as much in its binary log and as \
+         much at the brokers",
         names.database(),
         (orders * DISK_BYTES_PER_ORDER).div_ceil(1 << 20)
     ));

@@ -44,6 +44,26 @@ impl Folder {
         Ok(Self { path, _lock: lock })
     }
 
+    /// Refuses beside another one: each would take the processors for other work.
+    pub(super) fn check_alone(&self, place: &Path) -> Result<(), Failure> {
+        let unreadable = |error| Failure::unavailable(format!("{}: {error}", place.display()));
+        for entry in std::fs::read_dir(place).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let is_one = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER));
+            if !is_one || path == self.path {
+                continue;
+            }
+            let Ok(lock) = File::open(path.join(LOCK)) else { continue };
+            if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+                return Err(Failure::check(format!(
+                    "another rehearsal is under way ({}): wait until it has ended",
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

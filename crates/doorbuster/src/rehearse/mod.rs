@@ -16,6 +16,7 @@ use ::bench::progress::{Progress, say};
 use ::bench::rehearsal::{BUYERS_MAX, OVER_MAX, OVER_MIN, Profile, Rehearsal, answer, verdict};
 use ::bench::target::token::unix_ms;
 use clap::Args;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use server::Secrets;
 use server::config::{Backend, Config, Environment, Sources};
 use server::ledger::{AuditedSku, OpenError, Source, mysql, sqlite};
@@ -107,6 +108,9 @@ pub(crate) struct RehearseArguments {
     /// Rehearse although a server answers at http.listen; nothing allows it beside a sale
     #[arg(long)]
     yes: bool,
+    /// Stop when the process that started this one is gone
+    #[arg(long)]
+    attended: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -143,11 +147,24 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
         return cluster::rehearse(&crowd, &config, &secrets, &sources);
     }
     check_ledger(&config.ledger_source(&secrets), now_ms)?;
-    signals::begin(&crowd.stop)?;
+    begin(&crowd)?;
     let place = folder::place(&config.ledger.data_dir)?;
     folder::remove_left(&place)?;
     let folder = Folder::make(&place)?;
+    folder.check_alone(&place)?;
     crowd.play(&folder, &kept(&sources, &KEPT), Profile::Embedded)
+}
+
+fn begin(crowd: &Crowd<'_>) -> Result<(), Failure> {
+    signals::begin(&crowd.stop)?;
+    if crowd.arguments.attended {
+        let parent = getppid();
+        set_parent_process_death_signal(Some(Signal::TERM)).map_err(Failure::unavailable)?;
+        if getppid() != parent {
+            return Err(Failure::check("the process that started this rehearsal is gone"));
+        }
+    }
+    Ok(())
 }
 
 fn clean_up(config: &Config, secrets: &Secrets) -> Result<(), Failure> {

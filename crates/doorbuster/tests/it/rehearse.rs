@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cluster::ask_once;
+use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome, run};
 
@@ -243,11 +244,15 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     );
     assert_eq!((&found["outcome"], &found["report"]["answered"]["won"]), (&"not_told".into(), &50.into()));
 
-    // Beside a sale it ends by itself, and says why.
-    create("now");
+    assert!(ask("POST", "/api/v1/rehearsal/stop", "").body.contains("no_rehearsal"));
+
+    // Beside a sale none is begun, and one that is played ends when a sale begins.
     assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", crowd).status, 202);
+    create("now");
     let found = ended();
     assert!(found["says"].as_str().unwrap().contains("sale 2 is live"), "{found}");
+    let beside = ask("POST", "/api/v1/sales/1/rehearse", crowd);
+    assert!(beside.status == 409 && beside.body.contains("machine_needed"), "{}", beside.body);
     assert_eq!(ask("POST", "/api/v1/sales/2/rehearse", crowd).status, 409, "it has started");
     let log = ask("GET", "/api/v1/operators/log", "").body;
     for kept in ["sale 1, 300 buyers within 4 s", "sale 1, 300 buyers: Too small a crowd to tell"] {
@@ -255,4 +260,43 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     }
     assert_eq!(server.stop(), 0);
     assert_eq!(left(folder.path()), ["data"]);
+}
+
+#[test]
+fn a_rehearsal_ends_with_its_server() {
+    let folder = installation();
+    let serve = || {
+        let mut command = doorbuster(folder.path());
+        command.args(["serve", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+        command.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-token-secret-of-the-rehearsal-tests");
+        Serving::start(command)
+    };
+    let ask = |server: &Serving, method: &str, path: &str, body: &str| {
+        ask_once(server, method, path, &[("Authorization", &format!("Bearer {OPERATOR}"))], body)
+    };
+    let server = serve();
+    let sale = r#"{"title":"Tonight","currency":"EUR","starts_at_ms":4000000000000,"ends_at_ms":4000000060000,"payment_s":null,
+        "items":[{"product":30,"title":"Shoe","price":1,"total":40,"limit":null}]}"#;
+    assert_eq!(ask(&server, "POST", "/api/v1/sales", sale).status, 201);
+    let begin = |server: &Serving| {
+        let begun = ask(server, "POST", "/api/v1/sales/1/rehearse", r#"{"buyers":300,"over_s":60}"#);
+        assert_eq!(begun.status, 202, "{}", begun.body);
+        wait_until("it is played", || {
+            let shown = ask(server, "GET", "/api/v1/rehearsal", "").body;
+            assert!(shown.contains("\"playing\""), "{shown}");
+            shown.contains("the crowd comes")
+        });
+        assert_eq!(left(folder.path()).len(), 2, "its folder");
+    };
+    begin(&server);
+    assert_eq!(server.stop(), 0);
+    assert_eq!(left(folder.path()), ["data"], "it has ended when the server has");
+    let server = serve();
+    let log = ask(&server, "GET", "/api/v1/operators/log", "").body;
+    assert!(log.contains("sale 1, 300 buyers: Stopped: the server stops."), "{log}");
+    begin(&server);
+    let other = run(folder.path(), &QUICK);
+    assert!(other.0 == 1 && other.2.contains("another rehearsal is under way"), "{}", other.2);
+    server.kill();
+    wait_until("it ends, and its files go", || left(folder.path()) == ["data"]);
 }

@@ -135,7 +135,7 @@ pub struct Shared {
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
     pub(super) figures: Arc<Figures>,
-    pub(super) rehearsals: Rehearsals,
+    pub rehearsals: Rehearsals,
     pub(super) signing_key: Option<SigningKey>,
     stop: Stop,
 }

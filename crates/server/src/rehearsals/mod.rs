@@ -8,6 +8,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use crate::calendar::format_utc;
 use crate::intake::{Asker, Intake, Reply, Request};
 use crate::net::Stop;
-use process::{Ended, Process};
+use process::{Ended, Process, needed};
 
 /// Of what is kept of a rehearsal in the ledger.
 const ABOUT_BYTES_MAX: usize = 255;
@@ -55,6 +56,8 @@ pub enum NotBegun {
     Off,
     #[error("sale {0} is being rehearsed")]
     Playing(u64),
+    #[error("{0}")]
+    Needed(String),
     #[error("it can't be started: {0}")]
     NotStarted(#[from] io::Error),
 }
@@ -109,7 +112,7 @@ impl Played {
     }
 }
 
-/// Begins rehearsals and shows the latest one. One that is played when this is dropped is ended.
+/// Begins rehearsals and shows the latest one.
 pub struct Rehearsals {
     command: Option<RehearseCommand>,
     core: Intake,
@@ -117,6 +120,7 @@ pub struct Rehearsals {
     /// The server's own.
     stop: Stop,
     latest: Arc<Latest>,
+    ended: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -144,7 +148,15 @@ impl fmt::Debug for Rehearsals {
 impl Rehearsals {
     /// `None`: there are none.
     pub fn new(command: Option<RehearseCommand>, core: Intake, asker: Asker, stop: Stop) -> Rehearsals {
-        Rehearsals { command, core, asker, stop, latest: Arc::default(), thread: Mutex::default() }
+        Rehearsals {
+            command,
+            core,
+            asker,
+            stop,
+            latest: Arc::default(),
+            ended: AtomicBool::new(false),
+            thread: Mutex::default(),
+        }
     }
 
     /// # Errors
@@ -155,6 +167,12 @@ impl Rehearsals {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(played) = self.latest.lock().as_ref().filter(|played| played.is_playing()) {
             return Err(NotBegun::Playing(played.sale));
+        }
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(NotBegun::Needed("the server stops".to_owned()));
+        }
+        if let Some(why) = needed(&self.core.shelf.current(), self.core.clock.now()) {
+            return Err(NotBegun::Needed(why));
         }
         let process = Process::start(command, written(sale).to_string(), crowd)?;
         *self.latest.lock() = Some(Played {
@@ -190,11 +208,22 @@ impl Rehearsals {
         Ok(())
     }
 
-    /// Asks the one that is played to end. Nothing comes of it if none is.
-    pub fn stop(&self, why: impl Into<String>) {
-        self.latest.change(|played| {
-            played.stopped.get_or_insert(why.into());
-        });
+    /// Asks the one that is played to end; whether one is.
+    pub fn stop(&self, why: impl Into<String>) -> bool {
+        let mut latest = self.latest.lock();
+        let Some(played) = latest.as_mut().filter(|played| played.is_playing()) else { return false };
+        played.stopped.get_or_insert(why.into());
+        true
+    }
+
+    /// Ends the one that is played, and waits for it: the server stops. Later ones are not begun.
+    pub fn end(&self) {
+        self.stop("the server stops");
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.store(true, Ordering::Relaxed);
+        if thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that attends to a rehearsal panicked");
+        }
     }
 
     /// The latest one, as the API shows it.
@@ -209,11 +238,7 @@ impl Rehearsals {
 
 impl Drop for Rehearsals {
     fn drop(&mut self) {
-        self.stop("the server stops");
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that attends to a rehearsal panicked");
-        }
+        self.end();
     }
 }
 

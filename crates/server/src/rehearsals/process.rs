@@ -106,8 +106,13 @@ impl Process {
             }
             thread::sleep(LOOK);
         };
-        last_line = self.lines.try_iter().last().unwrap_or(last_line);
-        let printed = self.report.recv_timeout(LAST_WORDS).unwrap_or_default();
+        let patience = Instant::now() + LAST_WORDS;
+        let left = || patience.saturating_duration_since(Instant::now());
+        // Until the pipe is closed, which it is soon after the end.
+        while let Ok(line) = self.lines.recv_timeout(left()) {
+            last_line = line;
+        }
+        let printed = self.report.recv_timeout(left()).unwrap_or_default();
         let mut stopped = None;
         latest.change(|played| stopped = played.stopped.take());
         ended(status, stopped, &printed, &last_line)
@@ -153,7 +158,7 @@ fn read_lines(mut from: impl BufRead, to: &SyncSender<String>) {
 }
 
 /// Why the machine is needed now, if it is.
-fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
+pub(super) fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
     let begins = |sale: &Sale| match sale.phase(now) {
         _ if sale.deleted => None,
         Phase::Live | Phase::Paused => Some(format!("sale {} is live", sale.spec.id.0)),
@@ -190,13 +195,12 @@ fn ended(status: Option<ExitStatus>, stopped: Option<String>, printed: &[u8], la
     };
     let (outcome, says) = match (outcome, verdict) {
         (Outcome::Carried | Outcome::NotTold, Some(verdict)) => (outcome, verdict),
-        _ => (Outcome::Failed, last_line.trim_start_matches("error: ").to_owned()),
-    };
-    let says = match says.is_empty() {
-        true => {
-            status.map_or("It is not known how it ended.".to_owned(), |status| format!("It ended: {status}."))
-        }
-        false => says,
+        // Any other line is of what it did before.
+        _ => match (last_line.strip_prefix("error: "), status) {
+            (Some(why), _) => (Outcome::Failed, why.to_owned()),
+            (None, Some(status)) => (Outcome::Failed, format!("It ended: {status}.")),
+            (None, None) => (Outcome::Failed, "It is not known how it ended.".to_owned()),
+        },
     };
     Ended { outcome, says, report }
 }

@@ -143,10 +143,11 @@ fn how_it_ended_is_said_by_what_it_printed() {
         ("echo first >&2; echo 'error: sale 3 is live' >&2; exit 1", "failed", "sale 3 is live"),
         // Nothing that it says is believed of one that failed.
         (
-            "echo '{\"verdict\": \"Carries 9.\"}'; echo 'Does not hold: an order is missing' >&2; exit 1",
+            "echo '{\"verdict\": \"Carries 9.\"}'; echo 'error: Does not hold: an order is missing' >&2; exit 1",
             "failed",
             "Does not hold: an order is missing",
         ),
+        ("echo 'the crowd comes' >&2; kill -9 $$", "failed", "It ended: signal: 9 (SIGKILL)."),
         ("echo 'no JSON'", "failed", "It ended: exit status: 0."),
         ("kill -9 $$", "failed", "It ended: signal: 9 (SIGKILL)."),
         ("head -c 3000000 /dev/zero; exit 0", "failed", "It ended: exit status: 0."),
@@ -186,15 +187,18 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
         })
     );
     assert!(matches!(stage.begin(), Err(NotBegun::Playing(3))), "one at a time");
-    stage.all().stop("by otto");
-    stage.all().stop("by anna");
+    assert!(stage.all().stop("by otto"));
+    assert!(stage.all().stop("by anna"));
     let ended = stage.ended();
     assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
+    assert!(!stage.all().stop("by anna"), "nothing is played");
 }
 
 #[test]
 fn what_is_said_is_kept_within_its_bound() {
-    let stage = Stage::of("i=0; while [ $i -lt 300 ]; do printf ä >&2; i=$((i+1)); done; exit 1");
+    let stage = Stage::of(
+        "i=0; printf 'error: ' >&2; while [ $i -lt 300 ]; do printf ä >&2; i=$((i+1)); done; exit 1",
+    );
     stage.begin().unwrap();
     let ended = stage.ended();
     assert_eq!(ended["says"].as_str().unwrap().chars().count(), 300);
@@ -208,9 +212,8 @@ fn a_server_that_stops_ends_it() {
     stage.begin().unwrap();
     stage.stop.request();
     assert_eq!(stage.ended()["says"], "Stopped: the server stops.");
-    // One that is played when it is dropped is ended by that.
-    let stage = Stage::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
-    stage.begin().unwrap();
+    stage.all().end();
+    assert!(matches!(stage.begin(), Err(NotBegun::Needed(_))), "none is begun after the end");
 }
 
 #[test]

@@ -528,6 +528,8 @@ fn serve(
             let ended = thread.join().unwrap_or_else(|_panic| Err(io::Error::other("it panicked")));
             looped = looped.and(ended);
         }
+        // Before the writer, which keeps what it said.
+        shared.rehearsals.end();
         // Before the writer, which stores how far they came.
         drop(ended);
         for thread in telling {

@@ -239,7 +239,7 @@ const tick = () => {
 const when = (sale) => {
   const now = serverNow();
   if (sale.state === "not_started") return `starts in ${duration(sale.starts_at_ms - now)}, at ${dayAndTime(sale.starts_at_ms)}`;
-  if (sale.state === "ended") return `ended at ${dayAndTime(sale.ends_at_ms)}`;
+  if (sale.state === "ended") return now < sale.ends_at_ms ? `ended before its time, ${dayAndTime(sale.ends_at_ms)}` : `ended at ${dayAndTime(sale.ends_at_ms)}`;
   return `ends in ${duration(sale.ends_at_ms - now)}, at ${dayAndTime(sale.ends_at_ms)}`;
 };
 

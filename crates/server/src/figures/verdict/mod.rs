@@ -219,7 +219,7 @@ const RULES: &[Rule] = &[
             (seconds >= SECONDS)
                 .then(|| format!("The processors have been busier than {busy:.0}% for {seconds} s."))
         },
-        action: "See what else runs on this machine and stop it; lower `admission.orders_per_s` if orders get slow.",
+        action: "See what else runs on this machine, a rehearsal among it, and stop it; lower `admission.orders_per_s` if orders get slow.",
     },
     Rule {
         level: Level::Amber,

@@ -87,7 +87,11 @@ impl HttpService {
     /// It ends soon after the answer; what it says then names who stopped it.
     fn stop_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Operator)?;
-        self.shared.rehearsals.stop(format!("by {}", call.operator().who));
+        if !self.shared.rehearsals.stop(format!("by {}", call.operator().who)) {
+            let detail =
+                "This server plays no rehearsal. If another one does, the operators' log says who began it.";
+            return Err(Problem::new(409, "no_rehearsal", "No rehearsal is played here", detail));
+        }
         out.json(202, &self.shared.rehearsals.to_json());
         Ok(Answer::Ready)
     }
@@ -97,12 +101,14 @@ impl From<NotBegun> for Problem {
     fn from(why: NotBegun) -> Problem {
         let detail = match &why {
             NotBegun::Playing(_) => format!("Not now: {why}. One is played at a time."),
+            NotBegun::Needed(_) => format!("Not now: {why}."),
             NotBegun::Off | NotBegun::NotStarted(_) => {
                 format!("Not here: {why}. `doorbuster rehearse` does it in a terminal.")
             }
         };
         match why {
             NotBegun::Playing(_) => Problem::new(409, "rehearsal_playing", "A rehearsal is played", detail),
+            NotBegun::Needed(_) => Problem::new(409, "machine_needed", "The machine is needed", detail),
             NotBegun::Off => Problem::new(403, "rehearsals_off", "Rehearsals are off", detail),
             NotBegun::NotStarted(_) => Problem::unavailable(detail),
         }
