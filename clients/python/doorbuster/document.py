@@ -123,6 +123,11 @@ class Problem(TypedDict):
     status: int
     detail: str
     code: str
+    challenge: NotRequired[str]
+
+
+class JoinRequest(TypedDict, closed=True):
+    verification: NotRequired[str | None]
 
 
 class Address(TypedDict, closed=True):

@@ -29,6 +29,7 @@ pub mod shop_keys;
 pub mod signing;
 pub mod stripe;
 mod tls_fault;
+pub mod verifier;
 pub mod webhooks;
 
 pub use config::Secrets;

@@ -17,7 +17,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["pages", "gate", "queue", "ledger"],
     &["intake"],
     &["net"],
-    &["metrics", "clock", "calendar", "recurring", "signing", "shop_keys", "tls_fault"],
+    &["metrics", "clock", "calendar", "recurring", "signing", "shop_keys", "tls_fault", "verifier"],
     &["authorities", "line_ticket", "secret"],
     &["hex"],
 ];

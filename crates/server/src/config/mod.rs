@@ -13,6 +13,7 @@ mod engines;
 pub mod fuzzing;
 mod http;
 mod ledger;
+mod line;
 mod secrets;
 mod shop;
 mod sources;
@@ -35,6 +36,7 @@ pub use clock::Clock;
 pub use engines::{Gate, GateMode, Queue};
 pub use http::Http;
 pub use ledger::{Backend, Ledger, MySqlTls, SIGNING_KEY_FILE};
+pub use line::Line;
 pub use secrets::Secrets;
 pub use shop::{Address, Shop};
 pub use sources::{ConfigErrors, Environment, Sources};
@@ -60,6 +62,7 @@ pub struct Config {
     pub shop: Shop,
     pub stripe: Stripe,
     pub beacon: Beacon,
+    pub line: Line,
     pub webhooks: Webhooks,
     pub clock: Clock,
     pub pages: Pages,
@@ -490,6 +493,7 @@ impl Config {
             ("sale.cool_down_ms", self.sale.cool_down_ms.into(), 0..=3_600_000),
             ("beacon.genesis_s", self.beacon.genesis_s, 0..=4_294_967_295),
             ("beacon.period_s", self.beacon.period_s.into(), 1..=3600),
+            ("line.proof_of_work_bits", self.line.proof_of_work_bits.into(), 12..=28),
         ]
     }
 }

@@ -27,6 +27,7 @@ use crate::rehearsals::Rehearsals;
 use crate::shop_keys::{KeySource, ShopKeys};
 use crate::signing::SigningKey;
 use crate::stripe::Desk;
+use crate::verifier::Verifier;
 use crate::webhooks::Control;
 
 /// Options of the HTTP interface; every one is plain, the configuration is checked elsewhere.
@@ -72,6 +73,8 @@ pub struct HttpOptions {
     pub shop_sale: Option<SaleId>,
     /// Whose values the draws of new lines wait for; `None`: none is known.
     pub beacon: Option<BeaconTerms>,
+    /// By what joining a line is guarded.
+    pub verifier: Verifier,
 }
 
 /// How the shop's tokens become sessions.

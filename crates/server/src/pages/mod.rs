@@ -82,6 +82,7 @@ const LINE_SCRIPTS: &[&str] = &[
     "offer.js",
     "place.js",
     "draw.js",
+    "verify.js",
     "state.js",
     "clock.js",
     "shop.js",
@@ -138,6 +139,8 @@ pub struct Settings {
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
     pub address_asked: AddressAsked,
+    /// Whoever has no script can't join a line.
+    pub script_to_join: bool,
     pub look: Look,
     pub languages: Languages,
 }
@@ -372,7 +375,8 @@ impl Pages {
         };
         let mut form = self.content(language, "order_form.html", values.clone());
         if item.line.is_some() {
-            let values = context! { order_form => safe(form), ..values.clone() };
+            let script_to_join = self.settings.script_to_join;
+            let values = context! { order_form => safe(form), script_to_join, ..values.clone() };
             form = self.content(language, "line.html", values);
         }
         let values = context! {

@@ -203,7 +203,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 11] = [
+pub(super) const REFUSALS: [(&str, &str); 12] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -214,5 +214,6 @@ pub(super) const REFUSALS: [(&str, &str); 11] = [
     ("too_many_holds", "refused-too-many-holds"),
     ("turn_required", "refused-turn-required"),
     ("line_full", "refused-line-full"),
+    ("verification_required", "refused-verification-required"),
     ("unknown_sku", "refused-unknown-sku"),
 ];

@@ -12,6 +12,7 @@ fn with_look(look: Look) -> Pages {
         session: Session::Demo,
         demo_pay: true,
         address_asked: AddressAsked::Before,
+        script_to_join: false,
         look,
         languages: Languages::built_in(),
     })
@@ -346,6 +347,7 @@ fn buyers_see_the_shops_name_alone() {
         session: Session::Token,
         demo_pay: false,
         address_asked: AddressAsked::Before,
+        script_to_join: false,
         look: Look::default(),
         languages: Languages::built_in(),
     };

@@ -407,6 +407,7 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
             Address::Before => AddressAsked::Before,
             Address::After => AddressAsked::After,
         },
+        script_to_join: config.line.verifier().needs_script(),
         look,
         languages: secrets.languages.clone().unwrap_or_else(Languages::built_in),
     }
@@ -460,6 +461,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         local_demo: config.demo.as_ref().is_some_and(|demo| !demo.public),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
         beacon: secrets.beacon.as_ref().map(Beacon::terms),
+        verifier: config.line.verifier(),
     }
 }
 

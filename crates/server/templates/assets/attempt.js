@@ -17,6 +17,7 @@ const REFUSALS = {
   too_many_holds: "refused-too-many-holds",
   turn_required: "refused-turn-required",
   line_full: "refused-line-full",
+  verification_required: "refused-verification-required",
   unknown_sku: "refused-unknown-sku",
 };
 

@@ -11,6 +11,7 @@ export class Problem extends Error {
     super(body.detail || body.title || t("server-answered", { status }));
     this.status = status;
     this.code = body.code || "";
+    this.challenge = body.challenge;
     this.retryAfterMs = retryAfterMs;
   }
 }

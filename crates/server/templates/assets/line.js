@@ -12,6 +12,7 @@ import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js
 import { buyer, byId, call, closeSession, isSignedIn, openSession, say, signInLink } from "./shop.js";
 import { VIEWS, take, viewOf } from "./state.js";
 import { t } from "./texts.js";
+import { workOut } from "./verify.js";
 
 const WORDS = {
   drawing: ["line-drawing", "line-drawing-text"],
@@ -36,6 +37,8 @@ const CLOSE_FROM_MINUTES = 15;
 const MINUTE_MS = 60_000;
 // Where a browser can't compute its place, the shop is asked, by everybody within this.
 const ASK_WITHIN_MS = 30_000;
+// Of a slow browser the first task may have lapsed before it was done.
+const TASKS_MAX = 2;
 
 const offer = readOffer();
 const unitsOfTurn = Number(byId("line").dataset.units);
@@ -228,10 +231,11 @@ function forgetPlace() {
 }
 
 /** Asks as this buyer, who is signed in or has a ticket; "" joins. */
-async function askAs(what, ticket) {
-  if (!ticket) await openSession();
+async function askAs(what, given = {}) {
+  if (!given.ticket) await openSession();
   const sentAt = performance.now();
-  const answer = await call("POST", path + what, { body: ticket && JSON.stringify({ ticket }) });
+  const body = Object.keys(given).length ? JSON.stringify(given) : undefined;
+  const answer = await call("POST", path + what, { body });
   if (answer?.standing) takePlace(answer, sentAt);
   return answer;
 }
@@ -251,12 +255,19 @@ async function join(event) {
   byId("join-button").setAttribute("aria-busy", "true");
   say(outcome, t("one-moment"));
   // Whoever has a place gets the same one again, so it is asked until there is an answer.
-  const { order: place, refusal, unauthorized } = await settle({
-    send: () => askAs(""),
+  const ask = (given) => settle({
+    send: () => askAs("", given),
     renew: closeSession,
     progress: (reason) => say(outcome, reason),
     isWhole: (answer) => Boolean(answer?.standing),
   });
+  let said = await ask({});
+  for (let tasks = 0; said.refusal?.challenge && tasks < TASKS_MAX; tasks++) {
+    const verification = await work(said.refusal.challenge);
+    if (!verification) break;
+    said = await ask({ verification });
+  }
+  const { order: place, refusal, unauthorized } = said;
   joining = false;
   byId("join-button").removeAttribute("aria-busy");
   const refused = refusal ? refusalText(refusal) : unauthorized?.message ?? t("no-answer");
@@ -267,6 +278,17 @@ async function join(event) {
   byId("place").focus();
   wakeBoard();
   wakePresence();
+}
+
+// What the shop asks of whoever joins, worked out in sight.
+async function work(challenge) {
+  const bar = byId("work");
+  say(byId("join-outcome"), t("line-working"));
+  bar.hidden = false;
+  const answer = await workOut(challenge, (done) => (bar.value = done));
+  bar.hidden = true;
+  bar.value = 0;
+  return answer;
 }
 
 // Whoever waits for long may have been signed out. The ticket shows that they are there, and can't order.
@@ -370,7 +392,7 @@ async function showPresence() {
     if (error.code === "not_in_line") return forgetPlace();
     if (error.status !== 401) throw error;
     if (!closeSession()) askToSignIn();
-    if (mine?.ticket) await askAs("/presence", mine.ticket);
+    if (mine?.ticket) await askAs("/presence", { ticket: mine.ticket });
   }
 }
 

@@ -12,6 +12,7 @@ use crate::http::call::Call;
 use crate::http::pages::forms::{form_of, private_page};
 use crate::http::pages::shelf::{item_view, sale_view};
 use crate::http::route::{Handler, Route};
+use crate::http::routes::line::{Joining, no_place};
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
@@ -19,6 +20,7 @@ use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
 use crate::pages::{LanguageId, Pages, PlacePageView};
+use crate::verifier::{Candidate, Given};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(Shape::FORM),
@@ -70,14 +72,15 @@ impl HttpService {
                 return Ok(Answer::Ready);
             }
         };
-        let Buyer { id, text } = buyer;
-        self.then_show(call, of, id, Request::Join { sku: of.sku, buyer: id, buyer_text: text })
+        let candidate = Candidate { sale: of.sale, product: of.product, buyer: buyer.id };
+        let joining = self.joining(call, of.sku, &candidate, Given::NoScript, buyer.text);
+        self.then_show(call, of, candidate.buyer, joining)
     }
 
     fn leave_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let of = self.item_in(form_of(call)?)?;
         let command = Command::GiveTurnBack { sku: of.sku, buyer: buyer.id };
-        self.then_show(call, of, buyer.id, Request::Execute(command))
+        self.then_show(call, of, buyer.id, command.into())
     }
 
     fn receipt_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
@@ -91,14 +94,15 @@ impl HttpService {
         call: &Call<'_>,
         of: Of,
         buyer: BuyerId,
-        request: Request,
+        asked: Joining,
     ) -> Result<Answer, Problem> {
+        let Joining { request, challenge } = asked;
         self.ask_of_line(call, buyer, request, move |_, reply, out| match reply {
             Reply::Accepted(Accepted::Place { .. }) => {
                 out.empty(303, &[("Location", &of.page())]);
                 Ok(())
             }
-            other => Err(other.into()),
+            other => Err(no_place(challenge, other)),
         })
     }
 

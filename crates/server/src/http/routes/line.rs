@@ -1,26 +1,30 @@
 //! The line of an item: joining it, showing to be there, giving a turn back; the board that everybody who waits reads, and the
 //! draw of its places.
 
+use std::borrow::Cow;
+
 use engine::draw::{LedgerSecret, LineSecrets, randomness};
 use engine::{
-    Accepted, BuyerId, Command, DrawView, LineTerms, LineView, PlaceView, Refusal, SkuId, Standing, UnixMs,
+    Accepted, BuyerId, Command, DrawView, LineTerms, LineView, Phase, PlaceView, Refusal, SkuId, Standing,
+    UnixMs,
 };
 use serde::Deserialize;
 
 use crate::hex::push_hex;
-use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route};
 use crate::http::wire::Object;
 use crate::http::wire::answer::{Answering, JSON};
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
+use crate::http::{HttpService, Shared};
 use crate::intake::catalog::Board;
 use crate::intake::{Reply, Request};
 use crate::ledger::{Buyer, close_statement};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
+use crate::verifier::{Candidate, Given};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
@@ -49,6 +53,34 @@ struct Shown {
     ticket: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Verified<'a> {
+    #[serde(borrow)]
+    verification: Option<Cow<'a, str>>,
+}
+
+/// What is asked of the line for somebody who would join: a place, or, while something is asked of them first, the one that they
+/// have already.
+pub(in crate::http) struct Joining {
+    pub(in crate::http) request: Request,
+    pub(in crate::http) challenge: Option<String>,
+}
+
+impl From<Command> for Joining {
+    fn from(command: Command) -> Joining {
+        Joining { request: Request::Execute(command), challenge: None }
+    }
+}
+
+/// Why there is no place for somebody of whom this is asked.
+pub(in crate::http) fn no_place(challenge: Option<String>, reply: Reply) -> Problem {
+    match (challenge, reply) {
+        (Some(challenge), Reply::Refused(Refusal::NotInLine)) => Problem::verification_required(challenge),
+        (_, reply) => reply.into(),
+    }
+}
+
 impl HttpService {
     fn show_board(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (sku, board, line) = self.line_of(call)?;
@@ -73,7 +105,7 @@ impl HttpService {
         let (sku, _, line) = self.line_of(call)?;
         let (sale, _) = self.catalog.item(sku).expect("a SKU has a sale");
         let starts_at = sale.spec.starts_at;
-        let is_over = sale.phase(call.now) == engine::Phase::Ended;
+        let is_over = sale.phase(call.now) == Phase::Ended;
         self.sign_close(call, sku, &line);
         let signature = self.closes.get(&sku).map(|signature| &**signature);
         let signed = self.shared.signing_key.as_ref().zip(signature);
@@ -96,13 +128,41 @@ impl HttpService {
 
     fn join_line(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let sku = self.sku_of(call)?;
-        self.ask_line(call, buyer.id, Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text })
+        let given = match call.request.body.is_empty() {
+            true => None,
+            false => read_object::<Verified<'_>>(call)?.verification,
+        };
+        let (sale, product) = (call.params.sale, call.params.product);
+        let candidate = Candidate { sale, product, buyer: buyer.id };
+        let joining = self.joining(call, sku, &candidate, Given::Answer(given.as_deref()), buyer.text);
+        self.ask_line(call, candidate.buyer, joining)
+    }
+
+    /// Nobody works for a line that is closed: that is refused as it is without a verifier.
+    pub(in crate::http) fn joining(
+        &self,
+        call: &Call<'_>,
+        sku: SkuId,
+        candidate: &Candidate,
+        given: Given<'_>,
+        buyer_text: Option<Box<str>>,
+    ) -> Joining {
+        let Shared { options, order_id_secret, .. } = &*self.shared;
+        let is_over = self.catalog.item(sku).is_none_or(|(sale, _)| sale.phase(call.now) == Phase::Ended);
+        let asked = || options.verifier.challenge(order_id_secret, candidate, given, call.now);
+        let challenge = if is_over { None } else { asked() };
+        let buyer = candidate.buyer;
+        let request = match challenge {
+            None => Request::Join { sku, buyer, buyer_text },
+            Some(_) => Request::Execute(Command::ShowPresence { sku, buyer }),
+        };
+        Joining { request, challenge }
     }
 
     /// By the ticket alone, or by whoever is signed in.
     fn show_presence(&mut self, call: &Call<'_>, _: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (sku, buyer) = self.who_stands_in_line(call)?;
-        self.ask_line(call, buyer, Request::Execute(Command::ShowPresence { sku, buyer }))
+        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer }.into())
     }
 
     pub(super) fn who_stands_in_line(&mut self, call: &Call<'_>) -> Result<(SkuId, BuyerId), Problem> {
@@ -116,7 +176,7 @@ impl HttpService {
 
     fn give_turn_back(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let command = Command::GiveTurnBack { sku: self.sku_of(call)?, buyer: buyer.id };
-        self.ask_line(call, buyer.id, Request::Execute(command))
+        self.ask_line(call, buyer.id, command.into())
     }
 
     /// What each of these costs the writer is bounded for each buyer.
@@ -131,10 +191,11 @@ impl HttpService {
         self.ask(call, request, show)
     }
 
-    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, request: Request) -> Result<Answer, Problem> {
+    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, asked: Joining) -> Result<Answer, Problem> {
+        let Joining { request, challenge } = asked;
         self.ask_of_line(call, buyer, request, move |service, reply, out| {
             let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
-                return Err(reply.into());
+                return Err(no_place(challenge, reply));
             };
             service.scratch.clear();
             write_place(&mut service.scratch, buyer, place, service.shared.clock.now().0);

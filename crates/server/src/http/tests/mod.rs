@@ -10,6 +10,7 @@ mod forms;
 mod fuzz;
 mod giving_addresses;
 mod images;
+mod joining;
 mod line;
 mod lists;
 mod numbers;

@@ -33,6 +33,7 @@ use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::rehearsals::Rehearsals;
 use crate::shop_keys::KeySource;
 use crate::signing::SigningKey;
+use crate::verifier::Verifier;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -87,6 +88,7 @@ impl Setup {
             local_demo: true,
             shop_sale: Some(SHOP_SALE),
             beacon: None,
+            verifier: Verifier::None,
         };
         let secrets = HttpSecrets {
             session: vec![Box::from(SECRET)],
@@ -227,7 +229,7 @@ impl Shop {
         let stop = Stop::new();
         let ledger = Source::Directory(data_dir.path().to_owned());
         let reads = Reads::start(ledger.clone(), vec![waker.clone()], stop.clone());
-        let settings = page_settings(setup.options.address_after);
+        let settings = page_settings(&setup.options);
         let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
         let core = Intake {
             clock: Arc::new(Clock::new(wall)),
@@ -516,15 +518,16 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
     Looking::new(watched, Instant::now())
 }
 
-fn page_settings(address_after: bool) -> Settings {
+fn page_settings(options: &HttpOptions) -> Settings {
     Settings {
         shop: "Doorbuster".to_owned(),
         session: Session::Demo,
         demo_pay: true,
-        address_asked: match address_after {
+        address_asked: match options.address_after {
             true => AddressAsked::After,
             false => AddressAsked::Before,
         },
+        script_to_join: options.verifier.needs_script(),
         look: Look::default(),
         languages: Languages::built_in(),
     }

@@ -33,6 +33,8 @@ pub(in crate::http) struct Problem {
     pub(in crate::http) retry_after_s: Option<u64>,
     /// The methods that the address has, with 405 only.
     pub(in crate::http) allow: Option<&'static str>,
+    /// What has to be worked out before the same is asked for again.
+    pub(in crate::http) challenge: Option<Box<str>>,
 }
 
 impl Problem {
@@ -43,7 +45,7 @@ impl Problem {
         detail: impl Into<Cow<'static, str>>,
     ) -> Problem {
         let retry_after_s = matches!(status, 429 | 503).then_some(RETRY_AFTER_S);
-        Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None }
+        Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None, challenge: None }
     }
 
     pub(in crate::http) fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
@@ -186,6 +188,14 @@ impl Problem {
         Problem::new(403, "invalid_ticket", "The ticket proves no place here", detail)
     }
 
+    pub(in crate::http) fn verification_required(challenge: String) -> Problem {
+        let detail = "Before somebody joins this line, the challenge has to be worked out: send the answer as \"verification\". \
+                      Whoever has a place is not asked again.";
+        let problem =
+            Problem::new(403, "verification_required", "Something has to be worked out first", detail);
+        Problem { challenge: Some(challenge.into()), ..problem }
+    }
+
     pub(in crate::http) fn not_payable(detail: String) -> Problem {
         Problem::new(409, "not_payable", "The order can't be paid here", detail)
     }
@@ -286,7 +296,11 @@ impl Problem {
         target.extend(self.code.bytes().map(|byte| if byte == b'_' { b'-' } else { byte }));
         target.push(b'"');
         object.text("title", self.title).number("status", u64::from(self.status));
-        object.text("detail", &self.detail).text("code", self.code).end();
+        object.text("detail", &self.detail).text("code", self.code);
+        if let Some(challenge) = &self.challenge {
+            object.text("challenge", challenge);
+        }
+        object.end();
     }
 
     /// In the shape of the published interface, which knows one code for all that went wrong.

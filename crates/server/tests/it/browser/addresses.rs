@@ -19,6 +19,7 @@ fn fake() -> FakeShop {
         session: Session::Demo,
         demo_pay: true,
         address_asked: AddressAsked::After,
+        script_to_join: false,
         look: Look::default(),
         languages: Languages::built_in(),
     });

@@ -115,6 +115,7 @@ impl FakeShop {
             session,
             demo_pay: true,
             address_asked: AddressAsked::Before,
+            script_to_join: false,
             look,
             languages: Languages::built_in(),
         })

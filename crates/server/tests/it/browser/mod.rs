@@ -11,6 +11,7 @@ mod buy_button;
 mod buying;
 mod console;
 mod fake;
+mod joining;
 mod languages;
 mod line;
 mod looking;

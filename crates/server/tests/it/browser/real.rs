@@ -63,6 +63,13 @@ impl Shop {
         Shop::start(Some(demo), Some("[shop]\naddress = \"after\"\n"))
     }
 
+    /// As the demo, and whoever joins a line works something out first, which takes two to this power of hashes.
+    pub(crate) fn asking_for_work(bits: u8) -> Shop {
+        let demo = Demo { starts_in: Duration::ZERO, public: false };
+        let asked = format!("[line]\nverifier = \"proof_of_work\"\nproof_of_work_bits = {bits}\n");
+        Shop::start(Some(demo), Some(&asked))
+    }
+
     fn start(demo: Option<Demo>, configured: Option<&str>) -> Shop {
         let data_dir = tempfile::tempdir().unwrap();
         let data = data_dir.path().display().to_string();
