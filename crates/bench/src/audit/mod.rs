@@ -11,6 +11,7 @@ pub mod running;
 
 use std::path::Path;
 
+use anyhow::ensure;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::load::record::Outcomes;
@@ -64,27 +65,6 @@ pub struct Answered {
     pub unknown: u64,
 }
 
-/// The ledger holds an order that no buyer was answered, or lacks one that a buyer was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mismatch {
-    pub answered: Answered,
-    pub orders: u64,
-}
-
-impl std::fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { answered: Answered { accepted, unknown }, orders } = self;
-        let most = accepted + unknown;
-        write!(
-            f,
-            "AUDIT FAILED: the ledger holds {orders} orders; {accepted} were accepted and {unknown} have an "
-        )?;
-        write!(f, "unknown outcome, so it must hold {accepted} to {most}")
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
 /// Messages that are no orders, in the table of the embedded profile.
 pub fn messages(data_dir: &Path) -> rusqlite::Result<u64> {
     let Ledger { connection, .. } = Ledger::open(data_dir)?;
@@ -98,13 +78,18 @@ impl Answered {
     }
 
     /// Cumulative on purpose: an unknown request of an earlier run may become a row during a later one.
-    pub fn check(self, orders: u64) -> Result<(), Mismatch> {
-        let most = self.accepted + self.unknown;
-        if (self.accepted..=most).contains(&orders) {
-            Ok(())
-        } else {
-            Err(Mismatch { answered: self, orders })
-        }
+    ///
+    /// # Errors
+    /// If the ledger holds an order that no buyer was answered, or lacks one that a buyer was.
+    pub fn check(self, orders: u64) -> anyhow::Result<()> {
+        let Self { accepted, unknown } = self;
+        let most = accepted + unknown;
+        ensure!(
+            (accepted..=most).contains(&orders),
+            "{AUDIT_FAILED}: the ledger holds {orders} orders; {accepted} were accepted and {unknown} have an unknown \
+             outcome, so it must hold {accepted} to {most}"
+        );
+        Ok(())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexSet;
+
 use crate::target::engines::mariadb::{CommitFlush, InnoDbFlush};
 use crate::target::engines::{BrokerFlush, Flushes, RedisLog};
 
@@ -29,15 +31,25 @@ impl Victim {
     }
 }
 
-/// `ledger.synchronous` of the server.
+/// `ledger.synchronous` of the server, and what a power cut takes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Synchronous {
-    Full,
-    Normal,
-    Off,
+pub(super) struct Synchronous {
+    pub(super) setting: &'static str,
+    power_cut: &'static str,
 }
 
-const SYNCHRONOUS: [Synchronous; 3] = [Synchronous::Full, Synchronous::Normal, Synchronous::Off];
+const FULL: Synchronous = Synchronous {
+    setting: "full",
+    power_cut: "each commit is synced before the answer: nothing, if the disk keeps what it said it wrote",
+};
+const NORMAL: Synchronous = Synchronous {
+    setting: "normal",
+    power_cut: "synced at checkpoints only: the orders accepted since the last one",
+};
+const OFF: Synchronous = Synchronous {
+    setting: "off",
+    power_cut: "never synced: any order that the system had not written by itself, and the file may be damaged",
+};
 const REDIS: [RedisLog; 5] =
     [RedisLog::EverySecond, RedisLog::Always, RedisLog::Never, RedisLog::Snapshots, RedisLog::Nothing];
 const BROKER: [BrokerFlush; 2] = [BrokerFlush::Synchronous, BrokerFlush::Asynchronous];
@@ -60,15 +72,15 @@ pub enum Extent {
 impl Combination {
     pub(super) fn all(extent: Extent) -> Vec<Self> {
         let default = Flushes::with_broker(BrokerFlush::Synchronous);
-        let mut cluster = vec![default];
+        let mut cluster = IndexSet::from([default]);
         match extent {
-            Extent::Quick => cluster.push(FASTEST),
+            Extent::Quick => cluster.extend([FASTEST]),
             Extent::OneAtATime => {
                 cluster.extend(REDIS.map(|redis| Flushes { redis, ..default }));
                 cluster.extend(BROKER.map(|broker| Flushes { broker, ..default }));
                 cluster.extend(CommitFlush::ALL.map(|mariadb| Flushes { mariadb, ..default }));
                 // The safest extreme is one of these already: only Redis differs from the default.
-                cluster.push(FASTEST);
+                cluster.extend([FASTEST]);
             }
             Extent::Full => {
                 for redis in REDIS {
@@ -78,21 +90,12 @@ impl Combination {
                 }
             }
         }
-        let mut once: Vec<Flushes> = Vec::new();
-        cluster.retain(|flushes| {
-            let new = !once.contains(flushes);
-            once.push(*flushes);
-            new
-        });
         let embedded: &[Synchronous] = match extent {
-            Extent::Quick => &[Synchronous::Full, Synchronous::Off],
-            Extent::OneAtATime | Extent::Full => &SYNCHRONOUS,
+            Extent::Quick => &[FULL, OFF],
+            Extent::OneAtATime | Extent::Full => &[FULL, NORMAL, OFF],
         };
-        embedded
-            .iter()
-            .map(|synchronous| Self::Embedded(*synchronous))
-            .chain(cluster.into_iter().map(Self::Cluster))
-            .collect()
+        let embedded = embedded.iter().copied().map(Self::Embedded);
+        embedded.chain(cluster.into_iter().map(Self::Cluster)).collect()
     }
 
     pub(super) fn profile(self) -> &'static str {
@@ -117,7 +120,7 @@ impl Combination {
 
     pub(super) fn settings(self) -> BTreeMap<String, String> {
         let pairs = match self {
-            Self::Embedded(synchronous) => vec![("SQLite synchronous", synchronous.setting())],
+            Self::Embedded(synchronous) => vec![("SQLite synchronous", synchronous.setting)],
             Self::Cluster(Flushes { redis, broker, mariadb }) => vec![
                 ("Redis", redis_words(redis)),
                 ("broker flush", if broker == BrokerFlush::Synchronous { "sync" } else { "async" }),
@@ -137,7 +140,7 @@ impl Combination {
     /// Reasoned from what each setting promises; a power cut can't be made here.
     pub(super) fn power_cut(self) -> String {
         let said = match self {
-            Self::Embedded(synchronous) => synchronous.power_cut().to_owned(),
+            Self::Embedded(synchronous) => synchronous.power_cut.to_owned(),
             Self::Cluster(Flushes { redis, broker, mariadb }) => {
                 let broker = match broker {
                     BrokerFlush::Synchronous => {
@@ -163,28 +166,6 @@ impl Combination {
             }
         };
         format!("Not measured: {said}.")
-    }
-}
-
-impl Synchronous {
-    pub(super) fn setting(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Normal => "normal",
-            Self::Off => "off",
-        }
-    }
-
-    fn power_cut(self) -> &'static str {
-        match self {
-            Self::Full => {
-                "each commit is synced before the answer: nothing, if the disk keeps what it said it wrote"
-            }
-            Self::Normal => "synced at checkpoints only: the orders accepted since the last one",
-            Self::Off => {
-                "never synced: any order that the system had not written by itself, and the file may be damaged"
-            }
-        }
     }
 }
 

@@ -214,11 +214,11 @@ fn measure(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
 fn install(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyhow::Result<Installation> {
     match row {
         Combination::Embedded(synchronous) => {
-            let settings = format!("[ledger]\nsynchronous = \"{}\"\n", synchronous.setting());
+            let settings = format!("[ledger]\nsynchronous = \"{}\"\n", synchronous.setting);
             let installation = Installation::embedded(&options.site, folder, &settings)?;
             for found in installation.settings()? {
                 for name in ["ledger synchronous", "ledger checkpoint_synchronous"] {
-                    found.expect(name, synchronous.setting())?;
+                    found.expect(name, synchronous.setting)?;
                 }
             }
             Ok(installation)

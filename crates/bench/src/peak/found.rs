@@ -74,30 +74,20 @@ impl Found {
         let trials: Vec<Trial> = anchors.map(|of| of.trial.clone()).collect();
         let verdict = trials.iter().all(|of| !of.is_valid()).then_some(Verdict::Invalid);
         let name = "closed loop".to_owned();
-        let load = Load { phase: Phase::Anchor.name().to_owned(), verdict, decides: false };
-        Case {
-            series: name.clone(),
-            name,
-            metrics: figures(&trials, &OF_LOADS),
-            trials,
-            load: Some(load),
-            ..Case::default()
-        }
+        Case { series: name.clone(), ..tried(name, Phase::Anchor, verdict, trials) }
     }
 
     fn load(&self, point: &Point) -> Case {
-        let trials: Vec<Trial> =
-            point.measurements.iter().map(|at| self.measured[*at].trial.clone()).collect();
-        let decides = [self.outcome.highest_passed, self.outcome.lowest_failed].contains(&Some(point.per_s));
-        Case {
-            name: format!("{}, {}", figure(point.per_s, "1/s"), point.phase.name()),
+        let trials = point.measurements.iter().map(|at| self.measured[*at].trial.clone()).collect();
+        let name = format!("{}, {}", figure(point.per_s, "1/s"), point.phase.name());
+        let mut case = Case {
             series: verdict_of_load(point.verdict).to_owned(),
             x: Some(X { label: "offered load, 1/s".to_owned(), value: point.per_s }),
-            metrics: figures(&trials, &OF_LOADS),
-            trials,
-            load: Some(Load { phase: point.phase.name().to_owned(), verdict: Some(point.verdict), decides }),
-            ..Case::default()
-        }
+            ..tried(name, point.phase, Some(point.verdict), trials)
+        };
+        let decides = [self.outcome.highest_passed, self.outcome.lowest_failed].contains(&Some(point.per_s));
+        case.load.iter_mut().for_each(|load| load.decides = decides);
+        case
     }
 
     fn last_overload(&self) -> Option<&Measured> {
@@ -106,19 +96,11 @@ impl Found {
 
     fn overload(&self) -> Option<Case> {
         let over = self.last_overload()?;
-        let trials = vec![over.trial.clone()];
+        let name = format!("{}, {}", figure(over.per_s, "1/s"), Phase::Overload.name());
+        let mut case = tried(name, Phase::Overload, None, vec![over.trial.clone()]);
         let refused = |of: &Trial| of.outcomes.refused() as f64 / of.seconds.max(1e-9);
-        let mut metrics = figures(&trials, &OF_LOADS);
-        metrics.push(metric("refused", "1/s", Better::Neither, &trials, refused));
-        let phase = Phase::Overload.name().to_owned();
-        Some(Case {
-            name: format!("{}, {phase}", figure(over.per_s, "1/s")),
-            series: phase.clone(),
-            metrics,
-            trials,
-            load: Some(Load { phase, verdict: None, decides: false }),
-            ..Case::default()
-        })
+        case.metrics.push(metric("refused", "1/s", Better::Neither, &case.trials, refused));
+        Some(case)
     }
 
     /// From the end of the overload until the control load was within the limit again.
@@ -165,6 +147,19 @@ impl Found {
         let mut trials =
             points.flat_map(|point| point.measurements.iter().rev()).map(|at| &self.measured[*at].trial);
         trials.find(|trial| wanted(trial))?.usage.as_ref()
+    }
+}
+
+/// A load, its trials, and what they came to.
+fn tried(name: String, phase: Phase, verdict: Option<Verdict>, trials: Vec<Trial>) -> Case {
+    let load = Load { phase: phase.name().to_owned(), verdict, decides: false };
+    Case {
+        name,
+        series: load.phase.clone(),
+        metrics: figures(&trials, &OF_LOADS),
+        trials,
+        load: Some(load),
+        ..Case::default()
     }
 }
 

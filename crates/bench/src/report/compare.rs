@@ -10,6 +10,7 @@ use super::figures::{self, Figure};
 use super::format::{percent, time_us};
 use super::model::{Better, EngineSettings, Report, Search};
 use super::statistics::{self, Interval};
+use super::words;
 use crate::target::DOORBUSTER;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -60,45 +61,38 @@ impl Comparison {
 pub fn compare(before: &Report, after: &Report, threshold: f64) -> Comparison {
     let [before, after] = [before, after].map(|report| {
         let all = figures::all(report).into_iter();
-        all.filter(|figure| !figure.of_load).collect::<Vec<_>>()
+        all.filter(|figure| !figure.of_load()).collect::<Vec<_>>()
     });
     let mut changes = Vec::new();
     let (mut unmeasured, mut only_before) = (Vec::new(), Vec::new());
     for figure in &before {
-        let other = after.iter().find(|other| other.name() == figure.name() && other.unit == figure.unit);
+        let is_same =
+            |other: &&Figure<'_>| other.name() == figure.name() && other.metric.unit == figure.metric.unit;
+        let other = after.iter().find(is_same);
         match other.and_then(|other| change(figure, other, threshold)) {
             Some(change) => changes.push(change),
-            None if figure.values.is_empty() => {}
+            None if figure.metric.values.is_empty() => {}
             None if other.is_some() => unmeasured.push(figure.name()),
             None => only_before.push(figure.name()),
         }
     }
-    let known = |figure: &&Figure| changes.iter().any(|change| change.name == figure.name());
-    let only_after =
-        after.iter().filter(|figure| !figure.values.is_empty() && !known(figure)).map(Figure::name).collect();
+    let measured = after.iter().filter(|figure| !figure.metric.values.is_empty()).map(Figure::name);
+    let only_after = measured.filter(|name| changes.iter().all(|change| change.name != *name)).collect();
     Comparison { threshold, changes, unmeasured, only_before, only_after }
 }
 
-fn change(before: &Figure, after: &Figure, threshold: f64) -> Option<Change> {
-    let (ratio, interval) = statistics::ratio(&before.values, &after.values)?;
+fn change(before: &Figure<'_>, after: &Figure<'_>, threshold: f64) -> Option<Change> {
+    let (ratio, interval) = statistics::ratio(&before.metric.values, &after.metric.values)?;
     let is_change = interval.is_none_or(|interval| !interval.contains(1.0));
-    let grown = match before.better {
-        Better::Neither => None,
-        _ if !is_change => Some(false),
-        _ => Some(ratio > 1.0 + threshold),
-    };
-    let shrunk = is_change && ratio < 1.0 - threshold;
-    let judgement = match (before.better, grown) {
-        (_, None) => Judgement::Unjudged,
-        (Better::Higher, Some(true)) => Judgement::Better,
-        (Better::Lower, Some(true)) => Judgement::Worse,
-        (Better::Higher, _) if shrunk => Judgement::Worse,
-        (Better::Lower, _) if shrunk => Judgement::Better,
-        _ => Judgement::Same,
+    let judgement = match before.metric.better {
+        Better::Neither => Judgement::Unjudged,
+        _ if !is_change || (1.0 - threshold..=1.0 + threshold).contains(&ratio) => Judgement::Same,
+        better if (ratio > 1.0) == (better == Better::Higher) => Judgement::Better,
+        _ => Judgement::Worse,
     };
     Some(Change {
         name: before.name(),
-        unit: before.unit.clone(),
+        unit: before.metric.unit.clone(),
         before: before.median()?,
         after: after.median()?,
         ratio,
@@ -117,8 +111,7 @@ pub fn differences(before: &Report, after: &Report) -> Vec<String> {
         }
     };
     let (here, there) = (&before.environment, &after.environment);
-    let build = |of: &str| if of.is_empty() { "not said".to_owned() } else { of.to_owned() };
-    differ("build", &build(&here.build), &build(&there.build));
+    differ("build", words::said(&here.build), words::said(&there.build));
     differ("processor", &here.processor, &there.processor);
     differ("processors", &here.processors.to_string(), &there.processors.to_string());
     differ("governor", &here.governor, &there.governor);

@@ -37,33 +37,29 @@ pub fn render(report: &Report) -> anyhow::Result<String> {
         // Without figures the reason has a row of its own.
         writer.write_record((1..COLUMNS.len()).map(|_| "").chain([verdict.as_str()]))?;
     }
-    for figure in figures {
-        let (x_label, x) =
-            figure.x.clone().map_or_else(Default::default, |(label, x)| (label, x.to_string()));
-        let published = figure.published.clone();
-        let published_value =
-            published.as_ref().map(|published| published.value.to_string()).unwrap_or_default();
-        let dubious = published.and_then(|published| published.dubious).unwrap_or_default();
+    for of in figures {
+        let (case, metric) = (of.case, of.metric);
+        let published = metric.published.as_ref();
         // What was asked of the servers once, and not in each repeat, has one value and no load of its own.
-        let each = figure.samples.len() == figure.values.len();
-        for index in 0..figure.values.len().max(1) {
-            let value = figure.values.get(index);
-            let sample = figure.samples.get(index).filter(|_| each);
+        let each = of.samples.len() == metric.values.len();
+        for index in 0..metric.values.len().max(1) {
+            let value = metric.values.get(index);
+            let sample = of.samples.get(index).filter(|_| each);
             writer.write_record([
-                figure.scenario.as_str(),
-                &figure.case,
-                &figure.series,
-                &x_label,
-                &x,
-                &figure.metric,
-                &figure.unit,
-                better(figure.better),
-                &value.map_or_else(String::new, |_| (index + 1).to_string()),
-                &value.map_or_else(String::new, f64::to_string),
-                &sample.map_or_else(String::new, |(seconds, _)| seconds.to_string()),
-                &sample.map_or_else(String::new, |(_, requests)| requests.to_string()),
-                &published_value,
-                &dubious,
+                of.scenario,
+                &case.name,
+                &case.series,
+                case.x.as_ref().map_or("", |x| &x.label),
+                &cell(case.x.as_ref().map(|x| x.value)),
+                &metric.name,
+                &metric.unit,
+                better(metric.better),
+                &cell(value.map(|_| index + 1)),
+                &cell(value),
+                &cell(sample.map(|(seconds, _)| seconds)),
+                &cell(sample.map(|(_, requests)| requests)),
+                &cell(published.map(|of| of.value)),
+                &cell(published.and_then(|of| of.dubious.as_ref())),
                 &started,
                 &revision,
                 &verdict,
@@ -72,6 +68,10 @@ pub fn render(report: &Report) -> anyhow::Result<String> {
     }
     let bytes = writer.into_inner().context("the report as CSV")?;
     String::from_utf8(bytes).context("made of strings")
+}
+
+fn cell(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 fn better(better: Better) -> &'static str {

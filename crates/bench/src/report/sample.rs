@@ -1,11 +1,13 @@
 //! A report with everything in it, for the tests of all forms.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::model::*;
 use crate::host::environment::Environment;
 use crate::host::usage::{ProcessUsage, Usage};
-use crate::load::record::Outcomes;
+use crate::load::record::{Outcomes, Record};
+use crate::load::schedule::Schedule;
 
 /// Text that must be escaped wherever it is shown.
 pub(crate) const HOSTILE: &str = "<script>alert(\"1 & 2\")</script> | `a`";
@@ -75,13 +77,8 @@ fn shape(claim: &str, holds: Option<bool>) -> Shape {
 }
 
 fn memory() -> ScenarioReport {
-    let metric = Metric {
-        name: "used memory".to_owned(),
-        unit: "bytes".to_owned(),
-        better: Better::Lower,
-        values: vec![30e6],
-        published: Some(Published { value: 30_303_846.0, dubious: Some(HOSTILE.to_owned()) }),
-    };
+    let published = Some(Published { value: 30_303_846.0, dubious: Some(HOSTILE.to_owned()) });
+    let metric = Metric { published, ..Metric::new("used memory", "bytes", Better::Lower, vec![30e6]) };
     ScenarioReport {
         name: "redis-memory".to_owned(),
         title: "Memory per key".to_owned(),
@@ -97,13 +94,6 @@ fn memory() -> ScenarioReport {
 
 fn case(threads: u32, rate: u32, published: Option<f64>) -> Case {
     let published = published.map(|value| Published { value, dubious: None });
-    let metric = |name: &str, unit: &str, better, values, published| Metric {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        better,
-        values,
-        published,
-    };
     // 50 threads: 40,000 to 45,000, the median 42,500; 5 threads: 9,000 each.
     let step = if threads == 50 { 1000 } else { 0 };
     let rates: Vec<u32> = (0..6).map(|n| rate + step * n).collect();
@@ -114,8 +104,8 @@ fn case(threads: u32, rate: u32, published: Option<f64>) -> Case {
         x: Some(X { label: "threads".to_owned(), value: threads.into() }),
         trials: rates.iter().enumerate().map(|(repeat, rate)| trial(repeat, *rate)).collect(),
         metrics: vec![
-            metric("throughput", "1/s", Better::Higher, values, published),
-            metric("p99", "us", Better::Lower, vec![2000.0; 6], None),
+            Metric { published, ..Metric::new("throughput", "1/s", Better::Higher, values) },
+            Metric::new("p99", "us", Better::Lower, vec![2000.0; 6]),
         ],
         ..Case::default()
     }
@@ -140,23 +130,16 @@ pub(crate) fn trial(repeat: usize, rate: u32) -> Trial {
         in_flight: 50,
     };
     Trial {
-        repeat,
-        arrivals: "closed loop".to_owned(),
         seconds: 3.0,
         outcomes: Outcomes { served: 3 * good, ..Outcomes::default() },
-        unsent: 0,
-        reconnects: 0,
-        stray_answers: 0,
-        retries: 0,
-        gave_up: 0,
         response: distribution(2),
         service: distribution(1),
         send_lag: distribution(1),
         generator_lag: distribution(1),
         seconds_series: (1..=3).map(second).collect(),
-        usage: Some(usage()),
         flags: vec![Flag::CoLocated],
         first_surprise: Some(HOSTILE.to_owned()),
+        ..Trial::new(repeat, &Schedule::closed(Duration::from_secs(3)), &Record::default(), Some(usage()))
     }
 }
 

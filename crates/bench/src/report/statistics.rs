@@ -39,17 +39,21 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     if values.len() < REPEATS_FOR_INTERVAL {
         return None;
     }
-    let values = sorted(values);
     let count = values.len();
     // P(at most k of n values lie below the median) is the binomial distribution with a half.
-    let mut outside = 0.0;
-    let mut found = None;
-    for k in 0..count / 2 {
-        outside += 2.0 * binomial_half(count, k);
-        if 1.0 - outside < CONFIDENCE {
+    symmetric(&sorted(values), (0..count / 2).map(|k| binomial_half(count, k)))
+}
+
+/// The narrowest pair of values, as many below it as above, that covers with the wanted confidence. `tail` has the chance
+/// that exactly so many values lie beyond one end: none, one, ...
+fn symmetric(sorted: &[f64], tail: impl IntoIterator<Item = f64>) -> Option<Interval> {
+    let (mut confidence, mut found) = (1.0, None);
+    for (k, probability) in tail.into_iter().enumerate() {
+        confidence -= 2.0 * probability;
+        if confidence < CONFIDENCE {
             break;
         }
-        found = Some(Interval { low: values[k], high: values[count - 1 - k], confidence: 1.0 - outside });
+        found = Some(Interval { low: sorted[k], high: sorted[sorted.len() - 1 - k], confidence });
     }
     found
 }
@@ -65,17 +69,7 @@ pub fn ratio(before: &[f64], after: &[f64]) -> Option<(f64, Option<Interval>)> {
     let quotients: Vec<f64> =
         after.iter().flat_map(|&after| before.iter().map(move |&before| quotient(after, before))).collect();
     let quotients = sorted(&quotients);
-    let mut outside = 0.0;
-    let mut interval = None;
-    for (k, probability) in mann_whitney(before.len(), after.len()).into_iter().enumerate() {
-        outside += 2.0 * probability;
-        if 1.0 - outside < CONFIDENCE {
-            break;
-        }
-        let mirrored = quotients.len() - 1 - k;
-        interval = Some(Interval { low: quotients[k], high: quotients[mirrored], confidence: 1.0 - outside });
-    }
-    Some((median(&quotients)?, interval))
+    Some((median(&quotients)?, symmetric(&quotients, mann_whitney(before.len(), after.len()))))
 }
 
 /// Nothing of nothing is no change.

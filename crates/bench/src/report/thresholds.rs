@@ -4,8 +4,11 @@
 //! One whose figure was not measured is missed: silence is no success. So is one on the time of a case in which too many
 //! requests were not carried: refusals are quick.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+
+use indexmap::IndexSet;
 
 use super::figures::{self, Figure};
 use super::format;
@@ -21,14 +24,15 @@ pub struct Threshold {
     bound: Bound,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    AtLeast,
-    AtMost,
-    Above,
-    Below,
-}
+/// On which side of the bound a median is to lie, and whether it may lie on it.
+type Comparison = (Ordering, bool);
 
+const COMPARISONS: [(&str, Comparison); 4] = [
+    (">=", (Ordering::Greater, true)),
+    ("<=", (Ordering::Less, true)),
+    (">", (Ordering::Greater, false)),
+    ("<", (Ordering::Less, false)),
+];
 /// A line is read by somebody.
 const NAMES_MAX: usize = 12;
 
@@ -38,13 +42,6 @@ enum Bound {
     TimeUs(f64),
     Number(f64),
 }
-
-const COMPARISONS: [(&str, Comparison); 4] = [
-    (">=", Comparison::AtLeast),
-    ("<=", Comparison::AtMost),
-    (">", Comparison::Above),
-    ("<", Comparison::Below),
-];
 
 impl FromStr for Threshold {
     type Err = String;
@@ -136,16 +133,16 @@ pub fn judge(thresholds: &[Threshold], report: &Report) -> Vec<ThresholdResult> 
 }
 
 /// Why it is missed, by the figures that it was judged by.
-pub fn why_missed(result: &ThresholdResult, figures: &[Figure]) -> String {
+pub fn why_missed(result: &ThresholdResult, figures: &[Figure<'_>]) -> String {
     // Of a report that an older version wrote, it may be none.
     let Ok(threshold) = result.threshold.parse::<Threshold>() else { return "not measured".to_owned() };
-    let named: Vec<&Figure> = figures.iter().filter(|figure| threshold.names(figure)).collect();
+    let named: Vec<_> = figures.iter().filter(|figure| threshold.names(figure)).collect();
     match (result.measured, named.first()) {
         (Some(_), Some(_)) if named.iter().any(|figure| figure.median().is_none()) => {
             "a case has no valid measurement".to_owned()
         }
         (Some(measured), Some(figure)) => {
-            let measured = format!("measured {}", format::figure(measured, &figure.unit));
+            let measured = format!("measured {}", format::figure(measured, &figure.metric.unit));
             match named.iter().find_map(|figure| threshold.not_carried(figure)) {
                 Some((requests, of)) => format!(
                     "{measured}, but of all answers: {} of {} requests were not carried",
@@ -156,7 +153,7 @@ pub fn why_missed(result: &ThresholdResult, figures: &[Figure]) -> String {
             }
         }
         (_, Some(figure)) if figure.median().is_some() => {
-            format!("measured in another unit, {}", figure.unit)
+            format!("measured in another unit, {}", figure.metric.unit)
         }
         (_, Some(_)) => "no valid measurement".to_owned(),
         (_, None) => threshold.unknown(figures),
@@ -165,42 +162,33 @@ pub fn why_missed(result: &ThresholdResult, figures: &[Figure]) -> String {
 
 impl Threshold {
     /// Which part of it names nothing, and what it could name.
-    fn unknown(&self, figures: &[Figure]) -> String {
+    fn unknown(&self, figures: &[Figure<'_>]) -> String {
         let known = |what: &str, names: Vec<&str>| {
-            let mut different: Vec<&str> = Vec::new();
-            for name in names {
-                if !different.contains(&name) {
-                    different.push(name);
-                }
-            }
+            let different: Vec<&str> = names.into_iter().collect::<IndexSet<_>>().into_iter().collect();
             let more = if different.len() > NAMES_MAX { "; ..." } else { "" };
-            different.truncate(NAMES_MAX);
-            format!("no such {what} was measured; there are: {}{more}", different.join("; "))
+            let first = different[..different.len().min(NAMES_MAX)].join("; ");
+            format!("no such {what} was measured; there are: {first}{more}")
         };
-        let scenario: Vec<&Figure> =
-            figures.iter().filter(|figure| figure.scenario == self.scenario).collect();
-        let case = |figure: &&&Figure| self.case.as_ref().is_none_or(|case| *case == figure.case);
+        let scenario: Vec<_> = figures.iter().filter(|figure| figure.scenario == self.scenario).collect();
+        let case = |figure: &&&Figure<'_>| self.names_case(figure);
         if scenario.is_empty() {
             "its scenario was not measured".to_owned()
         } else if scenario.iter().any(|figure| case(&figure)) {
-            known("metric", scenario.iter().filter(case).map(|figure| figure.metric.as_str()).collect())
+            known("metric", scenario.iter().filter(case).map(|figure| &*figure.metric.name).collect())
         } else {
-            known("case", scenario.iter().map(|figure| figure.case.as_str()).collect())
+            known("case", scenario.iter().map(|figure| &*figure.case.name).collect())
         }
     }
 
-    fn judge(&self, figures: &[Figure]) -> ThresholdResult {
-        let named: Vec<&Figure> = figures.iter().filter(|figure| self.names(figure)).collect();
-        let medians: Option<Vec<f64>> = named.iter().map(|figure| figure.median()).collect();
+    fn judge(&self, figures: &[Figure<'_>]) -> ThresholdResult {
+        let named: Vec<_> = figures.iter().filter(|figure| self.names(figure)).collect();
         let mut judged: Vec<(f64, bool)> =
             named.iter().filter_map(|figure| Some((figure.median()?, self.met(figure)?))).collect();
         judged.sort_by(|(left, _), (right, _)| left.total_cmp(right));
-        let worst = match self.comparison {
-            Comparison::AtLeast | Comparison::Above => judged.first(),
-            Comparison::AtMost | Comparison::Below => judged.last(),
-        };
+        let (side, _) = self.comparison;
+        let worst = if side == Ordering::Greater { judged.first() } else { judged.last() };
         // A case without a valid measurement is not known to meet it, however good the others are.
-        let complete = medians.is_some_and(|medians| medians.len() == judged.len());
+        let complete = judged.len() == named.len();
         ThresholdResult {
             threshold: self.text.clone(),
             measured: worst.map(|(median, _)| *median),
@@ -212,32 +200,31 @@ impl Threshold {
     }
 
     /// What keeps a time from being one of requests that were carried, if it is meant to be.
-    fn not_carried(&self, figure: &Figure) -> Option<(u64, u64)> {
+    fn not_carried(&self, figure: &Figure<'_>) -> Option<(u64, u64)> {
         let of_all = self.metric.ends_with(OF_ALL_ANSWERS);
-        figure.not_carried.filter(|_| of_name(&self.metric) == Some(Kind::Time) && !of_all)
+        figure.not_carried().filter(|_| of_name(&self.metric) == Some(Kind::Time) && !of_all)
     }
 
-    fn names(&self, figure: &Figure) -> bool {
-        figure.scenario == self.scenario
-            && figure.metric == self.metric
-            && self.case.as_ref().is_none_or(|case| *case == figure.case)
+    fn names(&self, figure: &Figure<'_>) -> bool {
+        figure.scenario == self.scenario && figure.metric.name == self.metric && self.names_case(figure)
+    }
+
+    fn names_case(&self, figure: &Figure<'_>) -> bool {
+        self.case.as_ref().is_none_or(|case| *case == figure.case.name)
     }
 
     /// `None` if there is nothing to judge: no value, or a time for a metric that is none.
-    fn met(&self, figure: &Figure) -> Option<bool> {
+    fn met(&self, figure: &Figure<'_>) -> Option<bool> {
         let median = figure.median()?;
-        let bound = match (self.bound, figure.unit.as_str()) {
+        let bound = match (self.bound, figure.metric.unit.as_str()) {
             (Bound::Number(value), _) | (Bound::TimeUs(value), "us") => value,
             (Bound::TimeUs(value), "ms") => value / 1e3,
             (Bound::TimeUs(value), "s") => value / 1e6,
             (Bound::TimeUs(_), _) => return None,
         };
-        Some(match self.comparison {
-            Comparison::AtLeast => median >= bound,
-            Comparison::AtMost => median <= bound,
-            Comparison::Above => median > bound,
-            Comparison::Below => median < bound,
-        })
+        let (side, or_equal) = self.comparison;
+        let order = median.partial_cmp(&bound)?;
+        Some(order == side || (or_equal && order.is_eq()))
     }
 }
 
@@ -273,7 +260,8 @@ mod tests {
 
     #[test]
     fn medians_are_judged_and_what_was_not_measured_is_missed() {
-        let figures = figures::all(&sample::report());
+        let report = sample::report();
+        let figures = figures::all(&report);
         for (text, measured, met) in [
             ("redis-threads/set, 50 threads:throughput>=40000", Some(42_500.0), true),
             ("redis-threads/set, 50 threads:throughput>=42501", Some(42_500.0), false),
@@ -334,7 +322,8 @@ mod tests {
 
     #[test]
     fn a_missed_threshold_says_why() {
-        let figures = figures::all(&sample::report());
+        let report = sample::report();
+        let figures = figures::all(&report);
         for (text, why) in [
             ("redis-threads/set, 50 threads:throughput>=42501", "measured 42,500/s"),
             ("redis-threads/set, 50 threads:p99<2ms", "measured 2 ms"),

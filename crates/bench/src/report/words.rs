@@ -4,6 +4,8 @@
 
 use std::mem::discriminant;
 
+use indexmap::IndexMap;
+
 use super::format::{duration, figure, number, percent, time_us, utc};
 use super::model::{Audit, EngineSettings, Flag, Report, ScenarioReport, Size, Trial, Verdict};
 use super::statistics::REPEATS_FOR_INTERVAL;
@@ -92,13 +94,11 @@ pub(super) fn sample_of(samples: &[(f64, u64)]) -> String {
 
 /// Flags of one kind are shown once, by the first of them.
 fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
-    let mut kinds: Vec<(&Flag, Vec<String>)> = Vec::new();
+    let mut kinds: IndexMap<_, (&Flag, Vec<String>)> = IndexMap::new();
     for trial in trials {
         for of in trial.flags.iter().filter(|of| **of != Flag::CoLocated) {
-            match kinds.iter_mut().find(|(flag, _)| discriminant(*flag) == discriminant(of)) {
-                Some((_, repeats)) => repeats.push(trial.repeat.to_string()),
-                None => kinds.push((of, vec![trial.repeat.to_string()])),
-            }
+            let (_, repeats) = kinds.entry(discriminant(of)).or_insert((of, Vec::new()));
+            repeats.push(trial.repeat.to_string());
         }
     }
     let line = |(of, repeats): (&Flag, Vec<String>)| {
@@ -106,7 +106,7 @@ fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
         let kind = if of.forbids_quoting() { INVALID } else { TO_NOTE };
         format!("{kind}: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
     };
-    kinds.into_iter().map(line).collect()
+    kinds.into_values().map(line).collect()
 }
 
 pub(crate) fn verdict_of_load(verdict: Verdict) -> &'static str {
@@ -145,7 +145,7 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
     };
     vec![
         ("program", report.program.clone()),
-        ("build", said(&environment.build)),
+        ("build", said(&environment.build).to_owned()),
         ("sources", report.git_revision.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("command", report.command.join(" ")),
         ("started", utc(report.started_unix_s)),
@@ -173,8 +173,8 @@ pub(super) fn environment(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 /// What earlier reports don't have.
-fn said(value: &str) -> String {
-    if value.is_empty() { "not said".to_owned() } else { value.to_owned() }
+pub(super) fn said(value: &str) -> &str {
+    if value.is_empty() { "not said" } else { value }
 }
 
 fn repeats(repeats: usize) -> String {

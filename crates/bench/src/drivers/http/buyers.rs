@@ -2,7 +2,6 @@
 //! turned away for now tries again with the same key.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use super::traffic;
@@ -52,15 +51,6 @@ pub(crate) struct Buyers<'a, F> {
     /// Refused, and worth another attempt, the longest ago first.
     again: VecDeque<Wish>,
     retrying: bool,
-}
-
-impl<F> fmt::Debug for Buyers<'_, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buyers")
-            .field("sale", &self.sale)
-            .field("wishes", &self.wishes)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'a, F: FnMut(&mut Random) -> u64> Buyers<'a, F> {

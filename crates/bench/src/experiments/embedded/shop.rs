@@ -51,8 +51,7 @@ impl Shop {
     }
 
     fn check(&mut self) -> anyhow::Result<()> {
-        let orders = self.ledger.orders().context("counting the ledger's orders")?;
-        Ok(self.answered.check(orders)?)
+        self.answered.check(self.ledger.orders().context("counting the ledger's orders")?)
     }
 
     /// Stops the server and audits all of its ledger, by our own count and by the program's audit.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::case::keys_of;
 use super::persistence::wait_for;
@@ -13,6 +13,7 @@ use crate::drivers::redis::slots::SlotMap;
 use crate::experiments::{ScenarioContext, Target};
 use crate::host::usage::Watched;
 use crate::report::model::EngineSettings;
+use crate::target::engines::expect;
 use crate::target::engines::redis::Redis;
 
 const MASTERS: usize = 3;
@@ -132,8 +133,7 @@ impl Nodes {
             let mut redis = server.client()?;
             for (name, wanted) in [("appendonly", appendonly), ("appendfsync", appendfsync)] {
                 redis.tell(&["CONFIG", "SET", name, wanted])?;
-                let found = redis.setting(name)?;
-                ensure!(found == wanted, "Redis has {name} = {found}, not {wanted}");
+                expect("Redis", name, &redis.setting(name)?, wanted)?;
             }
         }
         Ok(())

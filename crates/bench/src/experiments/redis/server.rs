@@ -22,6 +22,7 @@ use crate::host::process::{Guard, log_tail};
 use crate::host::usage::Watched;
 use crate::progress::say;
 use crate::report::model::EngineSettings;
+use crate::target::engines::expect;
 use crate::target::engines::redis::Redis;
 
 /// Loading millions of keys from a cold disk takes a while.
@@ -166,11 +167,7 @@ impl Server {
         let pid = redis.info("server", "process_id")?;
         ensure!(pid == self.guard.pid().to_string(), "the port {} is somebody else's", self.address.port());
         for (name, wanted) in &self.settings {
-            let found = redis.setting(name)?;
-            ensure!(
-                found == *wanted,
-                "Redis has {name} = {found}, not {wanted}: its figures would be those of another setting"
-            );
+            expect("Redis", name, &redis.setting(name)?, wanted)?;
         }
         Ok(())
     }

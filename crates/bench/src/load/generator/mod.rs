@@ -43,31 +43,15 @@ const SILENCE: u32 = 2;
 pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// Why a run gave no record.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The stop flag was raised.
+    #[error("stopped by a signal")]
     Stopped,
-    Poll(io::Error),
-    Rank(io::Error),
-}
-
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Stopped => f.write_str("stopped by a signal"),
-            Self::Poll(_) => f.write_str("waiting for sockets failed"),
-            Self::Rank(_) => f.write_str("outranking what is measured failed"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Stopped => None,
-            Self::Poll(error) | Self::Rank(error) => Some(error),
-        }
-    }
+    #[error("waiting for sockets failed")]
+    Poll(#[source] io::Error),
+    #[error("outranking what is measured failed")]
+    Rank(#[source] io::Error),
 }
 
 /// Users and their connections. Several runs may follow each other on them: a warm-up, then the measurement.

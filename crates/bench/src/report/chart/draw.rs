@@ -224,6 +224,12 @@ fn mark(colour: usize, hollow: bool, x: f64, y: f64, title: &str) -> Element {
     Element { title: title.to_owned(), ..element("use", attributes, String::new()) }
 }
 
+/// The least and the greatest; of no values the least is the greater one.
+pub(super) fn span(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    values.into_iter().fold(ends, |(least, most), value| (least.min(value), most.max(value)))
+}
+
 /// Where an axis begins and ends, and what is written at it.
 #[derive(Debug, PartialEq)]
 struct Ticks {
@@ -237,10 +243,7 @@ impl Ticks {
     /// `None` without a value that the scale can show.
     fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Self> {
         let log = scale != Scale::Linear;
-        let shown = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
-        let (least, most) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-            (least.min(value), most.max(value))
-        });
+        let (least, most) = span(values.filter(|value| value.is_finite() && (!log || *value > 0.0)));
         (least <= most).then(|| match scale {
             Scale::Linear => Self::linear(most.max(0.0)),
             Scale::Log => Self::log(least, most),

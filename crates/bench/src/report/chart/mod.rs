@@ -2,9 +2,11 @@
 
 mod draw;
 
+use indexmap::{IndexMap, IndexSet};
+
 pub(super) use self::draw::Chart;
 use self::draw::{Axis, Line, Point, Row, Scale};
-use super::figures::Figure;
+use super::figures::{self, Figure};
 use super::format::{bytes, figure, number, time_us, times};
 use super::model::{Case, ScenarioReport, Second, Trial, Verdict};
 use super::statistics::median;
@@ -16,32 +18,25 @@ const LINEAR_SPAN_MAX: f64 = 20.0;
 /// Fewer points show no course.
 const POINTS_OVER_TIME_MIN: usize = 20;
 
-/// What charts show of a case: its first metric; of a load that a search tried, the first two.
-struct Shown<'a> {
-    case: &'a Case,
-    figure: &'a Figure,
-}
-
 /// Published rates against measured ones, of all tiers; none without a published rate.
-pub(super) fn overview(figures: &[&Figure]) -> Option<Chart> {
-    let pairs = figures.iter().filter(|of| of.unit == "1/s" && of.published.is_some());
-    let rows: Vec<Row> = pairs
-        .map(|of| Row {
-            name: format!("{}, {}", of.scenario, of.case),
-            label: of.ratio().map(times).unwrap_or_default(),
-            ..row(of)
-        })
-        .collect();
+pub(super) fn overview(figures: &[&Figure<'_>]) -> Option<Chart> {
+    let pairs = figures.iter().filter(|of| of.metric.unit == "1/s" && of.metric.published.is_some());
+    let named = |of: &&Figure<'_>| Row {
+        name: format!("{}, {}", of.scenario, of.case.name),
+        label: of.ratio().map(times).unwrap_or_default(),
+        ..row(of)
+    };
+    let rows: Vec<Row> = pairs.map(named).collect();
     draw::rows("published against measured, per second".to_owned(), Scale::Log, short, &rows)
 }
 
-fn row(of: &Figure) -> Row {
+fn row(of: &Figure<'_>) -> Row {
     Row {
-        name: of.case.clone(),
+        name: of.case.name.clone(),
         measured: of.median(),
         between: of.interval().map(|interval| (interval.low, interval.high)),
-        published: of.published.as_ref().map(|published| published.value),
-        label: of.median().map(|median| figure(median, &of.unit)).unwrap_or_default(),
+        published: of.metric.published.as_ref().map(|published| published.value),
+        label: of.median().map(|median| figure(median, &of.metric.unit)).unwrap_or_default(),
     }
 }
 
@@ -50,9 +45,7 @@ pub(super) fn medians(title: &str, unit: &str, named: &[(&str, Vec<f64>)]) -> Op
     let mut rows = Vec::new();
     for (name, values) in named {
         let Some(middle) = median(values) else { continue };
-        let (least, most) = values
-            .iter()
-            .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+        let (least, most) = draw::span(values.iter().copied());
         rows.push(Row {
             name: (*name).to_owned(),
             measured: Some(middle),
@@ -67,70 +60,62 @@ pub(super) fn medians(title: &str, unit: &str, named: &[(&str, Vec<f64>)]) -> Op
     Some((chart, said.join("; ")))
 }
 
-/// The first metric of each case: over x, or a row each where there is none. Of a search the loads that were offered: the
-/// closed loop offers none, and a load that the generator could not make is none.
-pub(super) fn main(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Chart> {
+/// The first metric of each case: over x, or a row each where there is none. Of a search the first two of the loads that were
+/// offered: the closed loop offers none, and a load that the generator could not make is none.
+pub(super) fn main(scenario: &ScenarioReport) -> Vec<Chart> {
     let offered = |case: &&Case| {
         let made = case.load.as_ref().is_some_and(|load| load.verdict != Some(Verdict::Invalid));
         scenario.search.is_none() || (made && case.x.is_some())
     };
-    let shown = scenario.cases.iter().filter(offered).flat_map(|case| {
-        let of_case = move |figure: &&Figure| figure.scenario == scenario.name && figure.case == case.name;
-        let metrics = if case.load.is_some() { 2 } else { 1 };
-        figures.iter().filter(of_case).take(metrics).map(move |figure| Shown { case, figure })
-    });
-    let mut charts: Vec<(String, Vec<Shown<'_>>)> = Vec::new();
+    let shown = scenario
+        .cases
+        .iter()
+        .filter(offered)
+        .flat_map(|case| figures::of_case(scenario, case).take(if case.load.is_some() { 2 } else { 1 }));
+    let mut charts: IndexMap<_, Vec<Figure<'_>>> = IndexMap::new();
     for of in shown {
-        let x = of.case.x.as_ref().map(|x| x.label.as_str()).unwrap_or_default();
-        let key = format!("{}\n{}\n{x}", of.figure.metric, of.figure.unit);
-        match charts.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, cases)) => cases.push(of),
-            None => charts.push((key, vec![of])),
-        }
+        let x = of.case.x.as_ref().map(|x| &x.label);
+        charts.entry((&of.metric.name, &of.metric.unit, x)).or_default().push(of);
     }
-    let drawn = |(_, cases): &(String, Vec<Shown<'_>>)| {
+    let drawn = |cases: &Vec<Figure<'_>>| {
+        let first = cases[0].metric;
         if cases[0].case.x.is_some() {
-            let limit = scenario.search.as_ref().filter(|_| cases[0].figure.unit == "us");
+            let limit = scenario.search.as_ref().filter(|_| first.unit == "us");
             return over_x(cases, limit.map(|of| of.p99_limit_us as f64));
         }
-        let (first, rows) = (cases[0].figure, cases.iter().map(|of| row(of.figure)).collect::<Vec<_>>());
+        let rows: Vec<Row> = cases.iter().map(row).collect();
         let all: Vec<f64> = rows.iter().flat_map(|row| [row.measured, row.published]).flatten().collect();
-        draw::rows(first.metric.clone(), scale_of(&all), writer(&first.unit), &rows).into_iter().collect()
+        draw::rows(first.name.clone(), scale_of(&all), writer(&first.unit), &rows).into_iter().collect()
     };
-    charts.iter().flat_map(drawn).collect()
+    charts.values().flat_map(drawn).collect()
 }
 
 /// So many series in a chart as there are colours; what is measured and what is published share one.
-fn over_x(cases: &[Shown<'_>], limit: Option<f64>) -> Vec<Chart> {
-    let mut series: Vec<&str> = Vec::new();
-    for of in cases {
-        if !series.contains(&of.case.series.as_str()) {
-            series.push(&of.case.series);
-        }
-    }
+fn over_x(cases: &[Figure<'_>], limit: Option<f64>) -> Vec<Chart> {
+    let series: IndexSet<&str> = cases.iter().map(|of| of.case.series.as_str()).collect();
+    let series: Vec<&str> = series.into_iter().collect();
     let mut parts: Vec<Vec<Line>> = series.chunks(draw::COLOURS).map(|part| lines(cases, part)).collect();
     let xs: Vec<f64> = parts.iter().flatten().flat_map(|line| &line.points).map(|point| point.x).collect();
-    let (least, most) =
-        (xs.iter().copied().fold(f64::INFINITY, f64::min), xs.iter().copied().fold(0.0, f64::max));
+    let (least, most) = draw::span(xs.iter().copied());
     if let Some(limit) = limit.filter(|_| least < most) {
         let points = [least, most].map(|x| plain(x, limit)).to_vec();
         parts[0].push(Line { marks: false, ..Line::new("the limit", 4, points) });
     }
-    let first = cases[0].figure;
+    let first = cases[0].metric;
     let label = cases[0].case.x.as_ref().map(|x| x.label.clone()).unwrap_or_default();
     let count = parts.len();
     let chart = |(part, lines): (usize, Vec<Line>)| {
         let which = if count > 1 { format!(" ({} of {count})", part + 1) } else { String::new() };
         let ys: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.y).collect();
-        let title = format!("{} against {label}{which}", first.metric);
+        let title = format!("{} against {label}{which}", first.name);
         let x = Axis { label: label.clone(), scale: scale_of(&xs), write: short };
-        let y = Axis { label: first.metric.clone(), scale: scale_of(&ys), write: writer(&first.unit) };
+        let y = Axis { label: first.name.clone(), scale: scale_of(&ys), write: writer(&first.unit) };
         draw::lines(title, &x, &y, &lines)
     };
     parts.into_iter().enumerate().filter_map(chart).collect()
 }
 
-fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
+fn lines(cases: &[Figure<'_>], series: &[&str]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (index, name) in series.iter().enumerate() {
         let of_series = || cases.iter().filter(|of| of.case.series == *name);
@@ -156,17 +141,17 @@ fn lines(cases: &[Shown<'_>], series: &[&str]) -> Vec<Line> {
     lines
 }
 
-fn measured(of: &Shown<'_>) -> Option<Point> {
-    let y = of.figure.median()?;
-    let between = of.figure.interval().map(|interval| (interval.low, interval.high));
-    let title = format!("{}: {}", of.case.name, figure(y, &of.figure.unit));
+fn measured(of: &Figure<'_>) -> Option<Point> {
+    let y = of.median()?;
+    let between = of.interval().map(|interval| (interval.low, interval.high));
+    let title = format!("{}: {}", of.case.name, figure(y, &of.metric.unit));
     Some(Point { title, between, ..plain(of.case.x.as_ref()?.value, y) })
 }
 
-fn published(of: &Shown<'_>) -> Option<Point> {
-    let published = of.figure.published.as_ref()?;
+fn published(of: &Figure<'_>) -> Option<Point> {
+    let published = of.metric.published.as_ref()?;
     let doubt = published.dubious.as_ref().map(|why| format!(" (?) {why}")).unwrap_or_default();
-    let title = format!("{}, published: {}{doubt}", of.case.name, figure(published.value, &of.figure.unit));
+    let title = format!("{}, published: {}{doubt}", of.case.name, figure(published.value, &of.metric.unit));
     Some(Point { title, ..plain(of.case.x.as_ref()?.value, published.value) })
 }
 
@@ -259,8 +244,7 @@ fn in_order(mut points: Vec<Point>) -> Vec<Point> {
 }
 
 fn scale_of(values: &[f64]) -> Scale {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
+    let (least, most) = draw::span(values.iter().copied());
     if least > 0.0 && most / least > LINEAR_SPAN_MAX { Scale::Log } else { Scale::Linear }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::report::model::Flag;
-use crate::report::{figures, sample};
+use crate::report::sample;
 
 /// All that is written on some charts, as the page has it.
 fn written(charts: &[Chart]) -> String {
@@ -34,7 +34,7 @@ fn more_series_than_colours_have_charts_of_their_own() {
     scenario.cases = (0..8)
         .map(|n| Case { name: format!("case {n}"), series: format!("series {n}"), ..of.clone() })
         .collect();
-    let charts = main(&report.scenarios[0], &figures::all(&report));
+    let charts = main(&report.scenarios[0]);
     assert!(charts.len() == 2 && charts[1].title.ends_with("(2 of 2)"), "{charts:?}");
     let (first, second) = (written(&charts[..1]), written(&charts[1..]));
     assert_eq!(first.matches("series 5, measured").count(), 1);
@@ -46,7 +46,7 @@ fn a_wide_span_is_drawn_so_that_the_small_values_can_be_distinguished() {
     let mut report = sample::report();
     report.scenarios[0].cases[0].metrics[0].values = vec![100.0];
     let chart = |report: &crate::report::model::Report| {
-        let charts = written(&main(&report.scenarios[0], &figures::all(report)));
+        let charts = written(&main(&report.scenarios[0]));
         (charts.matches("\"text\":\"0\"").count(), charts.contains("\"text\":\"100\""))
     };
     // Both axes begin at 0, or only that of the threads does.
@@ -57,14 +57,14 @@ fn a_wide_span_is_drawn_so_that_the_small_values_can_be_distinguished() {
 #[test]
 fn a_search_shows_the_loads_that_were_offered_and_its_limit() {
     let mut report = sample::report();
-    let charts = main(&report.scenarios[2], &figures::all(&report));
+    let charts = main(&report.scenarios[2]);
     let titles: Vec<&str> = charts.iter().map(|of| of.title.as_str()).collect();
     assert_eq!(titles, ["p99 against offered load, 1/s", "throughput against offered load, 1/s"]);
     let chart = written(&charts);
     assert!(chart.contains("2,400/s, confirm: 2,400/s") && chart.contains("the limit"), "{chart}");
     assert!(!["closed loop", "3,000/s", "2,450/s"].iter().any(|of| chart.contains(of)), "{chart}");
     report.scenarios[2].cases.retain(|case| case.name != "2,400/s, confirm");
-    assert_ne!(written(&main(&report.scenarios[2], &figures::all(&report))), chart);
+    assert_ne!(written(&main(&report.scenarios[2])), chart);
 }
 
 #[test]
@@ -102,8 +102,9 @@ fn a_chart_over_time_has_twenty_points_or_is_none() {
 
 #[test]
 fn the_picture_of_all_tiers_has_published_rates_alone() {
-    let figures = figures::all(&sample::report());
-    let all: Vec<&Figure> = figures.iter().collect();
+    let report = sample::report();
+    let figures = figures::all(&report);
+    let all: Vec<_> = figures.iter().collect();
     let chart = written(&overview(&all).into_iter().collect::<Vec<_>>());
     assert!(chart.contains("redis-threads, set, 50 threads, published: 42.6k"), "{chart}");
     assert!(chart.contains("\"text\":\"1.00 x\"") && !chart.contains("used memory"), "{chart}");

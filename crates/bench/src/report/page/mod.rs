@@ -7,6 +7,7 @@
 mod block;
 mod parts;
 
+use indexmap::IndexMap;
 use minijinja::{Environment, Value, context};
 
 use self::block::{Block, Cell};
@@ -101,7 +102,6 @@ fn escaped_for_markdown(text: &str) -> String {
 }
 
 fn page(report: &Report) -> Value {
-    let figures = figures::all(report);
     let verdict = verdict::of(report);
     let standing = match verdict.standing {
         Standing::Valid => "good",
@@ -110,7 +110,7 @@ fn page(report: &Report) -> Value {
     };
     let revision: String =
         report.git_revision.iter().map(|of| format!(", sources {}", shortened(of))).collect();
-    let mut blocks = at_first(&figures);
+    let mut blocks = at_first(&figures::all(report));
     blocks.extend(parts::thresholds(report));
     let failed = report.failures.iter().map(|failed| format!("{}: {}", failed.name, failed.error)).collect();
     blocks.extend(Block::list("Not finished", failed));
@@ -121,7 +121,7 @@ fn page(report: &Report) -> Value {
         let cases: usize = scenarios.iter().map(|of| of.cases.len()).sum();
         let many = |count, word| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
         let title = format!("{title}: {}, {}", many(scenarios.len(), "scenario"), many(cases, "case"));
-        let blocks = scenarios.iter().map(|of| parts::scenario(of, report.size, &figures)).collect();
+        let blocks = scenarios.iter().map(|of| parts::scenario(of, report.size)).collect();
         Block::Folded { id: id.to_owned(), title, open, blocks }
     }));
     let rows = words::environment(report).into_iter();
@@ -142,22 +142,20 @@ fn page(report: &Report) -> Value {
 }
 
 /// The picture of all tiers, and the best figure of each scenario, those with a published one first.
-fn at_first(figures: &[Figure]) -> Vec<Block> {
-    let mut best: Vec<&Figure> = Vec::new();
-    for of in figures.iter().filter(|of| of.median().is_some() && !of.of_load) {
-        let better = |than: &Figure| {
-            let of_kind =
-                (of.unit == than.unit, of.metric == than.metric) == (true, true) && of.unit == "1/s";
-            of_kind && of.published.is_some() >= than.published.is_some() && of.median() > than.median()
-        };
-        match best.iter_mut().find(|other| other.scenario == of.scenario) {
-            Some(other) if better(other) => *other = of,
-            Some(_) => {}
-            None => best.push(of),
+fn at_first(figures: &[Figure<'_>]) -> Vec<Block> {
+    let mut best: IndexMap<&str, &Figure<'_>> = IndexMap::new();
+    for of in figures.iter().filter(|of| of.median().is_some() && !of.of_load()) {
+        let than = best.entry(of.scenario).or_insert(of);
+        let (metric, other) = (of.metric, than.metric);
+        let is_rate = metric.unit == "1/s" && (&metric.unit, &metric.name) == (&other.unit, &other.name);
+        let is_published = metric.published.is_some() >= other.published.is_some();
+        if is_rate && is_published && of.median() > than.median() {
+            *than = of;
         }
     }
+    let mut best: Vec<_> = best.into_values().collect();
     let mut blocks: Vec<Block> = Block::charts(chart::overview(&best)).into_iter().collect();
-    best.sort_by_key(|of| of.published.is_none());
+    best.sort_by_key(|of| of.metric.published.is_none());
     let left = best.len().saturating_sub(ROWS_AT_FIRST);
     let rows: Vec<Vec<Cell>> = best.iter().take(ROWS_AT_FIRST).map(|of| row_at_first(of)).collect();
     if !rows.is_empty() {
@@ -170,14 +168,14 @@ fn at_first(figures: &[Figure]) -> Vec<Block> {
     blocks
 }
 
-fn row_at_first(of: &Figure) -> Vec<Cell> {
-    let scenario = Cell { link: Some(of.scenario.clone()), ..Cell::words(&of.scenario) };
+fn row_at_first(of: &Figure<'_>) -> Vec<Cell> {
+    let scenario = Cell { link: Some(of.scenario.to_owned()), ..Cell::words(of.scenario) };
     let mut cells = parts::cells_of(of);
     // Why a published figure may be wrong stands below, with the case.
     if cells[2].note.take().is_some() {
         cells[2].text += " (?)";
     }
-    [scenario, Cell::words(&of.case)].into_iter().chain(cells).collect()
+    [scenario, Cell::words(&of.case.name)].into_iter().chain(cells).collect()
 }
 
 fn facts(report: &Report) -> Vec<Cell> {

@@ -1,8 +1,10 @@
 //! The parts of the page: thresholds, and a scenario as tables, lists and charts.
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::block::{Block, Cell};
 use crate::report::chart::{self, Chart};
-use crate::report::figures::Figure;
+use crate::report::figures::{self, Figure};
 use crate::report::format::{figure, number, percent, time_us, times};
 use crate::report::model::{
     Case, Distribution, Flag, Limiter, Report, ScenarioReport, Search, Shape, Size, ThresholdResult, Trial,
@@ -20,13 +22,13 @@ pub(super) fn thresholds(report: &Report) -> Option<Block> {
     (!report.thresholds.is_empty()).then(|| Block::section(2, "thresholds", "Thresholds", vec![table]))
 }
 
-pub(super) fn scenario(of: &ScenarioReport, size: Size, figures: &[Figure]) -> Block {
+pub(super) fn scenario(of: &ScenarioReport, size: Size) -> Block {
     let published = of.reference.iter().map(|of| Block::text("sub", format!("Published figures: {of}")));
     let mut blocks: Vec<Block> = published.collect();
-    let charts: Vec<Chart> = chart::main(of, figures).into_iter().chain(chart::latency(of)).collect();
+    let charts: Vec<Chart> = chart::main(of).into_iter().chain(chart::latency(of)).collect();
     blocks.extend(Block::charts(charts));
     blocks.extend(of.search.iter().flat_map(search));
-    blocks.extend(measured(of, figures));
+    blocks.extend(measured(of));
     if !of.shapes.is_empty() {
         // What nobody published is what we expect.
         let beside = if of.reference.is_some() { "published" } else { "expected" };
@@ -34,13 +36,14 @@ pub(super) fn scenario(of: &ScenarioReport, size: Size, figures: &[Figure]) -> B
         blocks.push(Block::table(&format!("shape|{beside}|measured|result"), of.shapes.iter().map(shape)));
     }
     blocks.extend(of.limiter.iter().filter_map(limiter));
-    blocks.extend(lists([
+    let lists = [
         ("Scaled down", of.scaled_down.clone()),
         ("Notes", of.notes.clone()),
         ("Validity", words::flags(of, size)),
         ("Audit, clean", of.audit.iter().map(words::audit).collect()),
         ("Engines, as they said themselves", of.engines.iter().map(words::engine).collect()),
-    ]));
+    ];
+    blocks.extend(lists.into_iter().filter_map(|(title, lines)| Block::list(title, lines)));
     let told: Vec<Block> = of.cases.iter().filter_map(told).collect();
     if !told.is_empty() {
         blocks.push(Block::folded(&format!("{}-cases", of.name), "About each case", told));
@@ -48,10 +51,6 @@ pub(super) fn scenario(of: &ScenarioReport, size: Size, figures: &[Figure]) -> B
     blocks.extend(each_case(of));
     let (id, title) = (of.name.clone(), of.title.clone());
     Block::Section { level: 3, code: id.clone(), id, title, blocks }
-}
-
-fn lists<const N: usize>(lists: [(&str, Vec<String>); N]) -> impl Iterator<Item = Block> {
-    lists.into_iter().filter_map(|(title, lines)| Block::list(title, lines))
 }
 
 fn shape(of: &Shape) -> Vec<Cell> {
@@ -91,22 +90,20 @@ fn told(case: &Case) -> Option<Block> {
 }
 
 /// Published against measured, a row for each figure; without a published one a row for each case.
-fn measured(scenario: &ScenarioReport, figures: &[Figure]) -> Vec<Block> {
-    let of_case = |case: &Case| -> Vec<&Figure> {
-        figures.iter().filter(|of| of.scenario == scenario.name && of.case == case.name).collect()
-    };
-    let cases: Vec<(&Case, Vec<&Figure>)> = scenario.cases.iter().map(|case| (case, of_case(case))).collect();
-    if cases.iter().flat_map(|(_, figures)| figures).all(|of| of.published.is_none()) {
-        let (loads, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|(case, _)| case.load.is_some());
+fn measured(scenario: &ScenarioReport) -> Vec<Block> {
+    let cases = scenario.cases.iter().map(|case| figures::of_case(scenario, case).collect());
+    let cases: Vec<Vec<Figure<'_>>> = cases.filter(|of: &Vec<_>| !of.is_empty()).collect();
+    if cases.iter().flatten().all(|of| of.metric.published.is_none()) {
+        let (loads, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|figures| figures[0].of_load());
         return [others, loads].iter().filter(|of| !of.is_empty()).map(|of| matrix(of)).collect();
     }
-    let rows = cases.iter().flat_map(|(case, figures)| {
+    let rows = cases.iter().flat_map(|figures| {
         // The figures of one case stand together: its name is said once.
-        let mut name = case.name.as_str();
+        let mut name = figures[0].case.name.as_str();
         figures.iter().map(move |of| {
-            let mut row = vec![Cell::words(std::mem::take(&mut name)), Cell::words(&of.metric)];
+            let mut row = vec![Cell::words(std::mem::take(&mut name)), Cell::words(&of.metric.name)];
             row.extend(cells_of(of));
-            row[2].note = invalid(case);
+            row[2].note = invalid(of.case);
             row
         })
     });
@@ -119,49 +116,44 @@ fn invalid(case: &Case) -> Option<String> {
 }
 
 /// A column for each metric. What stands behind a comma in its name, as in `back after, redis killed`, has a row of its own.
-fn matrix(cases: &[(&Case, Vec<&Figure>)]) -> Block {
-    let parts = |of: &Figure| -> (String, String) {
-        let (metric, of_what) = of.metric.split_once(", ").unwrap_or((&of.metric, ""));
-        (metric.to_owned(), of_what.to_owned())
-    };
-    let mut columns: Vec<String> = Vec::new();
-    for (metric, _) in cases.iter().flat_map(|(_, figures)| figures).map(|of| parts(of)) {
-        if !columns.contains(&metric) {
-            columns.push(metric);
-        }
-    }
-    let rows = cases.iter().flat_map(|(case, figures)| {
-        let mut rows: Vec<(String, Vec<Cell>)> = Vec::new();
+fn matrix(cases: &[Vec<Figure<'_>>]) -> Block {
+    let columns: IndexSet<&str> = cases.iter().flatten().map(|of| parts(of).0).collect();
+    let rows = cases.iter().flat_map(|figures| {
+        let mut rows: IndexMap<&str, Vec<Cell>> = IndexMap::new();
         for of in figures {
             let (metric, of_what) = parts(of);
-            let row = rows.iter().position(|row| row.0 == of_what).unwrap_or_else(|| {
-                let first = rows.is_empty();
-                let name = if first { case.name.as_str() } else { "" };
-                let mut cells = vec![Cell::words(name), verdict(case).filter(|_| first).unwrap_or_default()];
-                cells[0].note = invalid(case).filter(|_| first);
-                cells.push(Cell::words(&of_what));
-                cells.resize(cells.len() + columns.len(), Cell::figure(""));
-                cells.push(Cell::of("sample", if first { sample_of(&of.samples) } else { String::new() }));
-                rows.push((of_what, cells));
-                rows.len() - 1
+            let is_first = rows.is_empty();
+            let row = rows.entry(of_what).or_insert_with(|| {
+                let mut row = vec![Cell::default(), Cell::default(), Cell::words(of_what)];
+                row.resize(3 + columns.len(), Cell::figure(""));
+                row.push(Cell::of("sample", ""));
+                if is_first {
+                    row[0] = Cell { note: invalid(of.case), ..Cell::words(&of.case.name) };
+                    row[1] = verdict(of.case).unwrap_or_default();
+                    row[3 + columns.len()].text = sample_of(&of.samples);
+                }
+                row
             });
-            let column =
-                3 + columns.iter().position(|of| *of == metric).expect("they were gathered from all");
-            rows[row].1[column] = in_matrix(of);
+            row[3 + columns.get_index_of(metric).expect("they were gathered from all")] = in_matrix(of);
         }
-        rows.into_iter().map(|(_, cells)| cells)
+        rows.into_values()
     });
-    let titles = ["case", "verdict", "of"].into_iter().chain(columns.iter().map(String::as_str));
-    let titles: Vec<&str> = titles.chain(["sample"]).collect();
+    let titles: Vec<&str> =
+        ["case", "verdict", "of"].into_iter().chain(columns.iter().copied()).chain(["sample"]).collect();
     Block::table(&titles.join("|"), rows)
 }
 
+/// The metric, and of what it is.
+fn parts<'a>(of: &Figure<'a>) -> (&'a str, &'a str) {
+    of.metric.name.split_once(", ").unwrap_or((&of.metric.name, ""))
+}
+
 /// With the interval below it.
-fn in_matrix(of: &Figure) -> Cell {
+fn in_matrix(of: &Figure<'_>) -> Cell {
     let [mut measured, interval, ..] = cells_of(of);
     measured.note = Some(interval.text).filter(|text| !text.is_empty());
     // An acknowledged order that is gone is what a price list is for.
-    if of.metric.starts_with("acknowledged lost") && of.median().is_some_and(|lost| lost > 0.0) {
+    if of.metric.name.starts_with("acknowledged lost") && of.median().is_some_and(|lost| lost > 0.0) {
         measured.class = "num bad";
     }
     measured
@@ -179,11 +171,12 @@ fn verdict(case: &Case) -> Option<Cell> {
 }
 
 /// Measured, interval, published, ratio, sample.
-pub(super) fn cells_of(of: &Figure) -> [Cell; 5] {
-    let write = |value: f64| figure(value, &of.unit);
+pub(super) fn cells_of(of: &Figure<'_>) -> [Cell; 5] {
+    let write = |value: f64| figure(value, &of.metric.unit);
     let interval = of.interval().map(|of| format!("{} to {}", write(of.low), write(of.high)));
-    let doubt = of.published.as_ref().and_then(|of| of.dubious.as_ref()).map(|why| format!("(?) {why}"));
-    let published = of.published.as_ref().map(|of| write(of.value)).unwrap_or_default();
+    let published = of.metric.published.as_ref();
+    let doubt = published.and_then(|of| of.dubious.as_ref()).map(|why| format!("(?) {why}"));
+    let published = published.map(|of| write(of.value)).unwrap_or_default();
     [
         Cell::figure(of.median().map_or_else(|| "not measured".to_owned(), write)),
         Cell::figure(interval.unwrap_or_default()),

@@ -79,8 +79,8 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn is(&self, figure: &Figure) -> bool {
-        figure.scenario == self.scenario && figure.case == self.case
+    fn is(&self, figure: &Figure<'_>) -> bool {
+        figure.scenario == self.scenario && figure.case.name == self.case
     }
 
     /// As a sentence names it.
@@ -107,7 +107,6 @@ fn judged(report: &Report) -> Verdict {
             "{case}: not one request of a trial was carried, all were refused, failed or are unknown"
         ));
     }
-    let figures = figures::all(report);
     let measured = measured(report);
     let doubts: Vec<(&Measured<'_>, String)> =
         measured.iter().filter_map(|of| Some((of, doubt(of, report.size)?))).collect();
@@ -119,14 +118,14 @@ fn judged(report: &Report) -> Verdict {
         // Of the others none that is too short, and none whose load nobody watched.
         let weak =
             measured.iter().filter(|of| doubt(of, report.size).is_some() || short(of, report.size).is_some());
-        let rest = headline(report, &figures, &weak.collect::<Vec<_>>());
+        let rest = headline(report, &weak.collect::<Vec<_>>());
         let rest = rest.map(|rest| format!("; of the others: {rest}")).unwrap_or_default();
         return Verdict { standing: Standing::Invalid, sentence: format!("{cases}: {why}{rest}") };
     }
     if let Some(why) = report.scenarios.iter().find_map(search::unfound) {
         return invalid(why);
     }
-    let Some(said) = headline(report, &figures, &[]) else {
+    let Some(said) = headline(report, &[]) else {
         return invalid("nothing was measured".to_owned());
     };
     let (standing, word) = match weakness(report, &measured) {
@@ -283,22 +282,18 @@ fn contradiction(report: &Report) -> Option<String> {
 }
 
 /// The figure that is quoted: the peak, or else the highest rate of the scenario that is nearest to an order.
-fn headline(report: &Report, figures: &[Figure], left_out: &[&Measured<'_>]) -> Option<String> {
+fn headline(report: &Report, left_out: &[&Measured<'_>]) -> Option<String> {
     if let Some(quoted) = report.scenarios.iter().find_map(search::quoted) {
         return Some(quoted).filter(|_| left_out.iter().all(|of| of.scenario != search::NAME));
     }
-    let mut first_of_cases: Vec<&Figure> = Vec::new();
-    for of in figures {
-        if first_of_cases.iter().all(|first| (&first.scenario, &first.case) != (&of.scenario, &of.case)) {
-            first_of_cases.push(of);
-        }
-    }
+    let cases = report.scenarios.iter().flat_map(|of| of.cases.iter().map(move |case| (of, case)));
+    let first_of_cases: Vec<_> = cases.filter_map(|(of, case)| figures::of_case(of, case).next()).collect();
     let sound = || {
-        let is_in = |figure: &Figure| left_out.iter().all(|of| !of.is(figure));
-        let watched = |figure: &Figure| left_out.is_empty() || !figure.samples.is_empty();
-        first_of_cases.iter().copied().filter(move |of| of.median().is_some() && is_in(of) && watched(of))
+        let is_in = |figure: &Figure<'_>| left_out.iter().all(|of| !of.is(figure));
+        let watched = |figure: &Figure<'_>| left_out.is_empty() || !figure.samples.is_empty();
+        first_of_cases.iter().filter(move |of| of.median().is_some() && is_in(of) && watched(of))
     };
-    let is_rate = |of: &&Figure| of.unit == "1/s";
+    let is_rate = |of: &&Figure<'_>| of.metric.unit == "1/s";
     let rates = || sound().filter(is_rate);
     let scenario = rates().find(|of| of.counts_orders()).or_else(|| rates().next());
     let quoted = match scenario {
@@ -308,7 +303,7 @@ fn headline(report: &Report, figures: &[Figure], left_out: &[&Measured<'_>]) -> 
         None => sound().next(),
     }?;
     let name = if first_of_cases.len() > 1 {
-        format!("{}, {}: ", quoted.scenario, quoted.case)
+        format!("{}, {}: ", quoted.scenario, quoted.case.name)
     } else {
         String::new()
     };
@@ -316,16 +311,16 @@ fn headline(report: &Report, figures: &[Figure], left_out: &[&Measured<'_>]) -> 
 }
 
 /// `9,519 orders/s (9,400 to 9,640)`, `p99 of all answers 35.9 ms`.
-fn quote(of: &Figure) -> String {
-    let median = of.median().unwrap_or_default();
+fn quote(of: &Figure<'_>) -> String {
+    let (median, unit) = (of.median().unwrap_or_default(), &of.metric.unit);
     let said = if of.counts_orders() {
         format!("{} orders/s", number(median))
-    } else if of.unit == "1/s" {
-        figure(median, &of.unit)
+    } else if unit == "1/s" {
+        figure(median, unit)
     } else {
-        format!("{} {}", of.metric, figure(median, &of.unit))
+        format!("{} {}", of.metric.name, figure(median, unit))
     };
-    let short = |value| if of.unit == "1/s" { number(value) } else { figure(value, &of.unit) };
+    let short = |value| if unit == "1/s" { number(value) } else { figure(value, unit) };
     let interval = of.interval().map(|of| format!(" ({} to {})", short(of.low), short(of.high)));
     said + &interval.unwrap_or_default()
 }

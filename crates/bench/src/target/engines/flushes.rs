@@ -7,7 +7,7 @@ use super::EngineSettings;
 use super::mariadb::{self, CommitFlush};
 
 /// When the broker has written a message to the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BrokerFlush {
     /// Before it acknowledges it.
@@ -27,7 +27,7 @@ impl BrokerFlush {
 }
 
 /// What Redis keeps of the gate's memory on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RedisLog {
     /// The append-only file, synced before each answer.
     Always,
@@ -53,7 +53,7 @@ impl RedisLog {
 }
 
 /// The settings that decide what a crash may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flushes {
     pub redis: RedisLog,
     pub broker: BrokerFlush,

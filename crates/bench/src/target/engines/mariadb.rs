@@ -26,7 +26,7 @@ pub const SYNC_BINLOG: &str = "sync_binlog";
 pub const LOG_BIN: &str = "log_bin";
 
 /// When a commit is on the disk: in InnoDB's log, and in the binary log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CommitFlush {
     pub innodb: InnoDbFlush,
     /// The binary log is synced at each commit; or when the system pleases.
@@ -34,7 +34,7 @@ pub struct CommitFlush {
 }
 
 /// [`FLUSH_LOG`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InnoDbFlush {
     /// 1: written and synced at each commit.
     Synced,
