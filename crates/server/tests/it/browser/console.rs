@@ -78,7 +78,7 @@ fn who_has_the_token_sees_the_sale_as_it_happens() {
 
 #[test]
 fn a_line_is_seen_as_it_goes() {
-    let (shop, browser) = (Shop::demo(), Browser::start());
+    let (shop, (browser, waits)) = (Shop::demo(), Browser::two());
     // Nobody takes part in its draw: places are in the order of joining.
     shop.sell(&json!({ "line": { "close_s": 86_400 }, "total": 2 }));
     shop.wait_for_draw();
@@ -104,7 +104,6 @@ fn a_line_is_seen_as_it_goes() {
     browser.click("#ask-do");
     browser.wait_for_text(&line, "Pace is limited\n0 a second\nnobody more is reached");
     browser.wait_for_text("#events", "line pace limited");
-    let waits = Browser::start();
     open_sale(&waits, &shop.base, SALE, PRODUCT);
     assert_eq!(waits.text("#message"), "");
     browser.click("button[data-item-call=message]");

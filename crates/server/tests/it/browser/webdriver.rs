@@ -2,6 +2,7 @@
 //!
 //! Needs `chromedriver` (Debian: `chromium-driver`) in the path; without it the test fails and says so.
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -232,12 +233,19 @@ struct Queue {
     served: usize,
 }
 
+thread_local! {
+    /// Of the test on this thread.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
 /// The right to run one browser.
 struct Turn;
 
 impl Turn {
     /// Waits for all of them at once: whoever held one and waited for another might wait for ever.
     fn take<const N: usize>() -> [Turn; N] {
+        assert_eq!(HELD.get(), 0, "a test that needs two browsers takes them at once, by Browser::two");
+        HELD.set(N);
         let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
         let number = queue.came;
         queue.came += 1;
@@ -252,6 +260,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        HELD.set(HELD.get().saturating_sub(1));
         QUEUE.lock().unwrap_or_else(PoisonError::into_inner).running -= 1;
         MOVED.notify_all();
     }
