@@ -17,8 +17,8 @@ use crate::output::{self, numbers, plain, words};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The buyers and the addresses (IPv6: networks of 64 bits) with the most attempts of the last minute and of the night so far,
-and what came of these. It needs the role support. In a cluster any server tells the sum of all, within a second or two; which have
-not told is said.
+and what came of these. It needs the role support. In a cluster any server shows the sum of all, within a second or two, and says how
+many have not reported.
 
   doorbuster attempts --sale 3 --product 29
 
@@ -75,7 +75,7 @@ fn one() -> u64 {
     1
 }
 
-/// The other servers of a cluster tell what they counted soon after the first question.
+/// The other servers of a cluster report what they counted soon after the first question.
 const ASKED_AT_MOST: u32 = 8;
 const ASKED_EVERY: Duration = Duration::from_millis(400);
 
@@ -105,7 +105,7 @@ fn text(found: &Found) -> String {
         (1, 0) => {}
         (servers, 0) => text += &format!("the sum of {servers} servers\n"),
         (servers, missing) => {
-            text += &format!("of {servers} of {} servers: the others have not told\n", servers + missing)
+            text += &format!("of {servers} of {} servers: the others have not reported\n", servers + missing)
         }
     }
     if found.uncounted > 0 {

@@ -39,7 +39,7 @@ fn support_sees_who_tries_most_and_from_where() {
 }
 
 #[test]
-fn any_server_of_a_cluster_tells_the_sum_of_all() {
+fn any_server_of_a_cluster_shows_the_sum_of_all() {
     let directory = tempfile::tempdir().unwrap();
     configure(directory.path(), "attempts_of_all", "");
     let (one, other) = (serve(directory.path()), serve(directory.path()));
@@ -61,7 +61,7 @@ fn any_server_of_a_cluster_tells_the_sum_of_all() {
         serde_json::from_str::<serde_json::Value>(&json).unwrap()
     };
     for server in [&one, &other] {
-        wait_until("both have told", || {
+        wait_until("both have reported", || {
             let found = found(server);
             let tried = &found["night"]["buyers"][0];
             (found["servers"] == 2) && (tried["who"] == "7") && tried["attempts"] == 5
@@ -78,7 +78,7 @@ fn any_server_of_a_cluster_tells_the_sum_of_all() {
             (found["servers"] == 2) && found["night"]["buyers"].as_array().is_some_and(Vec::is_empty)
         });
     }
-    // What one that was killed has told is not told on for long.
+    // The report of one that was killed is not added for long.
     other.kill();
     wait_until("the other one is gone", || found(&one)["this_server_only"] == true);
     assert_eq!(one.stop(), 0);

@@ -24,6 +24,7 @@ const LIVES: Duration = Duration::from_secs(4);
 /// Before a buyer who is erased.
 const FORGET: &str = "forget.";
 
+#[derive(Default)]
 pub(super) struct Attempts {
     run: String,
     number: u64,
@@ -39,15 +40,7 @@ pub(super) struct Attempts {
 impl Attempts {
     pub(super) fn of(core: &Core, run: &str) -> Attempts {
         core.attempts.carry();
-        Attempts {
-            run: run.to_owned(),
-            number: 0,
-            asked_at: None,
-            seen: HashMap::new(),
-            answers: Vec::new(),
-            forgotten: Vec::new(),
-            settled: Vec::new(),
-        }
+        Attempts { run: run.to_owned(), ..Attempts::default() }
     }
 
     pub(super) fn exchange(&mut self, core: &Core, gate: &mut Gate) -> Result<(), GateError> {
@@ -67,9 +60,9 @@ impl Attempts {
         self.answers = asked.iter().filter_map(|(question, mark)| answer(core, question, mark)).collect();
         let living = |other: &&Heard| other.lives && other.at.elapsed() <= LIVES;
         let others = core.servers.others().iter().filter(living).count();
-        for (sku, mut told) in wanted.into_iter().zip(heard.answers) {
-            told.retain(|(run, _)| *run != self.run);
-            core.attempts.hear(sku, told, others);
+        for (sku, mut reports) in wanted.into_iter().zip(heard.answers) {
+            reports.retain(|(run, _)| *run != self.run);
+            core.attempts.hear(sku, reports, others);
         }
         Ok(())
     }
@@ -126,7 +119,7 @@ fn answer(core: &Core, question: &str, mark: &str) -> Option<(SkuId, Vec<u8>)> {
     let sku = SkuId(question.parse().ok()?);
     let catalog = core.shelf.current();
     let sale = catalog.skus.get(sku.0 as usize).map(|found| catalog.sales[found.sale].spec.id)?;
-    Some((sku, core.attempts.told(sale, sku, core.clock.now(), mark)))
+    Some((sku, core.attempts.report(sale, sku, core.clock.now(), mark)))
 }
 
 #[cfg(test)]
@@ -134,15 +127,7 @@ mod tests {
     use super::*;
 
     fn attempts(run: &str) -> Attempts {
-        Attempts {
-            run: run.to_owned(),
-            number: 0,
-            asked_at: None,
-            seen: HashMap::new(),
-            answers: Vec::new(),
-            forgotten: Vec::new(),
-            settled: Vec::new(),
-        }
+        Attempts { run: run.to_owned(), ..Attempts::default() }
     }
 
     #[test]

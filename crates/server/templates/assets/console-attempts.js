@@ -2,7 +2,7 @@
 import { byId, count, element, night, reason, set } from "./console-words.js";
 
 const EVERY_MS = 5000;
-// Other servers have not told yet what they counted.
+// Other servers have not reported yet what they counted.
 const MISSING_MS = 1000;
 const COLUMNS = [
   ["Attempts", "attempts"],
@@ -53,7 +53,7 @@ const table = (whose, tried) => {
 };
 
 const show = (lists, { servers, servers_missing: missing }) => {
-  const whose = missing > 0 ? `Of ${servers} of ${servers + missing} servers, the others have not told.` : servers > 1 ? `Of all ${servers} servers.` : "";
+  const whose = missing > 0 ? `Of ${servers} of ${servers + missing} servers, the others have not reported.` : servers > 1 ? `Of all ${servers} servers.` : "";
   const { buyers, addresses } = lists;
   set(byId("attempts-says"), buyers.length > 0 ? `${whose} Many buyers behind one address may be a company's or a carrier's.` : "Nobody tried.");
   byId("attempts-tables").replaceChildren(...(buyers.length > 0 ? [table("Buyer", buyers), table("Address", addresses)] : []));

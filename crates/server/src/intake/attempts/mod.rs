@@ -2,7 +2,7 @@
 //!
 //! Each event loop counts for itself, under a lock of its own that nobody else holds but while an operator asks; then the loop
 //! does not wait, and counts later. A sale is counted until it ends. Nothing here is read where an order is decided.
-//! Must not: keep anything beyond this process.
+//! Must not: keep anything beyond this process, but what another server asks for, and that for a minute.
 
 mod others;
 mod table;

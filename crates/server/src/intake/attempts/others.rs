@@ -1,6 +1,6 @@
-//! What the other servers of a cluster have counted: asked for while somebody looks, told while somebody asks, and added.
+//! What the other servers of a cluster have counted: asked for while somebody looks, reported while somebody asks, and added.
 //!
-//! Whoever looks does not wait: the first answer is this server's alone, a later one has the others'. What is told is kept nowhere
+//! Whoever looks does not wait: the first answer is this server's alone, a later one has the others'. A report is kept nowhere
 //! for long, because it names buyers. Must not: know how it is carried.
 
 use std::collections::{HashMap, VecDeque};
@@ -13,16 +13,19 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Attempts, CAME};
 use super::{AllAttempts, LISTED_MAX, Top, Tops, Tried};
+use crate::intake::Servers;
 
 /// Items that are asked for at a time; one more takes the place of the one that was looked at longest ago.
 const WANTED_MAX: usize = 16;
 /// After the last look at an item.
 const WANTED_FOR: Duration = Duration::from_secs(20);
-/// What a server told so long ago is not added any more.
+/// A report that came so long ago is not added any more.
 const HEARD_FOR: Duration = Duration::from_secs(5);
-/// Of each list that is told.
-const TOLD_MAX: usize = 50;
-/// Erased buyers that the others are yet to be told of.
+/// Of each list of a report.
+const REPORTED_MAX: usize = 50;
+/// A longer report is not read: four lists of names with 128 bytes, which JSON may write six times as long.
+const REPORT_BYTES_MAX: usize = 256 * 1024;
+/// Erased buyers of whom the others are yet to hear.
 const FORGOTTEN_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]
@@ -40,7 +43,7 @@ struct State {
 struct Wanted {
     looked_at: Instant,
     /// By the run of a server.
-    told: HashMap<String, (Vec<u8>, Instant)>,
+    reports: HashMap<String, (Vec<u8>, Instant)>,
     /// Servers that live, but for this one.
     others: usize,
 }
@@ -51,7 +54,7 @@ pub struct Summed {
     pub tops: Tops,
     /// This one among them.
     pub servers: usize,
-    /// Of those that live, which have not told yet.
+    /// Of those that live, which have not reported yet.
     pub missing: usize,
 }
 
@@ -60,7 +63,7 @@ impl Others {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What they told of an item, which is asked for from now on.
+    /// What they reported of an item, which is asked for from now on.
     fn look(&self, sku: SkuId) -> Option<(Vec<Tops>, usize)> {
         let mut state = self.lock();
         if !state.carried {
@@ -68,11 +71,11 @@ impl Others {
         }
         let now = Instant::now();
         state.make_room(sku);
-        let none_yet = || Wanted { looked_at: now, told: HashMap::new(), others: 1 };
+        let none_yet = || Wanted { looked_at: now, reports: HashMap::new(), others: 1 };
         let wanted = state.wanted.entry(sku).or_insert_with(none_yet);
         wanted.looked_at = now;
-        let fresh = wanted.told.values().filter(|(_, at)| now.saturating_duration_since(*at) <= HEARD_FOR);
-        let tops: Vec<Tops> = fresh.filter_map(|(told, _)| read(told)).collect();
+        let fresh = wanted.reports.values().filter(|(_, at)| now.saturating_duration_since(*at) <= HEARD_FOR);
+        let tops: Vec<Tops> = fresh.filter_map(|(report, _)| read(report)).collect();
         let missing = wanted.others.saturating_sub(tops.len());
         Some((tops, missing))
     }
@@ -89,13 +92,13 @@ impl State {
 }
 
 impl AllAttempts {
-    /// As [`AllAttempts::top`], with what other servers have told.
+    /// As [`AllAttempts::top`], with what other servers have reported.
     pub fn top_of_all(&self, sale: SaleId, sku: SkuId, now: UnixMs) -> Summed {
         let Some((others, missing)) = self.others.look(sku) else {
             return Summed { tops: self.top(sale, sku, now, LISTED_MAX), servers: 1, missing: 0 };
         };
         let servers = 1 + others.len();
-        let ours = self.top(sale, sku, now, TOLD_MAX);
+        let ours = self.top(sale, sku, now, REPORTED_MAX);
         let all: Vec<Tops> = std::iter::once(ours).chain(others).collect();
         Summed { tops: sum(&all), servers, missing }
     }
@@ -113,26 +116,27 @@ impl AllAttempts {
         wanted.keys().copied().collect()
     }
 
-    /// What others have told of an item, by their runs. What is the same as before is of one that is gone, or slow: each telling
-    /// is another.
-    pub fn hear(&self, sku: SkuId, told: Vec<(String, Vec<u8>)>, others: usize) {
+    /// What others have reported of an item, by their runs. What is the same as before is of one that is gone, or slow: each
+    /// report is another.
+    pub fn hear(&self, sku: SkuId, reports: Vec<(String, Vec<u8>)>, others: usize) {
         let now = Instant::now();
         let mut state = self.others.lock();
         let Some(wanted) = state.wanted.get_mut(&sku) else { return };
         wanted.others = others;
-        let mut before = std::mem::take(&mut wanted.told);
-        for (run, said) in told {
+        let mut before = std::mem::take(&mut wanted.reports);
+        let readable = reports.into_iter().filter(|(_, report)| report.len() <= REPORT_BYTES_MAX);
+        for (run, report) in readable.take(Servers::OTHERS_MAX) {
             let at = match before.remove(&run) {
-                Some((earlier, at)) if earlier == said => at,
+                Some((earlier, at)) if earlier == report => at,
                 _ => now,
             };
-            wanted.told.insert(run, (said, at));
+            wanted.reports.insert(run, (report, at));
         }
     }
 
-    /// For another server. `question`: what makes it another telling than the one before.
-    pub fn told(&self, sale: SaleId, sku: SkuId, now: UnixMs, question: &str) -> Vec<u8> {
-        written(&self.top(sale, sku, now, TOLD_MAX), question)
+    /// For another server. `question`: what makes it another report than the one before.
+    pub fn report(&self, sale: SaleId, sku: SkuId, now: UnixMs, question: &str) -> Vec<u8> {
+        written(&self.top(sale, sku, now, REPORTED_MAX), question)
     }
 
     /// Buyers that the other servers are to forget, too.
@@ -142,8 +146,8 @@ impl AllAttempts {
 
     pub(super) fn have_forgotten(&self, buyer: BuyerId) {
         let mut state = self.others.lock();
-        // What was told of an erased buyer goes; the others tell it anew without.
-        state.wanted.values_mut().for_each(|wanted| wanted.told.clear());
+        // What was reported of an erased buyer goes; the others report anew without.
+        state.wanted.values_mut().for_each(|wanted| wanted.reports.clear());
         if state.carried && state.forgotten.len() < FORGOTTEN_MAX {
             state.forgotten.push_back(buyer);
         }
@@ -156,7 +160,7 @@ fn sum(all: &[Tops]) -> Tops {
     Tops {
         buyers: [sum_of(lists(0)), sum_of(lists(1))],
         addresses: [sum_of(of_addresses(0)), sum_of(of_addresses(1))],
-        uncounted: all.iter().map(|tops| tops.uncounted).sum(),
+        uncounted: all.iter().fold(0, |sum, tops| sum.saturating_add(tops.uncounted)),
     }
 }
 
@@ -218,8 +222,8 @@ fn said_list<K>(top: &Top<K>, who: impl Fn(&K) -> String) -> SaidList {
 }
 
 /// `None`: nobody can read it.
-fn read(told: &[u8]) -> Option<Tops> {
-    let Said { buyers, addresses, uncounted, .. } = serde_json::from_slice(told).ok()?;
+fn read(report: &[u8]) -> Option<Tops> {
+    let Said { buyers, addresses, uncounted, .. } = serde_json::from_slice(report).ok()?;
     let buyer = |who: &str| who.parse().ok().map(BuyerId);
     let address = |who: &str| who.parse::<IpAddr>().ok();
     let [night, minute] = buyers.map(|list| heard_list(list, buyer));
@@ -228,10 +232,10 @@ fn read(told: &[u8]) -> Option<Tops> {
 }
 
 fn heard_list<K: Copy + Ord>(list: SaidList, who: impl Fn(&str) -> Option<K>) -> Option<Top<K>> {
-    let tried = list.tried.into_iter().take(TOLD_MAX).map(|(name_of, name, counts, missed_max)| {
+    let tried = list.tried.into_iter().take(REPORTED_MAX).map(|(name_of, name, counts, missed_max)| {
         Some(Tried { who: who(&name_of)?, name, attempts: Attempts(counts), missed_max })
     });
-    Some(Top::of(tried.collect::<Option<_>>()?, list.unlisted_max, TOLD_MAX))
+    Some(Top::of(tried.collect::<Option<_>>()?, list.unlisted_max, REPORTED_MAX))
 }
 
 #[cfg(test)]
@@ -272,12 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_counted_is_added_once_they_have_told() {
+    fn what_servers_counted_is_added_once_they_have_reported() {
         let (here, there) = (server([(1, 2), (2, 1)].into_iter()), server([(1, 5), (3, 4)].into_iter()));
         let first = here.top_of_all(SALE, SKU, NOW);
         assert_eq!((listed(&first), first.servers, first.missing), (vec![(1, 2, 0), (2, 1, 0)], 1, 1));
         assert_eq!((here.wanted(), there.wanted()), (vec![SKU], Vec::new()));
-        here.hear(SKU, vec![("b".to_owned(), there.told(SALE, SKU, NOW, "a.1"))], 1);
+        here.hear(SKU, vec![("b".to_owned(), there.report(SALE, SKU, NOW, "a.1"))], 1);
         let both = here.top_of_all(SALE, SKU, NOW);
         assert_eq!(
             (listed(&both), both.servers, both.missing),
@@ -286,8 +290,8 @@ mod tests {
         assert_eq!(both.tops.buyers[0].tried[1].name.as_deref(), Some("buyer 3"));
         assert_eq!(both.tops.addresses[1].tried[0].attempts.total(), 12, "one network, the last minute");
         // What nobody can read counts as nothing, and a third has said nothing yet.
-        let told = vec![("b".to_owned(), b"{\"buyers\":7}".to_vec())];
-        here.hear(SKU, told, 2);
+        let unreadable = vec![("b".to_owned(), b"{\"buyers\":7}".to_vec())];
+        here.hear(SKU, unreadable, 2);
         let alone = here.top_of_all(SALE, SKU, NOW);
         assert_eq!((listed(&alone), alone.servers, alone.missing), (listed(&first), 1, 2));
         // Where nobody carries, nobody is missed.
@@ -298,11 +302,11 @@ mod tests {
 
     #[test]
     fn whoever_is_not_in_a_servers_list_can_have_tried_there_as_often_as_its_last() {
-        // Sixty buyers with 3 attempts each: ten of them are in no list that is told.
+        // Sixty buyers with 3 attempts each: ten of them are in no report.
         let many = server((100..160).map(|buyer| (buyer, 3)));
         let here = server([(1, 9), (159, 2)].into_iter());
         here.top_of_all(SALE, SKU, NOW);
-        here.hear(SKU, vec![("b".to_owned(), many.told(SALE, SKU, NOW, "a.1"))], 1);
+        here.hear(SKU, vec![("b".to_owned(), many.report(SALE, SKU, NOW, "a.1"))], 1);
         let summed = here.top_of_all(SALE, SKU, NOW);
         assert_eq!(listed(&summed)[..2], [(1, 9, 3), (100, 3, 0)]);
         assert_eq!((summed.tops.buyers[0].tried.len(), summed.tops.buyers[0].missed_max), (LISTED_MAX, 3));
@@ -312,12 +316,12 @@ mod tests {
     fn a_buyer_who_is_erased_is_forgotten_everywhere() {
         let (here, there) = (server([(1, 2)].into_iter()), server([(1, 5)].into_iter()));
         here.top_of_all(SALE, SKU, NOW);
-        here.hear(SKU, vec![("b".to_owned(), there.told(SALE, SKU, NOW, "a.1"))], 1);
+        here.hear(SKU, vec![("b".to_owned(), there.report(SALE, SKU, NOW, "a.1"))], 1);
         here.forget(BuyerId(1));
-        assert!(listed(&here.top_of_all(SALE, SKU, NOW)).is_empty(), "nor what was told before");
+        assert!(listed(&here.top_of_all(SALE, SKU, NOW)).is_empty(), "nor what was reported before");
         assert_eq!((here.forgotten(), here.forgotten()), (vec![BuyerId(1)], Vec::new()));
         there.forget_here(BuyerId(1));
-        here.hear(SKU, vec![("b".to_owned(), there.told(SALE, SKU, NOW, "a.2"))], 1);
+        here.hear(SKU, vec![("b".to_owned(), there.report(SALE, SKU, NOW, "a.2"))], 1);
         assert!(listed(&here.top_of_all(SALE, SKU, NOW)).is_empty());
         assert!(there.forgotten().is_empty(), "or it would go round for ever");
     }
@@ -329,5 +333,28 @@ mod tests {
             all.top_of_all(SALE, SkuId(u32::try_from(sku).unwrap()), NOW);
         }
         assert_eq!(all.wanted().len(), WANTED_MAX);
+    }
+
+    #[test]
+    fn what_is_heard_is_bounded() {
+        let (here, there) = (server([(1, 2)].into_iter()), server([(1, 1)].into_iter()));
+        here.top_of_all(SALE, SKU, NOW);
+        let report = there.report(SALE, SKU, NOW, "a.1");
+        let many = (0..100).map(|run| (run.to_string(), report.clone())).collect();
+        here.hear(SKU, many, 100);
+        let summed = here.top_of_all(SALE, SKU, NOW);
+        assert_eq!((summed.servers, listed(&summed)), (1 + Servers::OTHERS_MAX, vec![(1, 2 + 31, 0)]));
+        let mut long = report;
+        long.resize(REPORT_BYTES_MAX + 1, b' ');
+        here.hear(SKU, vec![("b".to_owned(), long)], 1);
+        assert_eq!(here.top_of_all(SALE, SKU, NOW).servers, 1);
+        // The longest names there are, written as JSON writes them at their longest.
+        let full = server(std::iter::empty());
+        let mut counted = full.of_loop();
+        for buyer in 0..100 {
+            counted.count(super::super::Attempt { name: Some("\u{1}".repeat(128).into()), ..attempt(buyer) });
+        }
+        let longest = full.report(SALE, SKU, NOW, "a.1");
+        assert!(longest.len() <= REPORT_BYTES_MAX, "{}", longest.len());
     }
 }
