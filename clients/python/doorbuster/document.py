@@ -98,7 +98,7 @@ class Rehearsal(TypedDict):
     began_at_ms: NotRequired[Milliseconds]
     progress: NotRequired[str]
     ended_at_ms: NotRequired[int | None]
-    outcome: NotRequired[Literal['carried', 'not_told', 'failed', 'stopped'] | None]
+    outcome: NotRequired[Literal['carried', 'inconclusive', 'failed', 'stopped'] | None]
     says: NotRequired[str | None]
     report: NotRequired[dict[str, Any] | None]
 

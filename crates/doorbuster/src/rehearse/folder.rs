@@ -3,6 +3,7 @@
 //! Must not: remove a folder without the lock of a rehearsal.
 
 use std::fs::{DirBuilder, File, TryLockError};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -46,18 +47,11 @@ impl Folder {
 
     /// Refuses beside another one: each would take the processors for other work.
     pub(super) fn check_alone(&self, place: &Path) -> Result<(), Failure> {
-        let unreadable = |error| Failure::unavailable(format!("{}: {error}", place.display()));
-        for entry in std::fs::read_dir(place).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            let is_one = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER));
-            if !is_one || path == self.path {
-                continue;
-            }
-            let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-            if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+        for (path, lock) in folders(place)? {
+            if path != self.path && matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+                let shown = path.display();
                 return Err(Failure::check(format!(
-                    "another rehearsal is under way ({}): wait until it has ended",
-                    path.display()
+                    "another rehearsal is under way ({shown}): wait until it has ended"
                 )));
             }
         }
@@ -77,26 +71,34 @@ impl Drop for Folder {
     }
 }
 
+/// Those of rehearsals, each with its lock's file: without that it is no folder of ours.
+fn folders(place: &Path) -> Result<Vec<(PathBuf, File)>, Failure> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(place).map_err(|error| unusable(place, error))? {
+        let entry = entry.map_err(|error| unusable(place, error))?;
+        if entry.file_name().to_string_lossy().starts_with(FOLDER)
+            && let Ok(lock) = File::open(entry.path().join(LOCK))
+        {
+            found.push((entry.path(), lock));
+        }
+    }
+    Ok(found)
+}
+
+fn unusable(place: &Path, error: io::Error) -> Failure {
+    Failure::unavailable(format!("{}: {error}", place.display()))
+}
+
 /// Removes the folders of rehearsals that were killed: those whose lock nobody holds.
 pub(super) fn remove_left(place: &Path) -> Result<(), Failure> {
-    let unreadable = |error| Failure::unavailable(format!("{}: {error}", place.display()));
-    for entry in std::fs::read_dir(place).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        if !entry.file_name().to_string_lossy().starts_with(FOLDER) {
-            continue;
-        }
-        // Without our lock's file it is no folder of ours.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+    for (path, lock) in folders(place)? {
         match lock.try_lock() {
             Ok(()) => {
-                std::fs::remove_dir_all(entry.path()).map_err(unreadable)?;
-                say(&format!(
-                    "removed what a rehearsal that was killed had left: {}",
-                    entry.path().display()
-                ));
+                std::fs::remove_dir_all(&path).map_err(|error| unusable(place, error))?;
+                say(&format!("removed what a rehearsal that was killed had left: {}", path.display()));
             }
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(unreadable(error)),
+            Err(TryLockError::Error(error)) => return Err(unusable(place, error)),
         }
     }
     Ok(())

@@ -242,7 +242,10 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
         says.starts_with("Too small a crowd to tell: ") && says.ends_with("The audit is clean."),
         "{found}"
     );
-    assert_eq!((&found["outcome"], &found["report"]["answered"]["won"]), (&"not_told".into(), &50.into()));
+    assert_eq!(
+        (&found["outcome"], &found["report"]["answered"]["won"]),
+        (&"inconclusive".into(), &50.into())
+    );
 
     assert!(ask("POST", "/api/v1/rehearsal/stop", "").body.contains("no_rehearsal"));
 

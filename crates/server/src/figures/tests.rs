@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 use super::sales::{ITEMS_MAX, SALES_MAX};
 use super::verdict::SECONDS;
 use super::*;
-use crate::clock::Clock;
-use crate::intake::admission::{Admission, Limits};
-use crate::intake::catalog::{Catalog, Shelf};
+use crate::intake::admission::Limits;
+use crate::intake::catalog::Catalog;
 use crate::intake::{Mailbox, Outcome};
-use crate::metrics::Metrics;
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -36,14 +34,7 @@ impl Server {
             in_flight_per_buyer_max: 0,
             gate_judges: false,
         };
-        let core = Intake {
-            clock: Arc::new(Clock::new(|| NOW)),
-            shelf: Arc::new(Shelf::default()),
-            admission: Arc::new(Admission::new(limits)),
-            metrics: Arc::new(Metrics::new()),
-            operators: Arc::default(),
-            attempts: Arc::default(),
-        };
+        let core = Intake::new(|| NOW, limits);
         let stop = Stop::new();
         let watched = Watched {
             core: core.clone(),

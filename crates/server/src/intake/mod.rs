@@ -33,9 +33,9 @@ pub(crate) use settings::Engine;
 pub use settings::{EngineSettings, Setting};
 pub(crate) use work_queue::{Drained, WorkQueue};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, WallClock};
 use crate::metrics::Metrics;
-use admission::Admission;
+use admission::{Admission, Limits};
 use attempts::AllAttempts;
 use catalog::Shelf;
 
@@ -48,4 +48,17 @@ pub struct Intake {
     pub metrics: Arc<Metrics>,
     pub operators: Arc<KnownOperators>,
     pub attempts: Arc<AllAttempts>,
+}
+
+impl Intake {
+    pub fn new(wall: WallClock, limits: Limits) -> Intake {
+        Intake {
+            clock: Arc::new(Clock::new(wall)),
+            shelf: Arc::default(),
+            admission: Arc::new(Admission::new(limits)),
+            metrics: Arc::new(Metrics::new()),
+            operators: Arc::default(),
+            attempts: Arc::default(),
+        }
+    }
 }

@@ -69,7 +69,7 @@ enum Outcome {
     /// It says what the installation carries.
     Carried,
     /// The machine was too busy, or the crowd too small.
-    NotTold,
+    Inconclusive,
     /// Refused, the audit failed, or something that it needs was not there.
     Failed,
     Stopped,

@@ -190,11 +190,11 @@ fn ended(status: Option<ExitStatus>, stopped: Option<String>, printed: &[u8], la
     let verdict = report.as_ref().and_then(|report| report["verdict"].as_str()).map(str::to_owned);
     let outcome = match status.and_then(|status| status.code()) {
         Some(0) => Outcome::Carried,
-        Some(INVALID) => Outcome::NotTold,
+        Some(INVALID) => Outcome::Inconclusive,
         _ => Outcome::Failed,
     };
     let (outcome, says) = match (outcome, verdict) {
-        (Outcome::Carried | Outcome::NotTold, Some(verdict)) => (outcome, verdict),
+        (Outcome::Carried | Outcome::Inconclusive, Some(verdict)) => (outcome, verdict),
         // Any other line is of what it did before.
         _ => match (last_line.strip_prefix("error: "), status) {
             (Some(why), _) => (Outcome::Failed, why.to_owned()),

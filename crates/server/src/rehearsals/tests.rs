@@ -6,11 +6,9 @@ use std::time::Instant;
 use engine::{ProductId, SaleId};
 
 use super::*;
-use crate::clock::{Clock, wall_clock};
+use crate::clock::wall_clock;
 use crate::intake::Mailbox;
-use crate::intake::admission::{Admission, Limits};
-use crate::intake::catalog::Shelf;
-use crate::metrics::Metrics;
+use crate::intake::admission::Limits;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const UNLIMITED: Limits = Limits {
@@ -64,14 +62,7 @@ impl Stage {
 
     fn with(command: Option<RehearseCommand>) -> Stage {
         let mailbox = Mailbox::new(Vec::new(), 4);
-        let core = Intake {
-            clock: Arc::new(Clock::new(wall_clock)),
-            shelf: Arc::new(Shelf::default()),
-            admission: Arc::new(Admission::new(UNLIMITED)),
-            metrics: Arc::new(Metrics::new()),
-            operators: Arc::default(),
-            attempts: Arc::default(),
-        };
+        let core = Intake::new(wall_clock, UNLIMITED);
         let stop = Stop::new();
         let rehearsals = Rehearsals::new(command, core, mailbox.asker(), stop.clone());
         let (kept, over) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
@@ -139,7 +130,7 @@ fn how_it_ended_is_said_by_what_it_printed() {
             "carried",
             "Carries 9 orders/s.",
         ),
-        ("echo '{\"verdict\": \"Too small.\"}'; exit 2", "not_told", "Too small."),
+        ("echo '{\"verdict\": \"Too small.\"}'; exit 2", "inconclusive", "Too small."),
         ("echo first >&2; echo 'error: sale 3 is live' >&2; exit 1", "failed", "sale 3 is live"),
         // Nothing that it says is believed of one that failed.
         (

@@ -12,7 +12,7 @@ use std::time::Instant;
 use engine::{Book, Command, Seq};
 
 use crate::beacon::Beacon;
-use crate::clock::{Clock, WallClock, wall_clock};
+use crate::clock::{WallClock, wall_clock};
 use crate::cluster::Stages;
 use crate::config::{Address, BuyerAuth, Config, Secrets};
 use crate::embedded::{self, PrepareError, Writer};
@@ -21,7 +21,7 @@ use crate::http::{
     AuthMode, Entrance, HttpOptions, HttpSecrets, HttpService, PageFiles, Parts, Reads, SessionOptions,
     Shared, TokenRules,
 };
-use crate::intake::admission::{Admission, Limits};
+use crate::intake::admission::Limits;
 use crate::intake::catalog::Shelf;
 use crate::intake::{self, Health, Mailbox};
 use crate::ledger::mysql::MySqlLedger;
@@ -134,7 +134,8 @@ fn run_on(
         event_loops(config, listeners, secrets.tls.as_ref(), &net_stats).map_err(ServeError::EventLoop)?;
     let wakers: Vec<Waker> = loops.iter().map(|(_, event_loop)| event_loop.waker()).collect();
     let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
-    let core = shared_by_all(system, config);
+    let limits = Limits { gate_judges: config.cluster.enabled, ..config.admission.limits(servers(config)) };
+    let core = intake::Intake::new(system.wall, limits);
     let (mut profile, order_id, health) = if config.cluster.enabled {
         join_cluster(config, secrets, address, &mailbox, &core)?
     } else {
@@ -190,20 +191,6 @@ fn run_on(
     let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
     drop((files, sampling, listening));
     served
-}
-
-fn shared_by_all(system: System, config: &Config) -> intake::Intake {
-    intake::Intake {
-        clock: Arc::new(Clock::new(system.wall)),
-        shelf: Arc::new(Shelf::default()),
-        admission: Arc::new(Admission::new(Limits {
-            gate_judges: config.cluster.enabled,
-            ..config.admission.limits(servers(config))
-        })),
-        metrics: Arc::new(Metrics::new()),
-        operators: Arc::default(),
-        attempts: Arc::default(),
-    }
 }
 
 fn page_files(config: &Config, shared: &Arc<Shared>) -> Result<Option<PageFiles>, ServeError> {

@@ -9,7 +9,7 @@ let timer = 0;
 let asks = 0;
 let shown = "";
 
-const OUTCOMES = { carried: "green", not_told: "amber", failed: "red", stopped: "amber" };
+const OUTCOMES = { carried: "green", inconclusive: "amber", failed: "red", stopped: "amber" };
 
 // Of the report, what the sentence does not say. Times are in microseconds.
 const found = ({ answered, units, left, sold_out_s: soldOut, p50_us: p50, p99_us: p99, retries, gave_up: gaveUp, paying, admitted_per_s: admitted }) => {

@@ -9,14 +9,12 @@ use engine::{
     SaleSpec, SkuId, Status, UnixMs,
 };
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
-use server::clock::{Checks, Clock, Trust, WallClock, wall_clock};
+use server::clock::{Checks, Trust, WallClock, wall_clock};
 use server::embedded::{Options, Writer};
-use server::intake::admission::{Admission, BuyerBounds, Limits, NotAdmitted};
-use server::intake::catalog::Shelf;
+use server::intake::admission::{BuyerBounds, Limits, NotAdmitted};
 use server::intake::{Client, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 use server::ledger::{AppendError, Ledger};
-use server::metrics::Metrics;
 use server::net::{self, EventLoop, Ticket};
 
 use crate::history::sale;
@@ -65,14 +63,7 @@ impl Harness {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let event_loop = EventLoop::new(listener, net::Limits::default(), None).unwrap();
         let mailbox = Mailbox::new(vec![event_loop.waker()], 10_000);
-        let shared = Intake {
-            clock: Arc::new(Clock::new(wall)),
-            shelf: Arc::new(Shelf::default()),
-            admission: Arc::new(Admission::new(limits)),
-            metrics: Arc::new(Metrics::new()),
-            operators: Arc::default(),
-            attempts: Arc::default(),
-        };
+        let shared = Intake::new(wall, limits);
         let notes = ledger.clock_notes().unwrap();
         let options = Options { batch_commands_max: 4_096, address_retention_days: 90, clock: checks };
         let mut writer = Writer::new(book, ledger, Arc::clone(&mailbox), shared.clone(), options, &notes);

@@ -11,7 +11,6 @@ use engine::{
 };
 
 use super::Response;
-use crate::clock::Clock;
 use crate::figures::{Looking, Watched};
 use crate::http::delivery::Delivery;
 use crate::http::{
@@ -19,13 +18,12 @@ use crate::http::{
     TokenRules,
 };
 use crate::image_origins::ImageOrigins;
-use crate::intake::admission::{Admission, Limits};
-use crate::intake::catalog::{Catalog, Shelf};
+use crate::intake::admission::Limits;
+use crate::intake::catalog::Catalog;
 use crate::intake::{Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
 use crate::ledger::Batch;
 use crate::ledger::Source;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
-use crate::metrics::Metrics;
 use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
@@ -231,14 +229,7 @@ impl Shop {
         let reads = Reads::start(ledger.clone(), vec![waker.clone()], stop.clone());
         let settings = page_settings(&setup.options);
         let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
-        let core = Intake {
-            clock: Arc::new(Clock::new(wall)),
-            shelf: Arc::new(Shelf::default()),
-            admission: Arc::new(Admission::new(setup.limits)),
-            metrics: Arc::new(Metrics::new()),
-            operators: Arc::default(),
-            attempts: Arc::default(),
-        };
+        let core = Intake::new(wall, setup.limits);
         let looking = look(&core, &mailbox, &stop, data_dir.path());
         let rehearsals = Rehearsals::new(None, core.clone(), mailbox.asker(), stop.clone());
         let parts = Parts {
