@@ -63,7 +63,9 @@ impl HttpService {
         let crowd = read_object::<Asked>(call)?.crowd()?;
         let sale = self.catalog.sale(call.params.sale).ok_or(Refusal::UnknownSale)?;
         if sale.phase(call.now) != Phase::NotStarted {
-            return Err(Refusal::SaleStarted.into());
+            let detail =
+                "Only a sale that has not started is rehearsed: `doorbuster rehearse` plays its file.";
+            return Err(Problem::new(409, Refusal::SaleStarted.code(), "The sale has started", detail));
         }
         let by = call.operator();
         self.shared.rehearsals.begin(&sale.spec, crowd, &by)?;
