@@ -92,7 +92,7 @@ impl State {
 }
 
 impl AllAttempts {
-    /// As [`AllAttempts::top`], with what other servers have reported.
+    /// Who tried most to order an item, here and at the other servers that have reported it.
     pub fn top_of_all(&self, sale: SaleId, sku: SkuId, now: UnixMs) -> Summed {
         let Some((others, missing)) = self.others.look(sku) else {
             return Summed { tops: self.top(sale, sku, now, LISTED_MAX), servers: 1, missing: 0 };
