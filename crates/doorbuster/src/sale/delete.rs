@@ -1,13 +1,10 @@
 //! `doorbuster sale delete`: a sale that has not started goes, once whoever deletes it has named it by its title.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
-
 use clap::Args;
-use engine::limits;
 use serde_json::json;
 use server::config::Environment;
 
-use super::Sale;
+use super::{Sale, by_title};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, plain};
@@ -47,7 +44,12 @@ pub(super) fn run(arguments: &DeleteArguments, environment: &Environment) -> Res
         if arguments.dry_run {
             return output::print(&format!("{}nothing was deleted\n", intent(&sale)));
         }
-        confirm(&sale, arguments.title.as_deref())?;
+        by_title::confirm(
+            &sale.title,
+            arguments.title.as_deref(),
+            &intent(&sale),
+            ["delete", "nothing was deleted"],
+        )?;
     } else if arguments.dry_run {
         return Err(Failure::check(format!("there is no sale {id}")));
     }
@@ -64,21 +66,4 @@ fn intent(sale: &Sale) -> String {
         plain(&sale.title),
         format_utc(*starts_at_ms)
     )
-}
-
-/// Goes on if the title was given, or is typed.
-fn confirm(sale: &Sale, title: Option<&str>) -> Result<(), Failure> {
-    let wrong = || Failure::check(format!("nothing was deleted: the title is {:?}", plain(&sale.title)));
-    if let Some(title) = title {
-        return if title == sale.title { Ok(()) } else { Err(wrong()) };
-    }
-    let (input, mut errors) = (io::stdin(), io::stderr());
-    if !input.is_terminal() || !errors.is_terminal() {
-        return Err(Failure::usage("nothing was deleted: name the sale by --title"));
-    }
-    write!(errors, "{}Its title, to delete it: ", intent(sale)).map_err(Failure::unavailable)?;
-    let mut typed = String::new();
-    let bytes_max = limits::TITLE_BYTES_MAX as u64 + 2;
-    input.lock().take(bytes_max).read_line(&mut typed).map_err(Failure::unavailable)?;
-    if typed.trim() == sale.title.trim() { Ok(()) } else { Err(wrong()) }
 }

@@ -3,12 +3,14 @@
 //! Must not: decide anything about a sale. Times and amounts are shown as the server gives them.
 
 mod apply;
+mod by_title;
 mod certificate;
 mod create;
 mod delete;
 mod difference;
 mod duplicate;
 mod edit;
+mod end;
 mod gates;
 mod plan;
 mod report;
@@ -83,8 +85,7 @@ enum SaleCommand {
     Pause(SaleNamed),
     /// Take orders again after a pause
     Resume(SaleNamed),
-    /// End the sale for good; payments of held orders go on
-    End(SaleNamed),
+    End(end::EndArguments),
     Report(report::ReportArguments),
     Verify(certificate::VerifyArguments),
     /// Add units to an item
@@ -275,7 +276,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Show(named) => show_pages(named, environment),
         SaleCommand::Pause(named) => steer(named, "pause", environment),
         SaleCommand::Resume(named) => steer(named, "resume", environment),
-        SaleCommand::End(named) => steer(named, "end", environment),
+        SaleCommand::End(end) => end::run(end, environment),
         SaleCommand::Report(report) => report::run(report, environment),
         SaleCommand::Verify(verify) => certificate::verify(verify, environment),
         SaleCommand::Restock(change) => change_stock(change, "restock", environment),

@@ -97,11 +97,22 @@ fn a_servers_state_is_one_screen_and_an_exit_code() {
 
 #[test]
 fn steering_goes_to_its_own_path() {
-    for verb in ["pause", "resume", "end"] {
+    for verb in ["pause", "resume"] {
         let ((code, stdout, _), asked) = ask(&["sale", verb, "3"], vec![Some((200, SALE))]);
         assert_eq!((code, stdout.as_str()), (0, SHOWN));
         assert_eq!(asked[0].line, format!("POST /api/v1/sales/3/{verb}"));
     }
+}
+
+#[test]
+fn a_sale_is_ended_by_whoever_names_it() {
+    let ended = ["sale", "end", "3", "--title", "Winter drop"];
+    let ((code, stdout, _), asked) = ask(&ended, vec![Some((200, SALE)), Some((200, SALE))]);
+    assert_eq!((code, stdout.as_str()), (0, SHOWN));
+    assert_eq!(asked[1].line, "POST /api/v1/sales/3/end");
+    let ((code, stdout, stderr), asked) = ask(&ended[..3], vec![Some((200, SALE))]);
+    assert_eq!((code, stdout.as_str(), asked.len()), (64, "", 1));
+    assert!(stderr.contains("nothing was ended: name the sale by --title"), "{stderr}");
 }
 
 #[test]

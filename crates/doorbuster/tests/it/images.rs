@@ -85,7 +85,7 @@ fn an_image_is_added_shown_with_its_item_and_removed_after_the_sale() {
     let server = start(directory.path());
     assert_eq!(get(&server, url), (200, HAT.to_owned()), "kept through a kill");
     let sale = created["id"].to_string();
-    assert_eq!(run(&server, &["sale", "end", &sale]).0, 0);
+    assert_eq!(run(&server, &["sale", "end", &sale, "--title", "Hats"]).0, 0);
     let (code, out, errors) = run(&server, &["images", "remove", hat, shoe.trim_end()]);
     assert_eq!((code, errors.as_str()), (0, ""));
     assert_eq!(out, format!("{hat}: removed\n{shoe}").trim_end().to_owned() + ": removed\n");

@@ -214,6 +214,21 @@ fn what_is_rarely_meant_is_asked_about() {
     assert!(code == 0 && shown.contains("sale 7: Winter drop, not_started"), "{code} {shown}");
 
     // The largest item has 100 units; ended or not.
+    assert!(shop.refuses(64, &["sale", "end", "7"]).contains("nothing was ended: name the sale by --title"));
+    let error = shop.refuses(1, &["sale", "end", "7", "--title", "winter drop"]);
+    assert!(error.contains("nothing was ended: the title is \"Winter drop\""), "{error}");
+    let shown = shop.does(&["sale", "end", "7", "--dry-run"]);
+    assert!(
+        shown.starts_with("Ends sale 7, Winter drop, which would end at 2100-")
+            && shown.ends_with("nothing was ended\n"),
+        "{shown}"
+    );
+    let (code, shown) = shop.at_a_terminal(&["sale", "end", "7"], "Winter drop\n");
+    assert!(
+        code == 0 && shown.contains("Its title, to end it: ") && shown.contains("ended"),
+        "{code} {shown}"
+    );
+    // Twice is once, and asks nothing.
     shop.does(&["sale", "end", "7"]);
     shop.write("drop.toml", &DROP.replace("id = 7", "id = 8").replace("total = 7", "total = 1001"));
     let error = shop.refuses(64, &["sale", "create", "drop.toml"]);
@@ -478,7 +493,7 @@ fn the_start_of_a_sale_that_has_started_is_fixed() {
     assert!(error.contains("starts_at (the sale has started)") && !error.contains("title"), "{error}");
     shop.write("drop.toml", &running.replace("Winter", "Spring"));
     shop.does(&["sale", "apply", "drop.toml"]);
-    shop.does(&["sale", "end", "7"]);
+    shop.does(&["sale", "end", "7", "--title", "Spring drop"]);
     shop.write("drop.toml", &running);
     assert!(shop.refuses(1, &["sale", "apply", "drop.toml"]).contains("the sale is over"));
 }

@@ -1,0 +1,70 @@
+//! `doorbuster sale end`: a sale is over for good, once whoever ends it has named it by its title.
+
+use clap::Args;
+use serde_json::json;
+use server::config::Environment;
+
+use super::{Sale, by_title};
+use crate::client::{Client, ServerArguments};
+use crate::failure::Failure;
+use crate::output::{self, plain};
+use crate::time::format_utc;
+
+/// What a sale is that is over.
+const ENDED: &str = "ended";
+
+/// End the sale for good; payments of held orders go on
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  doorbuster sale end 3 --dry-run
+  doorbuster sale end 3
+  doorbuster sale end 3 --title \"Winter drop\"      in a script: asks nothing
+
+Nobody can order any more. What is held can still be paid. Ending it twice is ending it once; to stop it for now: `sale pause`.
+
+Exit codes: 0 the sale is over; 1 it can't be ended, or is not there; 64 --title is needed; 69 no server answers.")]
+pub(super) struct EndArguments {
+    /// The sale's number, as `doorbuster sale list` shows it
+    sale: u64,
+    /// The sale's title, so that nothing is asked
+    #[arg(long)]
+    title: Option<String>,
+    /// Show what would be ended, and end nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+pub(super) fn run(arguments: &EndArguments, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&arguments.server, environment)?;
+    let id = arguments.sale;
+    let sale = super::find(&client, id)?.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
+    if arguments.dry_run {
+        return output::print(&format!("{}nothing was ended\n", intent(&sale)));
+    }
+    if sale.state != ENDED {
+        by_title::confirm(
+            &sale.title,
+            arguments.title.as_deref(),
+            &intent(&sale),
+            ["end", "nothing was ended"],
+        )?;
+    }
+    let answer = client.post(&format!("/sales/{id}/end"), &json!({}), None)?;
+    super::show(&answer, &arguments.server)
+}
+
+fn intent(sale: &Sale) -> String {
+    let Sale { id, items, ends_at_ms, .. } = sale;
+    let units = |of: fn(&super::Item) -> u64| items.iter().map(of).sum::<u64>();
+    let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
+    format!(
+        "Ends sale {id}, {}, which would end at {}, with {left} units left. {held} held units can still be paid. This can't be \
+         undone.\n",
+        plain(&sale.title),
+        format_utc(*ends_at_ms)
+    )
+}
