@@ -491,6 +491,11 @@ class ServerFigures(TypedDict):
     memory_bytes: int | None
 
 
+class EngineFigures(TypedDict):
+    engine: str
+    fault: str | None
+
+
 class MeasuredPeak(TypedDict):
     orders_per_s: int
     on: str
@@ -712,6 +717,9 @@ class Draw(TypedDict):
 class ServerHealth(TypedDict):
     ready: bool
     reasons: list[str]
+    engines: list[EngineFigures]
+    mailbox: int
+    mailbox_max: int
     in_flight: int
     in_flight_max: int
     orders_per_s_max: int
@@ -728,6 +736,7 @@ class ServerHealth(TypedDict):
     webhooks: WebhookFigures | None
     dead_letters: int | None
     backlog: int | None
+    backlog_age_ms: int | None
     processors_busy: float | None
 
 

@@ -23,6 +23,8 @@ pub(super) struct Counts {
     pub(super) consumed: Counter,
     /// Messages in all queues that were not consumed at this server's last look.
     pub(super) backlog: Gauge,
+    /// Among the figures alone.
+    pub(super) backlog_age_ms: Gauge,
     /// Messages that the broker has stored as of this server's queues, and that are not in them.
     pub(super) misplaced: Gauge,
     pub(super) dead_letters: Counter,
@@ -57,6 +59,7 @@ impl Counts {
             publish_queue: Gauge::default(),
             consumed: Counter::default(),
             backlog: Gauge::default(),
+            backlog_age_ms: Gauge::default(),
             misplaced: Gauge::default(),
             dead_letters: Counter::default(),
             settled: Counter::default(),

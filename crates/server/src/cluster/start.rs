@@ -102,6 +102,7 @@ impl Stages {
             servers: Arc::clone(servers),
             dead_letters: counts.dead_letters.clone(),
             backlog: counts.backlog.clone(),
+            backlog_age_ms: counts.backlog_age_ms.clone(),
         }
     }
 

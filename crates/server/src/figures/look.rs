@@ -13,7 +13,9 @@ use super::host::{Disk, Host, HostFigures};
 use super::lines::Lines;
 use super::part::{Part, Recent};
 use super::sales::SoldOut;
-use super::sample::{HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s};
+use super::sample::{
+    EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s,
+};
 use super::selling::{Counted, holds};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
@@ -282,6 +284,14 @@ impl Streaks {
     }
 }
 
+fn engines(watched: &Watched, read_only: bool) -> Vec<EngineFigures> {
+    let named = |(engine, fault): (&str, Option<String>)| EngineFigures { engine: engine.to_owned(), fault };
+    match watched.cluster {
+        Some(_) => watched.health.engines().map(named).into(),
+        None => vec![named(("Ledger", read_only.then(|| "The disk takes no writes.".to_owned())))],
+    }
+}
+
 /// Without the commits, which are counted once for all servers.
 fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFigures {
     let core = &watched.core;
@@ -291,11 +301,14 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
     let read_only = read_only.then(|| "The disk takes no writes: orders can be read, not placed.".to_owned());
     let clock = chores::why_unconfirmed(&core.clock, catalog);
     let reasons: Vec<_> =
-        [stopping, read_only, watched.health.why_not_ready(), clock].into_iter().flatten().collect();
+        [stopping, read_only.clone(), watched.health.why_not_ready(), clock].into_iter().flatten().collect();
     let due = core.metrics.refunds_due.get();
     HealthFigures {
         ready: reasons.is_empty(),
         reasons,
+        engines: engines(watched, read_only.is_some()),
+        mailbox: watched.client.places().0,
+        mailbox_max: watched.client.places().1,
         in_flight: core.admission.in_flight(),
         in_flight_max: limits.in_flight_max,
         orders_per_s_max: limits.orders_per_s,
@@ -315,6 +328,10 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
         webhooks: WebhookFigures::of(&watched.webhooks),
         dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),
         backlog: watched.cluster.as_ref().map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
+        backlog_age_ms: watched
+            .cluster
+            .as_ref()
+            .map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
     }
 }

@@ -77,6 +77,8 @@ pub struct Cluster {
     pub dead_letters: Counter,
     /// Messages that wait in all queues.
     pub backlog: Gauge,
+    /// For how long the oldest of them has waited, at least.
+    pub backlog_age_ms: Gauge,
 }
 
 /// What is read of a server's figures.

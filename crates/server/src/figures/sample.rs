@@ -202,6 +202,11 @@ pub(super) struct HealthFigures {
     pub(super) ready: bool,
     /// Why not.
     pub(super) reasons: Vec<String>,
+    /// What it stands on.
+    pub(super) engines: Vec<EngineFigures>,
+    /// Commands that wait for the writer or, in a cluster, for an engine.
+    pub(super) mailbox: usize,
+    pub(super) mailbox_max: usize,
     pub(super) in_flight: usize,
     /// 0: no bound.
     pub(super) in_flight_max: usize,
@@ -225,7 +230,18 @@ pub(super) struct HealthFigures {
     pub(super) dead_letters: Option<u64>,
     /// What all queues have together.
     pub(super) backlog: Option<u64>,
+    /// Of the oldest of them, since this server saw it or one after it.
+    pub(super) backlog_age_ms: Option<u64>,
     pub(super) processors_busy: Option<f64>,
+}
+
+/// An engine as all servers see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct EngineFigures {
+    pub(super) engine: String,
+    /// What keeps it from being used, or from being used safely; `None`: nothing does.
+    pub(super) fault: Option<String>,
 }
 
 /// What the installation was found to carry.

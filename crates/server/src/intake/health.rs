@@ -80,6 +80,16 @@ const NEEDS: [(Need, &str); 11] = [
     (Need::Backlog, "it is not known how many messages wait at the broker (cluster.backlog_max)"),
 ];
 
+/// What a server of a cluster stands on besides its own clock.
+const ENGINES: [(&str, &[Need]); 3] = [
+    ("Redis", &[Need::GateClocks, Need::Gate, Need::GateKeepsKeys]),
+    (
+        "RocketMQ",
+        &[Need::Topics, Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::QueuesThere, Need::Backlog],
+    ),
+    ("MySQL", &[Need::Ledger]),
+];
+
 /// What a server that has just started does not know yet.
 const NOT_YET: &str = "not reached yet since the start";
 
@@ -178,6 +188,16 @@ impl Health {
         unmet.map(|((_, text), standing)| standing.reason(text))
     }
 
+    /// Each engine of a cluster by name, with the first of its needs that is not met.
+    pub(crate) fn engines(&self) -> [(&'static str, Option<String>); ENGINES.len()] {
+        let standing = self.lock();
+        ENGINES.map(|(engine, needs)| {
+            let unmet =
+                needs.iter().map(|need| place(*need)).find(|(index, _)| standing[*index] != Standing::Met);
+            (engine, unmet.map(|(index, text)| standing[index].reason(text)))
+        })
+    }
+
     /// Notes what an engine's settings are; a change is logged once, and what it may lose as a warning.
     pub(crate) fn note_settings(&self, engine: Engine, settings: Vec<EngineSettings>) {
         let mut known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,6 +281,23 @@ mod tests {
         assert!(!health.is_met(Need::Ledger) && health.is_met(Need::Broker));
         health.note(Need::Ledger, true);
         assert_eq!(health.why_not_ready(), None);
+    }
+
+    #[test]
+    fn each_engine_stands_by_its_own_needs() {
+        let health = Health::default();
+        assert!(health.engines().iter().all(|(_, fault)| fault.is_none()));
+        health.note(Need::Clock, false);
+        assert!(health.engines().iter().all(|(_, fault)| fault.is_none()), "the clock is none");
+        health.note_fault(Need::Broker, Some("refused".to_owned()));
+        let [redis, rocketmq, mysql] = health.engines();
+        assert_eq!((redis, mysql), (("Redis", None), ("MySQL", None)));
+        assert_eq!(
+            rocketmq,
+            ("RocketMQ", Some("the broker (RocketMQ) takes no messages: refused".to_owned()))
+        );
+        let listed: usize = ENGINES.iter().map(|(_, needs)| needs.len()).sum();
+        assert_eq!(listed, NEEDS.len() - 1, "every need but the clock is an engine's");
     }
 
     #[test]

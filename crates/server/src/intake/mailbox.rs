@@ -174,6 +174,11 @@ impl Client {
         self.mailbox.read_only.load(Ordering::Acquire)
     }
 
+    /// Commands that wait or are being carried out, and for how many there is room.
+    pub fn places(&self) -> (usize, usize) {
+        (self.mailbox.reserved.load(Ordering::Relaxed), self.mailbox.commands_max)
+    }
+
     /// Takes a place for one command; `false`: the mailbox is full, refuse the request.
     #[must_use]
     pub fn reserve(&self) -> bool {

@@ -8,7 +8,7 @@
 //!
 //! Must not: ask the ledger, which may take seconds to say no.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use crate::queue::{Admin, Consumer, Queue};
 const INTERVAL: Duration = Duration::from_millis(400);
 /// How long the sum is believed while no broker says how far its queues go. After that no order is taken.
 const SUM_AGE_MAX: Duration = Duration::from_secs(5);
+/// Of a queue that nobody consumes for long.
+const SEEN_MAX: usize = 512;
 /// Between two looks for what is missing, while something is.
 const MISSING_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -41,6 +43,8 @@ pub(in crate::cluster) struct Watching<'a> {
     listed: Vec<Queue>,
     /// How far each queue went when its broker last said so.
     ends: HashMap<Queue, u64>,
+    /// What of them is not consumed.
+    waiting: HashMap<Queue, Waiting>,
     /// When a broker last did.
     heard_at: Option<Instant>,
     missing_at: Option<Instant>,
@@ -54,6 +58,7 @@ impl<'a> Watching<'a> {
             engines,
             listed: Vec::new(),
             ends: HashMap::new(),
+            waiting: HashMap::new(),
             heard_at: None,
             missing_at: None,
             faults: Faults::default(),
@@ -107,6 +112,9 @@ impl<'a> Watching<'a> {
         let backlog = rows.map_or(0, |rows| backlog(ends, rows));
         core.backlog.store(backlog, Ordering::Relaxed);
         core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
+        let age =
+            rows.map_or(Duration::ZERO, |rows| oldest(&mut self.waiting, &self.ends, rows, Instant::now()));
+        core.counts.backlog_age_ms.set(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let fresh = self.heard_at.is_some_and(|heard| heard.elapsed() < SUM_AGE_MAX);
         let known = fresh && rows.is_some();
         // A server that has never known it has only just started.
@@ -137,6 +145,42 @@ impl<'a> Watching<'a> {
         shown.iter().for_each(|fault| remark.add(fault, fault));
         self.core.health.remark(Remarks::Queues, remark);
     }
+}
+
+/// Ends of a queue, with when each was first seen: as far back as is not consumed.
+type Waiting = VecDeque<(u64, Instant)>;
+
+/// How long the oldest message of all queues has waited since this server saw it, or one soon after it.
+fn oldest(
+    waiting: &mut HashMap<Queue, Waiting>,
+    ends: &HashMap<Queue, u64>,
+    rows: &[QueueRow],
+    now: Instant,
+) -> Duration {
+    waiting.retain(|queue, _| ends.contains_key(queue));
+    let mut oldest = Duration::ZERO;
+    for (queue, end) in ends {
+        let name = queue.to_string();
+        let consumed = rows.iter().find(|row| row.queue == name).map_or(0, |row| row.next_offset);
+        let seen = waiting.entry(queue.clone()).or_default();
+        while seen.front().is_some_and(|(end, _)| *end <= consumed) {
+            seen.pop_front();
+        }
+        if *end > consumed && seen.back().is_none_or(|(last, _)| last < end) {
+            if seen.len() >= SEEN_MAX {
+                // Twice as coarse: of what is left, each second one.
+                let mut keep = false;
+                seen.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+            }
+            seen.push_back((*end, now));
+        }
+        let waited = seen.front().map_or(Duration::ZERO, |(_, at)| now.saturating_duration_since(*at));
+        oldest = oldest.max(waited);
+    }
+    oldest
 }
 
 /// Messages that wait in all queues together.
@@ -171,5 +215,29 @@ mod tests {
         let ends = [("a/0", 13), ("a/1", 107), ("b/0", 4), ("b/1", 5)];
         let ends = ends.into_iter().map(|(queue, end)| (queue.parse().unwrap(), end)).collect();
         assert_eq!(backlog(&ends, &rows), 3 + 100 + 5);
+    }
+
+    #[test]
+    fn the_oldest_message_is_as_old_as_the_first_end_beyond_what_was_consumed() {
+        let queue: Queue = "a/0".parse().unwrap();
+        let mut waiting = HashMap::new();
+        let begun = Instant::now();
+        let mut look = |end: u64, consumed: u64, s: u64| {
+            let row = QueueRow {
+                queue: "a/0".to_owned(),
+                next_offset: consumed,
+                generation: 1,
+                holder: Holder::Nobody,
+            };
+            let ends = HashMap::from([(queue.clone(), end)]);
+            oldest(&mut waiting, &ends, &[row], begun + Duration::from_secs(s)).as_secs()
+        };
+        assert_eq!(look(0, 0, 0), 0, "there is none");
+        assert_eq!([look(5, 0, 1), look(5, 0, 4)], [0, 3]);
+        assert_eq!([look(9, 0, 5), look(9, 5, 7)], [4, 2], "the first five are consumed");
+        assert_eq!([look(9, 7, 8), look(9, 9, 9)], [3, 0]);
+        // Nobody consumes for a day: bounded, and the oldest is still known.
+        assert_eq!((0..86_400).map(|s| look(10 + s, 9, 10 + s)).last(), Some(86_399));
+        assert!(waiting[&queue].len() <= SEEN_MAX);
     }
 }

@@ -53,7 +53,8 @@ impl Part {
     /// For the others.
     pub(super) fn written(&self) -> Vec<u8> {
         let mut part = self.clone();
-        for reason in &mut part.health.reasons {
+        let faults = part.health.engines.iter_mut().filter_map(|engine| engine.fault.as_mut());
+        for reason in part.health.reasons.iter_mut().chain(faults) {
             *reason = reason.chars().take(REASON_CHARS_MAX).collect();
         }
         let written = serde_json::to_vec(&part).expect("all of it is plain");
@@ -159,13 +160,23 @@ fn added((mut sum, other): (Holds, Holds)) -> Holds {
 
 impl HealthFigures {
     fn name_reasons(&mut self, server: &str) {
-        self.reasons.iter_mut().for_each(|reason| *reason = format!("{server}: {reason}"));
+        let faults = self.engines.iter_mut().filter_map(|engine| engine.fault.as_mut());
+        self.reasons.iter_mut().chain(faults).for_each(|reason| *reason = format!("{server}: {reason}"));
     }
 
     /// Orders are taken while one server takes them, and the machine that is worst off counts. The ledger's disk is none of theirs.
     fn add(&mut self, other: HealthFigures) {
         self.ready |= other.ready;
         self.reasons.extend(other.reasons);
+        // One server that can't use an engine is enough to look at it; a server of before says nothing of them.
+        for engine in other.engines {
+            match self.engines.iter_mut().find(|ours| ours.engine == engine.engine) {
+                Some(ours) => ours.fault = ours.fault.take().or(engine.fault),
+                None => self.engines.push(engine),
+            }
+        }
+        self.mailbox = self.mailbox.saturating_add(other.mailbox);
+        self.mailbox_max = self.mailbox_max.saturating_add(other.mailbox_max);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         // Where one has no bound, all together have none.
         self.in_flight_max = match (self.in_flight_max, other.in_flight_max) {
