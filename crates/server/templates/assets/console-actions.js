@@ -1,13 +1,7 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
+import { create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, count, dayAndTime, duration, element, reason, say, serverNow, set } from "./console-words.js";
-
-// An input of the browser's has the reader's own time, without its zone.
-const localTime = (ms) => {
-  const at = new Date(ms);
-  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
-};
-const unixTime = (text) => new Date(text).getTime();
+import { byId, count, dayAndTime, duration, element, localTime, reason, say, serverNow, set, unixTime } from "./console-words.js";
 
 // Of a sale.
 export const ACTIONS = {
@@ -29,6 +23,7 @@ export const ACTIONS = {
     },
     done: "Changed.",
   },
+  duplicate,
   pause: {
     name: "Pause",
     states: ["live", "not_started"],
@@ -165,7 +160,8 @@ export const open = async (action, sale, item) => {
     return say(error.message);
   }
   asked = { action, sale, item, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
-  set(byId("ask-title"), `${action.name}: ${item ? item.title : sale.title}`);
+  const about = item ? item.title : sale.title;
+  set(byId("ask-title"), about ? `${action.name}: ${about}` : action.name);
   set(byId("ask-says"), action.says(sale, item));
   set(byId("ask-do"), action.name);
   set(byId("ask-problem"), "");
@@ -188,6 +184,8 @@ const field = ({ name, label, type = "text", min, max, value, optional }) => {
   input.dataset.before = input.value;
   return element("p", {}, element("label", { for: input.id }, label), input);
 };
+
+byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
 
 // The buttons of a sale; `latest` finds it as it is when one is pressed.
 export const saleButtons = (latest) =>
@@ -223,6 +221,12 @@ byId("ask-form").addEventListener("submit", async (event) => {
     return byId("typed").focus();
   }
   const request = requestOf(asked);
+  // What is rarely meant is asked about once.
+  const odd = (request?.odd ?? []).join(" ");
+  if (odd && asked.odd !== odd) {
+    asked.odd = odd;
+    return set(byId("ask-problem"), `${odd} Press again if that is meant.`);
+  }
   if (!request) return set(byId("ask-problem"), "Nothing is changed yet.");
   byId("ask-do").disabled = true;
   try {

@@ -53,6 +53,13 @@ export const tiles = (list, rows) => {
   while (list.children.length > rows.length) list.lastChild.remove();
 };
 
+// An input of the browser's has the reader's own time, without its zone.
+export const localTime = (ms) => {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+};
+export const unixTime = (text) => new Date(text).getTime();
+
 // The latest figures, and when they came; null before the first.
 export const night = { figures: null, receivedAt: 0 };
 

@@ -134,8 +134,8 @@ fn what_a_role_may_not_do_is_not_there() {
     for (role, shown) in [
         ("viewer", ""),
         ("support", ""),
-        ("operator", "Edit,End now,Pause,Restock"),
-        ("admin", "Correct,Edit,End now,Pause,Restock"),
+        ("operator", "Duplicate,Edit,End now,Pause,Restock"),
+        ("admin", "Correct,Duplicate,Edit,End now,Pause,Restock"),
     ] {
         let token = shop.add_operator(role);
         sign_in_by(&browser, &shop, &token);
@@ -368,4 +368,45 @@ fn a_sale_is_rehearsed_and_what_it_says_stays() {
     browser.wait_until("the button is gone", |browser| {
         browser.run(&format!("return document.querySelector('{button}').hidden")) == true
     });
+}
+
+#[test]
+fn a_sale_is_made_like_another_and_from_nothing() {
+    let (shop, browser) = (Shop::with_tokens(), Browser::start());
+    let starts_at_ms = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + 3_600_000 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "planned");
+    press(&browser, "duplicate");
+    browser.wait_for_text("#ask-says", "Another sale of the items of “Opening night”");
+    assert_accessible(&browser, "the console that makes a sale like another");
+    browser.click("#ask-do");
+    browser.wait_for_text("#sale-41 h3", "Opening night no. 41");
+    let (made, of) = (shop.get("sales/41"), shop.get("sales/40"));
+    for name in ["title", "currency", "payment_s", "open_holds_per_buyer_max"] {
+        assert_eq!(made[name], of[name], "{name}");
+    }
+    for name in ["product", "title", "description", "price", "list_price", "total", "limit", "image", "line"]
+    {
+        assert_eq!(made["items"][0][name], of["items"][0][name], "{name}");
+    }
+    let length = |sale: &serde_json::Value| {
+        sale["ends_at_ms"].as_u64().unwrap() - sale["starts_at_ms"].as_u64().unwrap()
+    };
+    assert_eq!(length(&made), length(&of));
+    browser.click("#new-sale");
+    browser.wait_for_text("#ask-title", "New sale");
+    for (field, text) in
+        [("title", "Tonight"), ("product", "9"), ("item", "Cap"), ("price", "0"), ("total", "5")]
+    {
+        browser.type_into(&format!("#field-{field}"), text);
+    }
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "Product 9 costs nothing. Press again if that is meant.");
+    assert_accessible(&browser, "the console that asks whether that is meant");
+    browser.click("#ask-do");
+    browser.wait_for_text("#sale-42 h3", "Tonight no. 42");
+    let made = shop.get("sales/42");
+    assert_eq!((&made["payment_s"], &made["items"][0]["limit"]), (&json!(900), &json!(1)));
+    browser.wait_for_text("#events", "root: sale created no. 42");
 }

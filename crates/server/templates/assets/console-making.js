@@ -1,0 +1,124 @@
+// Sales that an operator makes here: one like another, or one of a single item; whole drops are made of a file, in a terminal.
+import { count, dayAndTime, duration, localTime, night, reason, serverNow, unixTime } from "./console-words.js";
+
+const MINUTE_MS = 60000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const LENGTH_MAX_MS = 30 * DAY_MS;
+// Times the largest item so far.
+const GROWTH_MAX = 10;
+
+// The number is chosen before the press: pressing again makes the same sale, and no second one.
+let planned = null;
+
+const ask = async (path) => {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw new Error(await reason(answer));
+  return answer.json();
+};
+
+const nextId = async () => (await ask("/api/v1/sales?limit=1")).next_id;
+
+// All pages of it.
+const whole = async (id) => {
+  const path = `/api/v1/sales/${id}?limit=200`;
+  const sale = await ask(path);
+  for (let cursor = sale.items_next_cursor; cursor !== null; ) {
+    const page = await ask(`${path}&cursor=${cursor}`);
+    sale.items.push(...page.items);
+    cursor = page.items_next_cursor;
+  }
+  return sale;
+};
+
+const times = (startsAt, length) => [
+  { name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(startsAt) },
+  { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(startsAt + length) },
+];
+
+// What is allowed, and rarely meant.
+const odd = ({ starts_at_ms: starts, ends_at_ms: ends, items }) => {
+  const found = [];
+  if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
+  if (ends - starts < MINUTE_MS) found.push("The sale lasts less than a minute.");
+  if (ends - starts > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(ends - starts)}.`);
+  for (const { product, price } of items) {
+    if (price === 0) found.push(`Product ${product} costs nothing.`);
+  }
+  const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));
+  for (const { product, total } of items) {
+    if (largest > 0 && total > GROWTH_MAX * largest) found.push(`Product ${product} has ${count(total)} units, more than ${GROWTH_MAX} times the largest item here.`);
+  }
+  return found;
+};
+
+const post = (body) => ({ method: "POST", path: "/api/v1/sales", body, odd: odd(body) });
+
+export const duplicate = {
+  name: "Duplicate",
+  states: ["not_started", "live", "paused", "ended"],
+  says: (sale) => `Another sale of the items of “${sale.title}”, on the terms that they have now, and with their whole totals. Times are yours, to the second.`,
+  fields: async (sale) => {
+    planned = { id: await nextId(), sale: await whole(sale.id) };
+    const length = sale.ends_at_ms - sale.starts_at_ms;
+    return [{ name: "title", label: "Title", value: sale.title }, ...times(Math.max(serverNow(), sale.starts_at_ms) + DAY_MS, length)];
+  },
+  request: (_, values) => {
+    const { id, sale } = planned;
+    const item = ({ product, title, description, price, list_price, total, limit, image, line }) => ({
+      product,
+      title,
+      description,
+      price,
+      list_price,
+      total,
+      limit,
+      image: image && { name: image.name, alt: image.alt },
+      line: line && { units: line.units, turn_s: line.turn_s, grace_s: line.grace_s, close_s: line.close_s, beacon: line.beacon },
+    });
+    return post({
+      id,
+      title: values.title.now,
+      currency: sale.currency,
+      starts_at_ms: unixTime(values.starts_at_ms.now),
+      ends_at_ms: unixTime(values.ends_at_ms.now),
+      payment_s: sale.payment_s,
+      open_holds_per_buyer_max: sale.open_holds_per_buyer_max ?? 0,
+      items: sale.items.map(item),
+    });
+  },
+  done: "Made.",
+};
+
+export const create = {
+  name: "New sale",
+  says: () => "A sale of one item. One of several, with images, or kept in git, is made of a file: doorbuster sale create drop.toml.",
+  fields: async () => {
+    planned = { id: await nextId() };
+    return [
+      { name: "title", label: "Title", value: "" },
+      ...times(serverNow() + DAY_MS, 2 * 60 * MINUTE_MS),
+      { name: "payment_min", label: "Minutes to pay; empty: paid on placing", type: "number", min: "1", value: "15", optional: true },
+      { name: "product", label: "Product, the shop's number", type: "number", min: "0", value: "" },
+      { name: "item", label: "Its title", value: "" },
+      { name: "price", label: "Price, in the smallest unit of the currency", type: "number", min: "0", value: "" },
+      { name: "currency", label: "Currency", value: night.figures.sales[0]?.currency ?? "EUR", max: "3" },
+      { name: "total", label: "Units", type: "number", min: "1", value: "" },
+      { name: "limit", label: "Units per buyer; empty: no limit", type: "number", min: "1", value: "1", optional: true },
+    ];
+  },
+  request: (_, values) => {
+    const number = (name) => Number(values[name].now);
+    const price = number("price");
+    const item = { product: number("product"), title: values.item.now, price, list_price: price, total: number("total"), limit: values.limit.now === "" ? null : number("limit") };
+    return post({
+      id: planned.id,
+      title: values.title.now,
+      currency: values.currency.now,
+      starts_at_ms: unixTime(values.starts_at_ms.now),
+      ends_at_ms: unixTime(values.ends_at_ms.now),
+      payment_s: values.payment_min.now === "" ? null : 60 * number("payment_min"),
+      items: [item],
+    });
+  },
+  done: "Made.",
+};
