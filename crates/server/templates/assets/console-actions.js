@@ -83,6 +83,7 @@ const units = (verb, name, says, done) => ({
   done,
 });
 const amount = (label, value, currency) => ({ label: `${label}, in the smallest unit of ${currency}`, type: "number", min: "0", value: String(value) });
+const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`, body: { per_s_max: limit } });
 export const ITEM_ACTIONS = {
   edit: {
     name: "Edit",
@@ -124,12 +125,16 @@ export const ITEM_ACTIONS = {
       return `So many places in the line of “${item.title}” are reached per second at most, from now on; now it has ${now}. 0: nobody more is reached. Whoever was reached is called as before, the ${count(turns)} open turns stay, and whoever is sure stays sure and waits longer.`;
     },
     fields: (sale, item) => [{ name: "per_s_max", label: "Places per second; empty: no limit", type: "number", min: "0", value: item.line.pace_max_per_s === null ? "" : String(item.line.pace_max_per_s), optional: true }],
-    request: (sale, values, item) => ({
-      method: "POST",
-      path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`,
-      body: { per_s_max: values.per_s_max.now === "" ? null : Number(values.per_s_max.now) },
-    }),
+    request: (sale, values, item) => paceRequest(sale, item, values.per_s_max.now === "" ? null : Number(values.per_s_max.now)),
     done: "The pace is limited so.",
+  },
+  let_all_in: {
+    name: "Let all in",
+    ofLine: true,
+    states: ["not_started", "live", "paused", "ended"],
+    says: (sale, item) => `The pace of the line of “${item.title}” has no limit any more: everybody who is there is called at once, as far as there are units. ${count(item.line.waiting)} people wait, ${count(item.available)} units are free. Nobody overtakes anybody.`,
+    request: (sale, values, item) => paceRequest(sale, item, null),
+    done: "No limit holds the line back.",
   },
   message: {
     name: "Tell the line",

@@ -104,6 +104,10 @@ fn a_line_is_seen_as_it_goes() {
     browser.click("#ask-do");
     browser.wait_for_text(&line, "Pace is limited\n0 a second\nnobody more is reached");
     browser.wait_for_text("#events", "line pace limited");
+    browser.click("button[data-item-call=let_all_in]");
+    browser.wait_for_text("#ask-says", "has no limit any more: everybody who is there is called at once");
+    browser.click("#ask-do");
+    browser.wait_for_text(&line, "Pace is limited\nno");
     open_sale(&waits, &shop.base, SALE, PRODUCT);
     assert_eq!(waits.text("#message"), "");
     browser.click("button[data-item-call=message]");
