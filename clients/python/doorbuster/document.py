@@ -385,6 +385,8 @@ class Receipt(TypedDict):
     sold: int
     entries: int | None
     root: str | None
+    leaf: str | None
+    path: list[str] | None
     entry: int
     made_at_ms: Milliseconds
 

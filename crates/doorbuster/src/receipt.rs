@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use engine::draw;
 use serde::Deserialize;
+use server::hex::{hex, unhex};
 use server::line_ticket::RECEIPT;
 use server::signing::read_document;
 
@@ -33,9 +35,10 @@ enum ReceiptCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It says what the receipt says, and whose signature it has. Compare that key with the one that the shop published: with --key it is
-compared here. Where the place comes from is checked by `doorbuster draw verify`: root and entries are those of the same draw.
+compared here. That the buyer's entry is one of the draw's is checked, too; where the place comes from is checked by
+`doorbuster draw verify`: root and entries are those of the same draw.
 
-Exit codes: 0 it holds; 1 it was changed, is no receipt, or another key signed it.
+Exit codes: 0 it holds; 1 it was changed, is no receipt, another key signed it, or it has an entry that is none of the draw's.
 
 Examples:
   doorbuster receipt verify receipt.json
@@ -67,7 +70,10 @@ struct Receipt {
     turns: u64,
     held: u64,
     sold: u64,
+    entries: Option<u32>,
     root: Option<String>,
+    leaf: Option<String>,
+    path: Option<Vec<String>>,
     entry: u64,
 }
 
@@ -83,6 +89,9 @@ pub(crate) fn run(arguments: &ReceiptArguments) -> Result<(), Failure> {
     if receipt.format != FORMAT {
         return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
     }
+    if !receipt.is_of_its_draw() {
+        return Err(wrong("its entry is none of those that its draw was made of"));
+    }
     output::print(&format!("ok: {}{signed}\n", receipt.says()))
 }
 
@@ -93,6 +102,16 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 impl Receipt {
+    /// Whoever came after the close has no entry, and a receipt of an older program shows none.
+    fn is_of_its_draw(&self) -> bool {
+        let (Some(leaf), Some(path)) = (&self.leaf, &self.path) else { return true };
+        let climbed = || {
+            let path: Vec<_> = path.iter().map(|beside| unhex(beside)).collect::<Option<_>>()?;
+            draw::climb(unhex(leaf)?, (self.number, self.entries?), &path)
+        };
+        climbed().is_some_and(|root| self.root == Some(hex(&root)))
+    }
+
     fn says(&self) -> String {
         let Receipt { sale, product, number, served, entry, .. } = self;
         // Whoever has made the file may have signed it, too.

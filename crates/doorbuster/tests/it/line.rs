@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use blst::min_sig::SecretKey;
 use serde_json::{Value, json};
 use server::hex::hex;
+use server::line_ticket::RECEIPT;
+use server::signing::{SigningKey, read_document};
 
 use crate::exchange::{Connection, Response};
 use crate::serving::{OPERATOR, Serving};
@@ -305,6 +307,16 @@ fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str,
         assert_eq!(code, expected, "{text}: {output}{errors}");
     }
     assert_eq!(run(directory, &["receipt", "verify", "missing.json"]).0, 64);
+    // A shop that signs another's entry.
+    let (content, _) = read_document(RECEIPT, text.as_bytes()).unwrap();
+    let mut forged: Value = serde_json::from_str(content.get()).unwrap();
+    assert_eq!((&forged["entries"], forged["path"].as_array().map(Vec::len)), (&json!(40), Some(6)));
+    forged["leaf"] = forged["path"][0].clone();
+    let forged = SigningKey::read_or_make(&directory.join("other-key"))
+        .unwrap()
+        .document(RECEIPT, &forged.to_string());
+    let (code, _, errors) = verify(&forged, &[]);
+    assert!(code == 1 && errors.contains("its entry is none of those"), "{errors}");
 }
 
 fn export(to: &str) -> [&str; 10] {

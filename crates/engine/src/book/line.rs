@@ -8,8 +8,8 @@ use crate::line::{AFTER_START_MS, Call, Line, Moment};
 use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::{
-    Accepted, Borders, BuyerId, DrawView, Event, LineTerms, Phase, PlaceView, Reached, Refusal, Seq, SkuId,
-    Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
+    Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Phase, PlaceView, Reached, Refusal,
+    Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
 };
 
 /// The line of a SKU, to read.
@@ -41,12 +41,14 @@ pub struct CallsMade {
 }
 
 /// What became of a buyer's place, as of the entry that is the line's version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptView {
     pub buyer: BuyerId,
     pub place: PlaceView,
     /// `None`: not yet.
     pub reached: Option<Reached>,
+    /// In the tree of the draw; `None`: who takes part is not fixed yet, or the buyer came after that.
+    pub entry: Option<EntryView>,
     pub line: LineView,
 }
 
@@ -103,8 +105,9 @@ impl Book {
     pub fn receipt(&self, sku: SkuId, buyer: BuyerId) -> Result<ReceiptView, Refusal> {
         let place = self.place_in_line(sku, buyer)?;
         let reached = place.place.and_then(|place| self.line(sku)?.reached(place));
+        let entry = self.line(sku).and_then(|line| line.entry(place.number));
         let line = self.line_of(sku).expect("the buyer has a place in it");
-        Ok(ReceiptView { buyer, place, reached, line })
+        Ok(ReceiptView { buyer, place, reached, entry, line })
     }
 
     /// Calls those whose turn it is, and ends the turns and graces that are over: at most so many steps, and at most so many places

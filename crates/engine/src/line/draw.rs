@@ -109,12 +109,18 @@ fn node(left: &Hash, right: &Hash) -> Hash {
     hash.finalize().into()
 }
 
-/// The tree over everybody who has joined, as RFC 6962 builds it, of which only what later joins need is kept: the roots of the
-/// complete trees that the count of entries is the sum of, the largest first.
+/// Complete trees of two to this power of entries, and larger ones, are kept: 4 bytes of memory per entry. What is smaller is made
+/// again when a path is asked for, which takes 30 leaves at most.
+const KEPT_FROM: u32 = 4;
+
+/// The tree over everybody who has joined, as RFC 6962 builds it.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     count: u32,
+    /// What later joins need: of the complete trees that the count of entries is the sum of, the largest first.
     roots: Vec<Hash>,
+    /// The roots of complete trees by their size, from `KEPT_FROM` on, in order.
+    kept: Vec<Vec<Hash>>,
 }
 
 impl Entries {
@@ -122,8 +128,13 @@ impl Entries {
         self.count += 1;
         let mut root = leaf;
         // Two trees of one size become one.
-        for _ in 0..self.count.trailing_zeros() {
+        for level in 1..=self.count.trailing_zeros() {
             root = node(&self.roots.pop().expect("there is one for each bit of the count"), &root);
+            if let Some(size) = level.checked_sub(KEPT_FROM) {
+                let size = size as usize;
+                self.kept.resize(self.kept.len().max(size + 1), Vec::new());
+                self.kept[size].push(root);
+            }
         }
         self.roots.push(root);
     }
@@ -137,6 +148,68 @@ impl Entries {
         let Some(last) = roots.next() else { return Sha256::digest([]).into() };
         roots.fold(*last, |right, left| node(left, &right))
     }
+
+    /// What leads from the leaf of an entry to the root: the roots beside it, the nearest first. `leaf`: of any number.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    pub fn path(&self, number: u32, leaf: impl Fn(u32) -> Hash) -> Vec<Hash> {
+        let beside = |(from, to)| self.root_of(from, to, &leaf);
+        forks(number, self.count).map(|fork| beside(fork.beside)).collect()
+    }
+
+    /// Of the entries behind one number, up to another.
+    fn root_of(&self, from: u32, to: u32, leaf: &impl Fn(u32) -> Hash) -> Hash {
+        let size = to - from;
+        if size == 1 {
+            return leaf(to);
+        }
+        let level = size.ilog2();
+        if size.is_power_of_two() && level >= KEPT_FROM {
+            return self.kept[(level - KEPT_FROM) as usize][(from >> level) as usize];
+        }
+        let middle = from + left_of(size);
+        node(&self.root_of(from, middle, leaf), &self.root_of(middle, to, leaf))
+    }
+}
+
+/// The root that the leaf of an entry and its path lead to; `None`: no path of so many entries is like that.
+pub fn climb(leaf: Hash, (number, entries): (u32, u32), path: &[Hash]) -> Option<Hash> {
+    if !(1..=entries).contains(&number) || forks(number, entries).count() != path.len() {
+        return None;
+    }
+    let root = forks(number, entries).zip(path).fold(leaf, |root, (fork, beside)| match fork.is_left {
+        true => node(&root, beside),
+        false => node(beside, &root),
+    });
+    Some(root)
+}
+
+/// Where two parts of a tree meet, and a path goes up.
+struct Fork {
+    /// Whether it comes from the left.
+    is_left: bool,
+    /// What is on the other side: the entries behind one number, up to another.
+    beside: (u32, u32),
+}
+
+/// From an entry to the root.
+fn forks(number: u32, entries: u32) -> impl Iterator<Item = Fork> {
+    assert!((1..=entries).contains(&number), "no entry {number} of {entries}");
+    let (mut from, mut to) = (0, entries);
+    let mut down = Vec::with_capacity(u32::BITS as usize);
+    while to - from > 1 {
+        let middle = from + left_of(to - from);
+        let is_left = number <= middle;
+        down.push(Fork { is_left, beside: if is_left { (middle, to) } else { (from, middle) } });
+        (from, to) = if is_left { (from, middle) } else { (middle, to) };
+    }
+    down.into_iter().rev()
+}
+
+/// How many of so many entries, two or more, are in the left part of their tree: the largest power of two below.
+fn left_of(entries: u32) -> u32 {
+    1 << (entries - 1).ilog2()
 }
 
 /// The seed of a draw. `beacon`: the randomness of its round, which is the SHA-256 of the round's signature.

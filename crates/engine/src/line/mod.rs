@@ -222,7 +222,15 @@ pub struct PlaceView {
     pub standing: Standing,
 }
 
-/// See above. Per person who joined: 16 bytes and a hash table's entry of 4; while not called 4 more, and 8 for a turn that was let go.
+/// Somebody's entry in the tree of a draw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryView {
+    pub leaf: Hash,
+    /// See [`draw::climb`].
+    pub path: Vec<Hash>,
+}
+
+/// See above. Per person who joined: 16 bytes, a hash table's entry of 4, and 4 in the tree; while not called 4 more, and 8 for a turn that was let go.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     terms: LineTerms,
@@ -365,6 +373,13 @@ impl Line {
         } else {
             Standing::Away
         }
+    }
+
+    /// Of a number; `None`: the entries are not closed, or it came after that.
+    pub(crate) fn entry(&self, number: u32) -> Option<EntryView> {
+        self.draw.closed().filter(|closed| number <= closed.entries)?;
+        let leaf = |number| self.secrets.leaf(number, self.buyer(number));
+        Some(EntryView { leaf: leaf(number), path: self.entries.path(number, leaf) })
     }
 
     /// `None`: not yet.

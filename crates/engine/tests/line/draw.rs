@@ -1,6 +1,10 @@
 //! The draw: that it is one to one, fair, and what it was announced to be.
 
-use engine::draw::{Entries, LedgerSecret, LineSecrets, Permutation, commitment, leaf, randomness, seed};
+use std::cell::Cell;
+
+use engine::draw::{
+    Entries, LedgerSecret, LineSecrets, Permutation, climb, commitment, leaf, randomness, seed,
+};
 use engine::{
     BeaconTerms, BuyerId, Command, DrawView, Entry, Event, LedgerKind, ProductId, Refusal, SaleChange,
     SaleId, Spoken, UnixMs,
@@ -89,6 +93,33 @@ fn whoever_joins_later_changes_the_root_as_a_whole_tree_would() {
         entries.add(*leaf);
         assert_eq!(entries.root(), root_of(&leaves[..count]), "of {count}");
     }
+}
+
+#[test]
+fn every_entry_has_a_way_to_the_root_and_no_other_has_it() {
+    let leaves: Vec<_> = (0..200).map(key).collect();
+    let mut entries = Entries::default();
+    for (count, leaf) in (1..=200_u32).zip(&leaves) {
+        entries.add(*leaf);
+        for number in (1..=count).filter(|number| count < 70 || number % 7 == count % 7) {
+            let asked = Cell::new(0);
+            let path = entries.path(number, |number| {
+                asked.set(asked.get() + 1);
+                leaves[number as usize - 1]
+            });
+            let own = leaves[number as usize - 1];
+            assert_eq!(climb(own, (number, count), &path), Some(entries.root()), "{number} of {count}");
+            assert!(asked.get() <= 30, "{number} of {count} takes {} leaves", asked.get());
+            let other = leaves[(number as usize) % leaves.len()];
+            assert_ne!(climb(other, (number, count), &path), Some(entries.root()), "{number} of {count}");
+            let beside = if number == count { 1 } else { number + 1 };
+            if beside != number {
+                assert_ne!(climb(own, (beside, count), &path), Some(entries.root()), "{beside} of {count}");
+            }
+            assert_eq!(climb(own, (number, count), &[&path[..], &[own]].concat()), None);
+        }
+    }
+    assert_eq!([0, 4].map(|number| climb(leaves[0], (number, 3), &leaves[..2])), [None; 2]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 28] = [
+const SOURCES: [(&str, &str); 29] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -30,6 +30,7 @@ const SOURCES: [(&str, &str); 28] = [
     ("offer.js", include_str!("../../templates/assets/offer.js")),
     ("place.js", include_str!("../../templates/assets/place.js")),
     ("draw.js", include_str!("../../templates/assets/draw.js")),
+    ("proof.js", include_str!("../../templates/assets/proof.js")),
     ("solver.js", include_str!("../../templates/assets/solver.js")),
     ("verify.js", include_str!("../../templates/assets/verify.js")),
     ("line.js", include_str!("../../templates/assets/line.js")),

@@ -82,6 +82,7 @@ const LINE_SCRIPTS: &[&str] = &[
     "offer.js",
     "place.js",
     "draw.js",
+    "proof.js",
     "verify.js",
     "state.js",
     "clock.js",

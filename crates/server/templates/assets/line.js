@@ -9,6 +9,7 @@ import { count, jittered, keepAsking, local, moment, stored, units } from "./com
 import { placeOf } from "./draw.js";
 import { drawCountdown, nextMoment, readOffer } from "./offer.js";
 import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js";
+import { holds } from "./proof.js";
 import { buyer, byId, call, closeSession, isSignedIn, openSession, say, signInLink } from "./shop.js";
 import { VIEWS, take, viewOf } from "./state.js";
 import { t } from "./texts.js";
@@ -89,6 +90,7 @@ function redraw() {
   drawUnits();
   drawPlace();
   drawTurn();
+  byId("check").hidden = !mine?.ticket || mine.place === null || !draw?.seed || mine.number > draw.entries || !crypto.subtle;
 }
 
 function changePhase() {
@@ -218,7 +220,7 @@ function takePlace(place, sentAt) {
   observe(place.now_ms, sentAt, performance.now());
   const { number = null, place: drawn = null, standing, turn_until_ms, ticket } = place;
   // What this page has computed is what the shop would say.
-  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, ticket, said_ms: place.now_ms };
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
   mineAt = performance.now();
   local.set(mineName, JSON.stringify(mine));
   redraw();
@@ -321,6 +323,23 @@ async function saveReceipt() {
     setTimeout(() => URL.revokeObjectURL(link.href), MINUTE_MS);
   } catch {
     say(byId("receipt-outcome"), t("line-receipt-failed"));
+  }
+}
+
+async function checkPlace() {
+  say(byId("check-outcome"), "");
+  byId("check").disabled = true;
+  const { number, place, ticket } = mine;
+  try {
+    const { receipt } = await askAs("/receipt", { ticket });
+    // What can't be read holds nothing either.
+    const good = await holds(offer, mine, draw, receipt.path ?? []).catch(() => false);
+    const figures = { number: count(number), place: count(place), entries: count(draw.entries) };
+    say(byId("check-outcome"), t(good ? "line-check-good" : "line-check-bad", figures), good ? "good" : "bad");
+  } catch {
+    say(byId("check-outcome"), t("line-check-failed"), "bad");
+  } finally {
+    byId("check").disabled = false;
   }
 }
 
@@ -429,6 +448,7 @@ byId("sure").addEventListener("close", () => {
   byId("sure").returnValue = "";
 });
 byId("receipt").addEventListener("click", saveReceipt);
+byId("check").addEventListener("click", checkPlace);
 byId("sound").addEventListener("click", () => {
   if (audio) audio.close();
   audio = audio ? null : new AudioContext();

@@ -299,7 +299,10 @@ pub(super) fn hex_or_null(object: &mut Object<'_>, name: &str, bytes: Option<&[u
         object.raw(name, b"null");
         return;
     };
-    let out = object.value(name);
+    push_hex_text(object.value(name), bytes);
+}
+
+pub(super) fn push_hex_text(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     push_hex(out, bytes);
     out.push(b'"');

@@ -5,7 +5,7 @@ use engine::{BuyerId, Phase, ReceiptView, SkuId, Standing, TurnEnd};
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route};
-use crate::http::routes::line::hex_or_null;
+use crate::http::routes::line::{hex_or_null, push_hex_text};
 use crate::http::wire::Object;
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
@@ -65,7 +65,7 @@ fn write_receipt(
     receipt: &ReceiptView,
     now_ms: u64,
 ) {
-    let ReceiptView { buyer, place, reached, line } = receipt;
+    let ReceiptView { buyer, place, reached, entry, line } = receipt;
     let (sale, item) = catalog.item(sku).expect("a SKU has a sale");
     let phase = sale.phase(engine::UnixMs(now_ms));
     let closed = line.draw.closed();
@@ -84,6 +84,11 @@ fn write_receipt(
     object.number("held", line.stock.held()).number("sold", line.stock.sold());
     object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
     hex_or_null(&mut object, "root", closed.as_ref().map(|closed| &closed.root[..]));
+    hex_or_null(&mut object, "leaf", entry.as_ref().map(|entry| &entry.leaf[..]));
+    match entry {
+        None => object.raw("path", b"null"),
+        Some(entry) => object.list("path", &entry.path, |out, beside| push_hex_text(out, beside)),
+    };
     object.number("entry", line.version.0).number("made_at_ms", now_ms).end();
 }
 

@@ -293,6 +293,7 @@ fn a_receipt_is_signed_and_says_what_became_of_a_place() {
     };
     let early = receipt(&mut shop, &tickets[0]);
     assert_eq!((&early["outcome"], &early["left_when_reached"]), (&json!("waiting"), &Value::Null));
+    assert_eq!((&early["leaf"], &early["path"]), (&Value::Null, &Value::Null), "they joined after the close");
     shop.advance(60_000);
     standing(&mut shop, 1);
     assert_eq!(order(&mut shop, 1, "a", 1).status, 201);

@@ -215,7 +215,7 @@ impl<'a> Object<'a> {
         self
     }
 
-    /// A list of objects, each written by `each`.
+    /// A list of values, each written by `each`.
     pub(in crate::http) fn list<T>(
         &mut self,
         name: &str,

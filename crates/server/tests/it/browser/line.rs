@@ -281,6 +281,71 @@ fn the_page_finds_its_place_in_a_draw_by_itself() {
 }
 
 #[test]
+fn whoever_has_a_place_checks_it_in_the_browser() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    let starts_at_ms = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "line": { "close_s": 3_000 }, "total": 1, "starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + 60_000 }));
+    for member in ["1", "2", "3", "4"] {
+        shop.line_as(member, "");
+    }
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    browser.click("#join-button");
+    wait_for_view(&browser, "#line", "drawing");
+    assert_eq!(browser.run("return document.querySelector('#check').hidden"), true);
+    for member in ["6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20"] {
+        shop.line_as(member, "");
+    }
+    // The entries close at once.
+    shop.change_sale(
+        &json!({ "starts_at_ms": shop.now_ms() + 1_800_000, "ends_at_ms": shop.now_ms() + 3_600_000 }),
+    );
+    shop.wait_for_draw();
+    come_back(&browser);
+    browser.wait_for_text("#place", "Your place: ");
+    browser.click("#check");
+    browser.wait_for_text(
+        "#check-outcome",
+        "It holds. Checked in this browser: your entry is one of the 20 that were fixed",
+    );
+    assert_accessible(&browser, "a place that was checked");
+    // What is changed does not hold.
+    let changes = [
+        ("", true),
+        ("draw.secret = flip(draw.secret)", false),
+        ("draw.commitment = flip(draw.commitment)", false),
+        ("mine.commitment = flip(mine.commitment)", false),
+        ("draw.seed = flip(draw.seed)", false),
+        ("draw.root = flip(draw.root)", false),
+        ("mine.place += 1", false),
+        ("mine.number += 1", false),
+        ("mine.ticket = mine.ticket.replace(/^5/, '6')", false),
+        ("mine.ticket = flip(mine.ticket)", false),
+        ("path[1] = flip(path[1])", false),
+        ("path.pop()", false),
+        ("draw.entries = 21", false),
+    ];
+    for (change, expected) in changes {
+        let held = browser.run_async(&format!(
+            "const {{ href }} = document.querySelector('link[href*=\"/assets/proof-\"]');
+             const flip = (hex) => hex.slice(0, -1) + (hex.endsWith('0') ? '1' : '0');
+             const line = '/api/v1/sales/{SALE}/items/{PRODUCT}/line';
+             const mine = JSON.parse(localStorage.getItem('doorbuster.line.demo.{SALE}.{PRODUCT}'));
+             (async () => {{
+               const {{ holds }} = await import(href);
+               const draw = await (await fetch(line + '/draw')).json();
+               const body = JSON.stringify({{ ticket: mine.ticket }});
+               const headers = {{ 'content-type': 'application/json' }};
+               const {{ receipt }} = await (await fetch(line + '/receipt', {{ method: 'POST', headers, body }})).json();
+               const {{ path }} = receipt;
+               {change};
+               return holds({{ sale: {SALE}, product: {PRODUCT} }}, mine, draw, path);
+             }})().then(done, (error) => done(String(error)));"
+        ));
+        assert_eq!(held, json!(expected), "{change}");
+    }
+}
+
+#[test]
 fn a_line_waits_in_every_language() {
     let shop = Shop::demo();
     sell(&shop, json!({ "line": {}, "total": 1 }));

@@ -123,6 +123,13 @@ impl Shop {
         self.post("sales", &[("Authorization", &authorization)], &sale);
     }
 
+    pub(crate) fn change_sale(&self, changes: &Value) {
+        let request = self.agent.patch(format!("{}/api/v1/sales/{SALE}", self.base));
+        let answer =
+            request.header("Authorization", format!("Bearer {OPERATOR}")).send_json(changes).unwrap();
+        assert!(answer.status().is_success(), "{changes}: {}", answer.status());
+    }
+
     /// An operator of this role, named after it; the token.
     pub(crate) fn add_operator(&self, role: &str) -> String {
         let authorization = format!("Bearer {OPERATOR}");
