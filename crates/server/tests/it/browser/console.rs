@@ -8,6 +8,14 @@ use super::steps::open_sale;
 use super::webdriver::Browser;
 
 const WIDE: &str = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+/// Words of names that stand on two lines.
+const BROKEN_WORDS: &str = "return [...document.querySelectorAll('.health dt')].flatMap(({ firstChild: text }) => \
+    [...text.data.matchAll(/\\S+/g)].filter(({ 0: word, index }) => { \
+      const range = document.createRange(); \
+      range.setStart(text, index); \
+      range.setEnd(text, index + word.length); \
+      return range.getClientRects().length > 1; \
+    }).map(([word]) => word))";
 
 fn sign_in(browser: &Browser, shop: &Shop) {
     sign_in_by(browser, shop, OPERATOR);
@@ -121,6 +129,7 @@ fn a_line_is_seen_as_it_goes() {
     for (width, height) in [(360, 800), (1280, 900)] {
         browser.resize(width, height);
         assert_eq!(browser.run(WIDE), 0, "{width} px");
+        assert_eq!(browser.run(BROKEN_WORDS), json!([]), "{width} px");
     }
     assert_accessible(&browser, "the console of a line");
     assert_eq!(browser.complaints(), Vec::<String>::new());
