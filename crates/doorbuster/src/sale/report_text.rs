@@ -34,13 +34,19 @@ pub(super) fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64
     }
     .expect("a String takes every write");
     if let Some(at_ms) = report.sold_out_at_ms {
-        text += &format!(", all taken in {}", after(at_ms, report.starts_at_ms));
+        text += &format!(", all taken in {}", after(at_ms, opened_at_ms(report)));
     }
     if held > 0 {
         text += &format!("; {held} held");
     }
     text += &format!("; {} due; ", counted(report.refunds_due.count, "refund"));
     text + if clean { "audit clean." } else { "AUDIT NOT CLEAN." }
+}
+
+/// When the first order was possible: a sale that was created after its start began with that.
+fn opened_at_ms(report: &SaleReport) -> u64 {
+    let created = report.happened.iter().find(|happened| matches!(happened.what, WhatHappened::Created));
+    report.starts_at_ms.max(created.map_or(0, |created| created.at_ms))
 }
 
 /// All of it.
@@ -94,7 +100,7 @@ fn ledger_lines(report: &SaleReport) -> Vec<Line> {
         format!("{} ordered, {} with a paid order", report.buyers_ordered, report.buyers_bought),
     ));
     if let Some((first, peak)) = report.first_order_at_ms.zip(report.peak_at_ms) {
-        let first = after(first, report.starts_at_ms);
+        let first = after(first, opened_at_ms(report));
         let peak = format!("{} in the second of {}", report.peak_orders_per_s, format_utc(peak));
         lines.push(("speed", format!("first order {first} after the start; at most {peak}")));
     }
@@ -212,7 +218,7 @@ pub(super) const TIMES: [Column; 10] = [
 
 pub(super) fn time_rows(report: &SaleReport) -> impl Iterator<Item = [String; TIMES.len()]> {
     let since =
-        |at_ms: Option<u64>| at_ms.map_or_else(|| "-".to_owned(), |at_ms| after(at_ms, report.starts_at_ms));
+        |at_ms: Option<u64>| at_ms.map_or_else(|| "-".to_owned(), |at_ms| after(at_ms, opened_at_ms(report)));
     report.items.iter().map(move |item| {
         let orders = item.orders;
         [

@@ -48,7 +48,7 @@ fn wait_until_expired(server: &Serving, buyer: &str, order: &str) {
     }
 }
 
-/// All 6 units are taken at first; 2 come back by a refund, and 4 in all are taken again.
+/// Its start is as long past as can be. All 6 units are taken at first; 2 come back by a refund, and 4 in all are taken again.
 fn sell(directory: &Path, server: &Serving) {
     let now: Value = {
         let mut connection = Connection::open(server.address).unwrap();
@@ -56,7 +56,7 @@ fn sell(directory: &Path, server: &Serving) {
     };
     let now_ms = now["now_ms"].as_u64().unwrap();
     let sale = json!({
-        "id": SALE, "title": "Winter drop", "currency": "EUR", "starts_at_ms": now_ms - 1_000, "ends_at_ms": now_ms + 3_600_000,
+        "id": SALE, "title": "Winter drop", "currency": "EUR", "starts_at_ms": 0, "ends_at_ms": now_ms + 3_600_000,
         "payment_s": 900, "open_holds_per_buyer_max": 0, "items": [{ "product": 70, "title": "Shoe <42>", "description": "",
         "price": PRICE, "list_price": PRICE, "total": 6, "limit": 3 }],
     });
