@@ -66,6 +66,7 @@ mod tls;
 mod tokens;
 mod topic;
 mod vendure;
+mod verifier;
 mod watch;
 #[path = "../../../server/tests/it/browser/webdriver.rs"]
 #[expect(dead_code, reason = "the tests of the pages use all of it")]

@@ -17,7 +17,8 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["pages", "gate", "queue", "ledger"],
     &["intake"],
     &["net"],
-    &["metrics", "clock", "calendar", "recurring", "signing", "shop_keys", "tls_fault", "verifier"],
+    &["verifier"],
+    &["metrics", "clock", "calendar", "recurring", "signing", "shop_keys", "tls_fault"],
     &["authorities", "line_ticket", "secret"],
     &["hex"],
 ];

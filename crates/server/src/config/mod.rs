@@ -372,6 +372,7 @@ impl Config {
         self.shop.check(&mut problems);
         self.stripe.check(&mut problems);
         self.beacon.check(&mut problems);
+        self.line.check(&mut problems);
         self.webhooks.check(&mut problems);
         if self.ledger.data_dir.as_os_str().is_empty() {
             problems.push(("ledger.data_dir", "is empty: name a directory on a local disk".into()));

@@ -21,14 +21,16 @@ use crate::pages::{Image, Languages};
 use crate::secret::{SecretBytes, read_or_make};
 use crate::shop_keys::{KeySource, ShopKeys};
 use crate::stripe::Account;
+use crate::verifier::Service;
 use crate::webhooks::Endpoint;
 
-pub(super) const SECRET_VARIABLES: [&str; 10] = [
+pub(super) const SECRET_VARIABLES: [&str; 11] = [
     TOKEN.variable,
     OPERATOR.variable,
     PAYMENT.variable,
     STRIPE.variable,
     STRIPE_WEBHOOK.variable,
+    VERIFIER.variable,
     GATE.variable,
     SENTINEL.variable,
     MYSQL.variable,
@@ -73,6 +75,8 @@ pub struct Secrets {
     pub webhooks: Vec<Endpoint>,
     /// The account at Stripe, with its key.
     pub stripe: Option<Account>,
+    /// What is asked about those who join lines, with what it knows us by.
+    pub line_service: Option<Service>,
     /// Whose values the draws of lines wait for; no secret.
     pub beacon: Option<Beacon>,
     /// What Stripe signs its webhooks with, the newer one first while there are two.
@@ -131,6 +135,12 @@ const STRIPE: Kind = Kind {
 const STRIPE_WEBHOOK: Kind = Kind {
     key: "stripe.webhook_secret_file",
     variable: "DOORBUSTER_STRIPE_WEBHOOK_SECRET",
+    ours: false,
+    demo_file: None,
+};
+const VERIFIER: Kind = Kind {
+    key: "line.http_secret_file",
+    variable: "DOORBUSTER_LINE_HTTP_SECRET",
     ours: false,
     demo_file: None,
 };
@@ -196,6 +206,7 @@ impl Secrets {
         secrets.read_shop_keys(&config.auth, &mut problems);
         secrets.read_shop(config, &mut problems);
         secrets.read_stripe(config, environment, &mut problems);
+        secrets.read_line(config, environment, &mut problems);
         secrets.webhooks = config.webhooks.load(&mut problems);
         secrets.beacon = config.beacon.load(&mut problems);
         if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
@@ -221,6 +232,7 @@ impl Secrets {
             (STRIPE.key, &stripe.secret_key_file),
             (STRIPE_WEBHOOK.key, &stripe.webhook_secret_file),
             (STRIPE_WEBHOOK_PREVIOUS, &stripe.webhook_secret_previous_file),
+            (VERIFIER.key, &config.line.http_secret_file),
             (GATE.key, &gate.password_file),
             (SENTINEL.key, &gate.sentinel_password_file),
             (MYSQL.key, &config.ledger.mysql_password_file),
@@ -347,6 +359,13 @@ impl Secrets {
         let previous = read(previous.transpose());
         self.stripe = stripe.load(config, key.as_ref(), webhook.as_ref(), problems);
         self.stripe_webhook = webhook.into_iter().chain(previous).collect();
+    }
+
+    fn read_line(&mut self, config: &Config, environment: &Environment, problems: &mut Vec<String>) {
+        match VERIFIER.read(environment, config.line.http_secret_file.as_deref(), None) {
+            Ok(secret) => self.line_service = config.line.load(secret.as_ref(), problems),
+            Err(problem) => problems.push(problem),
+        }
     }
 
     fn read_shop(&mut self, config: &Config, problems: &mut Vec<String>) {

@@ -233,7 +233,7 @@ fn parse_link(link: &str) -> Option<(&str, &str)> {
 }
 
 /// An address with `{places}` after its host.
-fn check_url(key: &'static str, url: &str, places: &[&str], problems: &mut Vec<Problem>) {
+pub(super) fn check_url(key: &'static str, url: &str, places: &[&str], problems: &mut Vec<Problem>) {
     if !is_safe_url(url) {
         let message = format!(
             "= {url:?} must begin with https://; without TLS an address is on this machine alone (http://127.0.0.1, \

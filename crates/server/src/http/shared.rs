@@ -73,8 +73,6 @@ pub struct HttpOptions {
     pub shop_sale: Option<SaleId>,
     /// Whose values the draws of new lines wait for; `None`: none is known.
     pub beacon: Option<BeaconTerms>,
-    /// By what joining a line is guarded.
-    pub verifier: Verifier,
 }
 
 /// How the shop's tokens become sessions.
@@ -137,6 +135,7 @@ pub struct Shared {
     pub(super) webhooks: Vec<Arc<Control>>,
     /// `None`: another provider takes the payments.
     pub(super) stripe: Option<Desk>,
+    pub(super) verifier: Verifier,
     pub(super) figures: Arc<Figures>,
     pub rehearsals: Rehearsals,
     pub(super) signing_key: Option<SigningKey>,
@@ -167,6 +166,8 @@ pub struct Parts {
     pub webhooks: Vec<Arc<Control>>,
     /// What asks Stripe.
     pub stripe: Option<Desk>,
+    /// By what joining a line is guarded.
+    pub verifier: Verifier,
     /// What this server does, second by second.
     pub figures: Arc<Figures>,
     /// What plays rehearsals at an operator's word.
@@ -190,6 +191,7 @@ impl Shared {
             clock: parts.clock,
             webhooks: parts.webhooks,
             stripe: parts.stripe,
+            verifier: parts.verifier,
             figures: parts.figures,
             rehearsals: parts.rehearsals,
             shelf: parts.shelf,

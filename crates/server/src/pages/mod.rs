@@ -140,8 +140,10 @@ pub struct Settings {
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
     pub address_asked: AddressAsked,
-    /// Whoever has no script can't join a line.
-    pub script_to_join: bool,
+    /// What tells whoever has no script that they can't join a line; `None`: they can.
+    pub refused_without_script: Option<&'static str>,
+    /// Where whoever would join a line passes the shop's check, with `{return}` for the page that they come from.
+    pub verification_url: Option<String>,
     pub look: Look,
     pub languages: Languages,
 }
@@ -376,8 +378,13 @@ impl Pages {
         };
         let mut form = self.content(language, "order_form.html", values.clone());
         if item.line.is_some() {
-            let script_to_join = self.settings.script_to_join;
-            let values = context! { order_form => safe(form), script_to_join, ..values.clone() };
+            let Settings { refused_without_script, verification_url, .. } = &self.settings;
+            let values = context! {
+                order_form => safe(form),
+                refused_without_script,
+                verification_url,
+                ..values.clone()
+            };
             form = self.content(language, "line.html", values);
         }
         let values = context! {

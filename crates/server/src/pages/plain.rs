@@ -203,7 +203,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 12] = [
+pub(super) const REFUSALS: [(&str, &str); 13] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -215,5 +215,6 @@ pub(super) const REFUSALS: [(&str, &str); 12] = [
     ("turn_required", "refused-turn-required"),
     ("line_full", "refused-line-full"),
     ("verification_required", "refused-verification-required"),
+    ("verification_token_required", "refused-verification-token-required"),
     ("unknown_sku", "refused-unknown-sku"),
 ];

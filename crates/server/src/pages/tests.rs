@@ -12,7 +12,8 @@ fn with_look(look: Look) -> Pages {
         session: Session::Demo,
         demo_pay: true,
         address_asked: AddressAsked::Before,
-        script_to_join: false,
+        refused_without_script: None,
+        verification_url: None,
         look,
         languages: Languages::built_in(),
     })
@@ -347,7 +348,8 @@ fn buyers_see_the_shops_name_alone() {
         session: Session::Token,
         demo_pay: false,
         address_asked: AddressAsked::Before,
-        script_to_join: false,
+        refused_without_script: None,
+        verification_url: None,
         look: Look::default(),
         languages: Languages::built_in(),
     };

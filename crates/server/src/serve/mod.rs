@@ -176,6 +176,10 @@ fn run_on(
         shop_key_source: secrets.shop_key_source.clone(),
         webhooks,
         stripe: desk,
+        verifier: config
+            .line
+            .start(secrets.line_service.as_ref(), &core.metrics, system.thread)
+            .map_err(ServeError::Thread)?,
         figures: looking.figures(),
         rehearsals: Rehearsals::new(config.rehearse.clone(), core.clone(), mailbox.asker(), stop.clone()),
         signing_key: config.signing_key().map(|path| SigningKey::read_or_make(&path)).transpose()?,
@@ -394,7 +398,8 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
             Address::Before => AddressAsked::Before,
             Address::After => AddressAsked::After,
         },
-        script_to_join: config.line.verifier().needs_script(),
+        refused_without_script: config.line.refused_without_script(),
+        verification_url: config.line.verification_url.clone(),
         look,
         languages: secrets.languages.clone().unwrap_or_else(Languages::built_in),
     }
@@ -448,7 +453,6 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         local_demo: config.demo.as_ref().is_some_and(|demo| !demo.public),
         shop_sale: config.demo.is_some().then_some(demo::SHOP_SALE),
         beacon: secrets.beacon.as_ref().map(Beacon::terms),
-        verifier: config.line.verifier(),
     }
 }
 

@@ -2,59 +2,93 @@
 //!
 //! Must not: know who has a place already; nobody who has one is asked again.
 
+mod desk;
 mod proof_of_work;
+mod siteverify;
+
+use std::net::IpAddr;
 
 use engine::{BuyerId, ProductId, SaleId, UnixMs};
 
+pub use desk::{Answer, Desk, Outcome, Question};
 pub use proof_of_work::ProofOfWork;
 #[cfg(test)]
 pub(crate) use proof_of_work::solve;
+pub use siteverify::{Expected, Service};
 
 /// By what joining is guarded.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub enum Verifier {
     #[default]
     None,
     ProofOfWork(ProofOfWork),
+    /// A service is asked. Whoever has no script has nothing to show, and joins without if they are admitted.
+    Http {
+        desk: Desk,
+        admits_without_script: bool,
+    },
 }
 
-/// Who would join which line. What one has given counts for no other.
+/// Who would join which line, and from where. What one has given counts for no other.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     pub sale: SaleId,
     pub product: ProductId,
     pub buyer: BuyerId,
+    pub address: IpAddr,
 }
 
 /// What came along with the wish to join.
 #[derive(Clone, Copy, Debug)]
 pub enum Given<'a> {
-    /// The answer to an earlier challenge, if any.
+    /// The answer to an earlier challenge, or what a service gave, if any.
     Answer(Option<&'a str>),
     /// A page without a script asks, which can answer none.
     NoScript,
 }
 
+/// What is said to it.
+#[derive(Debug)]
+pub enum Verdict {
+    Passed,
+    /// This has to be given first.
+    Asked(Asked),
+    /// Somebody else has to be asked: see [`Verifier::ask`].
+    Later(Question),
+}
+
+/// What has to be given first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The answer to this challenge.
+    Challenge(String),
+    /// A token of the service, which the shop's own pages get.
+    Token,
+}
+
 impl Verifier {
-    /// The challenge that has to be answered first; `None`: they may join. `secret`: the ledger's, the same after a restart.
-    pub fn challenge(
-        &self,
-        secret: &[u8; 16],
-        candidate: &Candidate,
-        given: Given<'_>,
-        now: UnixMs,
-    ) -> Option<String> {
-        match self {
-            Verifier::None => None,
-            Verifier::ProofOfWork(work) => work.challenge(secret, candidate, given, now),
+    /// `secret`: the ledger's, the same after a restart.
+    pub fn judge(&self, secret: &[u8; 16], candidate: &Candidate, given: Given<'_>, now: UnixMs) -> Verdict {
+        match (self, given) {
+            (Verifier::None, _) => Verdict::Passed,
+            (Verifier::ProofOfWork(work), _) => match work.challenge(secret, candidate, given, now) {
+                None => Verdict::Passed,
+                Some(challenge) => Verdict::Asked(Asked::Challenge(challenge)),
+            },
+            (Verifier::Http { admits_without_script: true, .. }, Given::NoScript) => Verdict::Passed,
+            (Verifier::Http { .. }, Given::Answer(Some(token))) if siteverify::is_token(token) => {
+                let Candidate { buyer, address, .. } = *candidate;
+                Verdict::Later(Question { buyer, address, token: token.into() })
+            }
+            (Verifier::Http { .. }, _) => Verdict::Asked(Asked::Token),
         }
     }
 
-    /// Whoever has no script can't join.
-    pub fn needs_script(&self) -> bool {
+    /// Asks what has to be asked elsewhere: `answer` is called once, now or from another thread.
+    pub fn ask(&self, question: Question, answer: Answer) {
         match self {
-            Verifier::None => false,
-            Verifier::ProofOfWork(work) => work.needs_script(),
+            Verifier::Http { desk, .. } => desk.ask(question, answer),
+            Verifier::None | Verifier::ProofOfWork(_) => unreachable!("these ask nobody"),
         }
     }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::Agent;
-use ureq::unversioned::transport::DefaultConnector;
 
-use super::address::PublicOnly;
 use super::event;
 use super::limits::{ANSWER_BYTES_MAX, REQUESTS_MAX, TIMEOUT};
 use super::signature::{Secret, sign};
@@ -93,12 +91,7 @@ impl Client {
         let settings = authorities::client(TIMEOUT, authorities)?
             .max_idle_connections_per_host(REQUESTS_MAX)
             .user_agent(concat!("Doorbuster/", env!("CARGO_PKG_VERSION")));
-        let settings = settings.build();
-        Ok(Client(if allow_private {
-            settings.into()
-        } else {
-            Agent::with_parts(settings, DefaultConnector::default(), PublicOnly::default())
-        }))
+        Ok(Client(authorities::agent(settings.build(), allow_private)))
     }
 
     /// Blocks, at most for [`TIMEOUT`].

@@ -4,7 +4,6 @@
 //! always after the sending, so that a crash repeats events and loses none. One thread serves one endpoint, on a connection to
 //! the ledger of its own; in a cluster the threads of one server do, at a time. Must not: know a profile, or be waited for by anybody who sells.
 
-mod address;
 mod breaker;
 mod control;
 mod counts;

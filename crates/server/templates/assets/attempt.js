@@ -18,6 +18,7 @@ const REFUSALS = {
   turn_required: "refused-turn-required",
   line_full: "refused-line-full",
   verification_required: "refused-verification-required",
+  verification_token_required: "refused-verification-token-required",
   unknown_sku: "refused-unknown-sku",
 };
 

@@ -10,7 +10,9 @@ import { placeOf } from "./draw.js";
 import { drawCountdown, nextMoment, readOffer } from "./offer.js";
 import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js";
 import { holds } from "./proof.js";
-import { buyer, byId, call, closeSession, isSignedIn, openSession, say, signInLink } from "./shop.js";
+import {
+  buyer, byId, call, closeSession, handedVerification, isSignedIn, linkThere, openSession, say, signInLink,
+} from "./shop.js";
 import { VIEWS, take, viewOf } from "./state.js";
 import { t } from "./texts.js";
 import { workOut } from "./verify.js";
@@ -243,9 +245,11 @@ async function askAs(what, given = {}) {
 }
 
 let joining = false;
+// Whoever comes back with it from the shop's check has pressed the button before.
+let handed = handedVerification;
 
 async function join(event) {
-  event.preventDefault();
+  event?.preventDefault();
   const outcome = byId("join-outcome");
   if (joining) return;
   if (!isSignedIn()) {
@@ -263,7 +267,8 @@ async function join(event) {
     progress: (reason) => say(outcome, reason),
     isWhole: (answer) => Boolean(answer?.standing),
   });
-  let said = await ask({});
+  let said = await ask(handed ? { verification: handed } : {});
+  handed = null;
   for (let tasks = 0; said.refusal?.challenge && tasks < TASKS_MAX; tasks++) {
     const verification = await work(said.refusal.challenge);
     if (!verification) break;
@@ -275,6 +280,9 @@ async function join(event) {
   const refused = refusal ? refusalText(refusal) : unauthorized?.message ?? t("no-answer");
   say(outcome, place ? "" : refused, place ? "" : "bad");
   if (unauthorized) outcome.append(...signInLink());
+  if (refusal?.code === "verification_token_required") {
+    outcome.append(...linkThere(byId("line").dataset.verification, "line-verify"));
+  }
   if (!place) return;
   // The button that was pressed is gone.
   byId("place").focus();
@@ -442,6 +450,7 @@ function comeBack() {
 }
 
 byId("join").addEventListener("submit", join);
+if (handed && !mine) join();
 byId("leave").addEventListener("click", () => byId("sure").showModal());
 byId("sure").addEventListener("close", () => {
   if (byId("sure").returnValue === "leave") leave();

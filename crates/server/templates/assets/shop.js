@@ -43,13 +43,18 @@ function connection(there) {
 
 addEventListener("offline", () => connection(false));
 
-// The token arrives in the fragment, which no server log sees, and leaves the address bar at once.
+// What the shop hands over arrives in the fragment, which no server log sees, and leaves the address bar at once.
+const handed = new URLSearchParams(location.hash.slice(1));
+
+/** What a check of the shop's gave for joining a line; it counts once. */
+export const handedVerification = handed.get("verification");
+
+if (handed.has("verification") || (SESSION === "token" && handed.get("token"))) {
+  history.replaceState(history.state, "", location.pathname + location.search);
+}
+
 function takeToken() {
-  const handed = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (handed) {
-    session.set(TOKEN_NAME, handed);
-    history.replaceState(history.state, "", location.pathname + location.search);
-  }
+  if (handed.get("token")) session.set(TOKEN_NAME, handed.get("token"));
   return session.get(TOKEN_NAME);
 }
 
@@ -108,11 +113,15 @@ export const isSignedIn = () => SESSION !== "token" || Boolean(token || signedIn
 
 /** What to add to a text that says so: the way to the shop's sign-in and back here, if the shop has said where it is. */
 export function signInLink() {
-  const { signIn } = document.body.dataset;
-  if (!signIn) return [];
+  return linkThere(document.body.dataset.signIn, "sign-in");
+}
+
+/** A link to a page of the shop's that leads back here, if the shop has said where it is. */
+export function linkThere(address, text) {
+  if (!address) return [];
   const link = document.createElement("a");
-  link.href = signIn.replaceAll("{return}", encodeURIComponent(location.href));
-  link.textContent = t("sign-in");
+  link.href = address.replaceAll("{return}", encodeURIComponent(location.href));
+  link.textContent = t(text);
   return [" ", link];
 }
 

@@ -12,7 +12,7 @@ use crate::http::call::Call;
 use crate::http::pages::forms::{form_of, private_page};
 use crate::http::pages::shelf::{item_view, sale_view};
 use crate::http::route::{Handler, Route};
-use crate::http::routes::line::{Joining, no_place};
+use crate::http::routes::line::Joining;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
@@ -20,7 +20,7 @@ use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
 use crate::pages::{LanguageId, Pages, PlacePageView};
-use crate::verifier::{Candidate, Given};
+use crate::verifier::Given;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(Shape::FORM),
@@ -72,38 +72,20 @@ impl HttpService {
                 return Ok(Answer::Ready);
             }
         };
-        let candidate = Candidate { sale: of.sale, product: of.product, buyer: buyer.id };
-        let joining = self.joining(call, of.sku, &candidate, Given::NoScript, buyer.text);
-        self.then_show(call, of, candidate.buyer, joining)
+        let joining = Joining { sku: of.sku, buyer, given: Given::NoScript };
+        self.join(call, joining, move |_, reply, out| lead_to_place(of, reply, out))
     }
 
     fn leave_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let of = self.item_in(form_of(call)?)?;
         let command = Command::GiveTurnBack { sku: of.sku, buyer: buyer.id };
-        self.then_show(call, of, buyer.id, command.into())
+        let request = Request::Execute(command);
+        self.ask_of_line(call, buyer.id, request, move |_, reply, out| lead_to_place(of, reply, out))
     }
 
     fn receipt_by_form(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let of = self.item_in(form_of(call)?)?;
         self.give_receipt(call, of.sku, buyer.id)
-    }
-
-    /// Leads to the page of the place, which a reload only shows again.
-    fn then_show(
-        &mut self,
-        call: &Call<'_>,
-        of: Of,
-        buyer: BuyerId,
-        asked: Joining,
-    ) -> Result<Answer, Problem> {
-        let Joining { request, challenge } = asked;
-        self.ask_of_line(call, buyer, request, move |_, reply, out| match reply {
-            Reply::Accepted(Accepted::Place { .. }) => {
-                out.empty(303, &[("Location", &of.page())]);
-                Ok(())
-            }
-            other => Err(no_place(challenge, other)),
-        })
     }
 
     /// For whoever has the place; the others are led to where one joins. Asking for it shows that somebody is there.
@@ -175,6 +157,17 @@ impl HttpService {
 
 fn show_presence(sku: SkuId, buyer: BuyerId) -> Request {
     Request::Execute(Command::ShowPresence { sku, buyer })
+}
+
+/// A reload of that page only shows it again.
+fn lead_to_place(of: Of, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
+    match reply {
+        Reply::Accepted(Accepted::Place { .. }) => {
+            out.empty(303, &[("Location", &of.page())]);
+            Ok(())
+        }
+        other => Err(other.into()),
+    }
 }
 
 fn lead_to_product(of: Of, out: &mut Answering<'_, '_>) {

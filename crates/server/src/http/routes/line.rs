@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 use crate::hex::push_hex;
 use crate::http::call::Call;
+use crate::http::pending::{Pending, Show, Waiting};
+use crate::http::reads::ShowRead;
 use crate::http::route::{Handler, Route};
 use crate::http::wire::Object;
 use crate::http::wire::answer::{Answering, JSON};
@@ -24,7 +26,7 @@ use crate::ledger::{Buyer, close_statement};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
-use crate::verifier::{Candidate, Given};
+use crate::verifier::{Asked, Candidate, Given, Outcome, Question, Verdict};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
@@ -60,24 +62,48 @@ struct Verified<'a> {
     verification: Option<Cow<'a, str>>,
 }
 
-/// What is asked of the line for somebody who would join: a place, or, while something is asked of them first, the one that they
-/// have already.
-pub(in crate::http) struct Joining {
-    pub(in crate::http) request: Request,
-    pub(in crate::http) challenge: Option<String>,
+/// Who would join the line of which item, with what they gave for it, and under which text, as of an order.
+pub(in crate::http) struct Joining<'a> {
+    pub(in crate::http) sku: SkuId,
+    pub(in crate::http) buyer: Buyer,
+    pub(in crate::http) given: Given<'a>,
 }
 
-impl From<Command> for Joining {
-    fn from(command: Command) -> Joining {
-        Joining { request: Request::Execute(command), challenge: None }
+/// What is asked of the line for them: a place, or, unless they may have one, the one that they have already.
+fn ask_for_place(sku: SkuId, buyer: Buyer, may: Result<(), Problem>, show: Show) -> (Request, Show) {
+    match may {
+        Ok(()) => (Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text }, show),
+        Err(problem) => {
+            let request = Request::Execute(Command::ShowPresence { sku, buyer: buyer.id });
+            let show_or_refuse: Show = Box::new(move |service, reply, out| match reply {
+                Reply::Refused(Refusal::NotInLine) => Err(problem),
+                reply => show(service, reply, out),
+            });
+            (request, show_or_refuse)
+        }
     }
 }
 
-/// Why there is no place for somebody of whom this is asked.
-pub(in crate::http) fn no_place(challenge: Option<String>, reply: Reply) -> Problem {
-    match (challenge, reply) {
-        (Some(challenge), Reply::Refused(Refusal::NotInLine)) => Problem::verification_required(challenge),
-        (_, reply) => reply.into(),
+impl From<Asked> for Problem {
+    fn from(asked: Asked) -> Problem {
+        match asked {
+            Asked::Challenge(challenge) => Problem::verification_required(challenge),
+            Asked::Token => Problem::verification_token_required(),
+        }
+    }
+}
+
+/// Whether somebody may join, by what a service said of them.
+fn may_join(outcome: Outcome) -> Result<(), Problem> {
+    match outcome {
+        Outcome::Passed => Ok(()),
+        Outcome::Refused => Err(Asked::Token.into()),
+        Outcome::Unreachable => {
+            let detail =
+                "What the check gave can't be looked at right now. Nothing is lost; try again in a moment.";
+            Err(Problem::unavailable(detail))
+        }
+        Outcome::Busy => Err(Problem::busy()),
     }
 }
 
@@ -132,37 +158,76 @@ impl HttpService {
             true => None,
             false => read_object::<Verified<'_>>(call)?.verification,
         };
-        let (sale, product) = (call.params.sale, call.params.product);
-        let candidate = Candidate { sale, product, buyer: buyer.id };
-        let joining = self.joining(call, sku, &candidate, Given::Answer(given.as_deref()), buyer.text);
-        self.ask_line(call, candidate.buyer, joining)
+        let buyer_id = buyer.id;
+        let joining = Joining { sku, buyer, given: Given::Answer(given.as_deref()) };
+        self.join(call, joining, move |service, reply, out| service.show_place(buyer_id, reply, out))
     }
 
     /// Nobody works for a line that is closed: that is refused as it is without a verifier.
-    pub(in crate::http) fn joining(
-        &self,
+    pub(in crate::http) fn join(
+        &mut self,
         call: &Call<'_>,
-        sku: SkuId,
-        candidate: &Candidate,
-        given: Given<'_>,
-        buyer_text: Option<Box<str>>,
-    ) -> Joining {
-        let Shared { options, order_id_secret, .. } = &*self.shared;
-        let is_over = self.catalog.item(sku).is_none_or(|(sale, _)| sale.phase(call.now) == Phase::Ended);
-        let asked = || options.verifier.challenge(order_id_secret, candidate, given, call.now);
-        let challenge = if is_over { None } else { asked() };
-        let buyer = candidate.buyer;
-        let request = match challenge {
-            None => Request::Join { sku, buyer, buyer_text },
-            Some(_) => Request::Execute(Command::ShowPresence { sku, buyer }),
+        joining: Joining<'_>,
+        show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
+    ) -> Result<Answer, Problem> {
+        let Joining { sku, buyer, given } = joining;
+        self.shared.admission.admit_to_line(buyer.id)?;
+        let Shared { options, order_id_secret, verifier, .. } = &*self.shared;
+        let (sale, specified) = self.catalog.item(sku).ok_or(Refusal::UnknownSku)?;
+        let address = call.client(&options.trusted_proxies);
+        let candidate =
+            Candidate { sale: sale.spec.id, product: specified.product, buyer: buyer.id, address };
+        let verdict = match sale.phase(call.now) {
+            Phase::Ended => Verdict::Passed,
+            _ => verifier.judge(order_id_secret, &candidate, given, call.now),
         };
-        Joining { request, challenge }
+        let show: Show = Box::new(show);
+        let may = match verdict {
+            Verdict::Passed => Ok(()),
+            Verdict::Asked(asked) => Err(asked.into()),
+            Verdict::Later(question) => return self.join_once_answered(call, question, (sku, buyer), show),
+        };
+        let (request, show) = ask_for_place(sku, buyer, may, show);
+        self.ask_and_wait(call, request, Waiting::Reply(show))
+    }
+
+    fn join_once_answered(
+        &mut self,
+        call: &Call<'_>,
+        question: Question,
+        (sku, buyer): (SkuId, Buyer),
+        show: Show,
+    ) -> Result<Answer, Problem> {
+        let (answers, event_loop, ticket) =
+            (self.shared.reads.answers(), self.client.event_loop(), call.ticket);
+        self.pending.put(ticket, Pending::new(call, Waiting::Thread));
+        let go_on = move |outcome| {
+            let (request, show) = ask_for_place(sku, buyer, may_join(outcome), show);
+            answers.give(event_loop, ticket, ShowRead::ask(request, Waiting::Reply(show)));
+        };
+        self.shared.verifier.ask(question, Box::new(go_on));
+        Ok(Answer::Later)
+    }
+
+    fn show_place(
+        &mut self,
+        buyer: BuyerId,
+        reply: Reply,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<(), Problem> {
+        let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
+            return Err(reply.into());
+        };
+        self.scratch.clear();
+        write_place(&mut self.scratch, buyer, place, self.shared.clock.now().0);
+        out.json(if replayed { 200 } else { 201 }, &self.scratch);
+        Ok(())
     }
 
     /// By the ticket alone, or by whoever is signed in.
     fn show_presence(&mut self, call: &Call<'_>, _: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (sku, buyer) = self.who_stands_in_line(call)?;
-        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer }.into())
+        self.ask_line(call, buyer, Command::ShowPresence { sku, buyer })
     }
 
     pub(super) fn who_stands_in_line(&mut self, call: &Call<'_>) -> Result<(SkuId, BuyerId), Problem> {
@@ -176,7 +241,7 @@ impl HttpService {
 
     fn give_turn_back(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         let command = Command::GiveTurnBack { sku: self.sku_of(call)?, buyer: buyer.id };
-        self.ask_line(call, buyer.id, command.into())
+        self.ask_line(call, buyer.id, command)
     }
 
     /// What each of these costs the writer is bounded for each buyer.
@@ -191,17 +256,11 @@ impl HttpService {
         self.ask(call, request, show)
     }
 
-    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, asked: Joining) -> Result<Answer, Problem> {
-        let Joining { request, challenge } = asked;
-        self.ask_of_line(call, buyer, request, move |service, reply, out| {
-            let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
-                return Err(no_place(challenge, reply));
-            };
-            service.scratch.clear();
-            write_place(&mut service.scratch, buyer, place, service.shared.clock.now().0);
-            out.json(if replayed { 200 } else { 201 }, &service.scratch);
-            Ok(())
-        })
+    fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, command: Command) -> Result<Answer, Problem> {
+        let show = move |service: &mut HttpService, reply, out: &mut Answering<'_, '_>| {
+            service.show_place(buyer, reply, out)
+        };
+        self.ask_of_line(call, buyer, Request::Execute(command), show)
     }
 
     /// Whose number a ticket proves.

@@ -13,7 +13,12 @@ const LAPSES_MS: u64 = 600_000;
 
 fn shop(admits_without_script: bool) -> Shop {
     let mut setup = Setup::new(AuthMode::MemberId);
-    setup.options.verifier = Verifier::ProofOfWork(ProofOfWork::new(12, admits_without_script));
+    setup.verifier = Verifier::ProofOfWork(ProofOfWork::new(12, admits_without_script));
+    setup.refused_without_script = (!admits_without_script).then_some("refused-verification-required");
+    open(setup)
+}
+
+fn open(setup: Setup) -> Shop {
     let mut shop = Shop::with(setup);
     let item = |product| json!({ "product": product, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": {} });
     let sale = json!({

@@ -25,6 +25,7 @@ mod sales;
 mod sessions;
 mod shop;
 mod support;
+mod verifying;
 mod words;
 
 use serde_json::Value;

@@ -55,6 +55,9 @@ pub(super) struct Setup {
     pub(super) ledger: bool,
     pub(super) shop_key_source: Option<KeySource>,
     pub(super) image_origins: ImageOrigins,
+    pub(super) verifier: Verifier,
+    /// What its pages say of it.
+    pub(super) refused_without_script: Option<&'static str>,
 }
 
 impl Setup {
@@ -86,7 +89,6 @@ impl Setup {
             local_demo: true,
             shop_sale: Some(SHOP_SALE),
             beacon: None,
-            verifier: Verifier::None,
         };
         let secrets = HttpSecrets {
             session: vec![Box::from(SECRET)],
@@ -113,6 +115,8 @@ impl Setup {
             ledger: false,
             shop_key_source: None,
             image_origins: ImageOrigins::default(),
+            verifier: Verifier::None,
+            refused_without_script: None,
         }
     }
 }
@@ -227,7 +231,7 @@ impl Shop {
         let stop = Stop::new();
         let ledger = Source::Directory(data_dir.path().to_owned());
         let reads = Reads::start(ledger.clone(), vec![waker.clone()], stop.clone());
-        let settings = page_settings(&setup.options);
+        let settings = page_settings(&setup.options, setup.refused_without_script);
         let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
         let core = Intake::new(wall, setup.limits);
         let looking = look(&core, &mailbox, &stop, data_dir.path());
@@ -249,6 +253,7 @@ impl Shop {
             shop_key_source: setup.shop_key_source,
             webhooks: Vec::new(),
             stripe: None,
+            verifier: setup.verifier,
             signing_key: Some(SigningKey::of_seed([7; 32])),
             stop: stop.clone(),
         };
@@ -509,7 +514,7 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
     Looking::new(watched, Instant::now())
 }
 
-fn page_settings(options: &HttpOptions) -> Settings {
+fn page_settings(options: &HttpOptions, refused_without_script: Option<&'static str>) -> Settings {
     Settings {
         shop: "Doorbuster".to_owned(),
         session: Session::Demo,
@@ -518,7 +523,8 @@ fn page_settings(options: &HttpOptions) -> Settings {
             true => AddressAsked::After,
             false => AddressAsked::Before,
         },
-        script_to_join: options.verifier.needs_script(),
+        refused_without_script,
+        verification_url: None,
         look: Look::default(),
         languages: Languages::built_in(),
     }

@@ -196,6 +196,12 @@ impl Problem {
         Problem { challenge: Some(challenge.into()), ..problem }
     }
 
+    pub(in crate::http) fn verification_token_required() -> Problem {
+        let detail = "Before somebody joins this line, a check of the shop's has to be passed: send what it gave as \"verification\", \
+                      which counts once. Whoever has a place is not asked again.";
+        Problem::new(403, "verification_token_required", "A check has to be passed first", detail)
+    }
+
     pub(in crate::http) fn not_payable(detail: String) -> Problem {
         Problem::new(409, "not_payable", "The order can't be paid here", detail)
     }

@@ -19,7 +19,8 @@ fn fake() -> FakeShop {
         session: Session::Demo,
         demo_pay: true,
         address_asked: AddressAsked::After,
-        script_to_join: false,
+        refused_without_script: None,
+        verification_url: None,
         look: Look::default(),
         languages: Languages::built_in(),
     });

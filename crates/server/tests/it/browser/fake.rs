@@ -115,7 +115,8 @@ impl FakeShop {
             session,
             demo_pay: true,
             address_asked: AddressAsked::Before,
-            script_to_join: false,
+            refused_without_script: None,
+            verification_url: None,
             look,
             languages: Languages::built_in(),
         })

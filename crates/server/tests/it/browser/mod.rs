@@ -24,4 +24,5 @@ mod real_visitors;
 mod shop_look;
 mod steps;
 mod truth;
+mod verifying;
 mod webdriver;

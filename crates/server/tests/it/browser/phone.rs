@@ -79,7 +79,8 @@ fn a_shop_that_asks_for_no_address_has_a_button() {
         session: Session::Demo,
         demo_pay: true,
         address_asked: AddressAsked::Never,
-        script_to_join: false,
+        refused_without_script: None,
+        verification_url: None,
         look: Look::default(),
         languages: Languages::built_in(),
     };

@@ -13,6 +13,7 @@ use server::ledger::{AuditedSku, OrderLine};
 use server::net::Stop;
 use server::rehearsals::RehearseCommand;
 use server::secret::SecretBytes;
+use server::verifier::{Expected, Service};
 use server::{Secrets, ServeError};
 
 pub(crate) const TOKEN_SECRET: &[u8] = b"a secret of the tests, 32 bytes or more";
@@ -70,7 +71,24 @@ impl Shop {
         Shop::start(Some(demo), Some(&asked))
     }
 
+    /// As the demo, and whoever joins a line passes a check first, on a page there.
+    pub(crate) fn checking(check: &str) -> Shop {
+        let demo = Demo { starts_in: Duration::ZERO, public: false };
+        let url = format!("{check}/siteverify");
+        let asked = format!(
+            "[line]\nverifier = \"http\"\nhttp_url = {url:?}\nhttp_allow_private = true\n\
+             verification_url = \"{check}/check?back={{return}}\"\n"
+        );
+        let service =
+            Service::new(&url, SecretBytes::from(TOKEN_SECRET), Expected::default(), (None, true)).unwrap();
+        Shop::start_with(Some(demo), Some(&asked), Some(service))
+    }
+
     fn start(demo: Option<Demo>, configured: Option<&str>) -> Shop {
+        Shop::start_with(demo, configured, None)
+    }
+
+    fn start_with(demo: Option<Demo>, configured: Option<&str>, line_service: Option<Service>) -> Shop {
         let data_dir = tempfile::tempdir().unwrap();
         let data = data_dir.path().display().to_string();
         let mut sources = Sources::default().argument("ledger.data_dir", &data, "the test");
@@ -88,6 +106,7 @@ impl Shop {
         let secrets = Secrets {
             token: Some(SecretBytes::from(TOKEN_SECRET)),
             operator: Some(SecretBytes::from(OPERATOR.as_bytes())),
+            line_service,
             ..Secrets::default()
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,12 +1,17 @@
-//! Calling other servers, the shop's and Stripe's: for how long, and which authorities vouch for them.
+//! Calling other servers, the shop's and Stripe's: for how long, which authorities vouch for them, and at which addresses.
+
+mod address;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::Agent;
-use ureq::config::ConfigBuilder;
+use ureq::config::{Config, ConfigBuilder};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::AgentScope;
+use ureq::unversioned::transport::DefaultConnector;
+
+use address::PublicOnly;
 
 /// They can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +40,14 @@ pub(crate) fn client(
         Some(pem) => settings.tls_config(trusting(pem)?),
         None => settings,
     })
+}
+
+/// What calls with these settings, unless `allow_private` no address of this machine or its network.
+pub(crate) fn agent(settings: Config, allow_private: bool) -> Agent {
+    match allow_private {
+        true => settings.into(),
+        false => Agent::with_parts(settings, DefaultConnector::default(), PublicOnly::default()),
+    }
 }
 
 fn trusting(pem: &[u8]) -> Result<TlsConfig, NotAuthorities> {
