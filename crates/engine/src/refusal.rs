@@ -30,6 +30,8 @@ pub enum Refusal {
     OverLimit,
     /// The buyer has as many unpaid orders in this sale as one may have.
     TooManyHolds,
+    /// The buyer has let as many holds of the SKU go unpaid as one may have open in this sale.
+    HoldsUsedUp,
     /// Too many holds of the buyer on this SKU were cancelled or have expired, see [`crate::CoolDown`].
     CoolingDown {
         retry_after_ms: u64,
@@ -88,6 +90,7 @@ impl Refusal {
             Refusal::NotEnoughLeft => "not_enough_left",
             Refusal::OverLimit => "over_limit",
             Refusal::TooManyHolds => "too_many_holds",
+            Refusal::HoldsUsedUp => "holds_used_up",
             Refusal::CoolingDown { .. } => "cooling_down",
             Refusal::InvalidQuantity => "invalid_quantity",
             Refusal::KeyConflict => "key_conflict",
@@ -126,7 +129,10 @@ impl fmt::Display for Refusal {
             Refusal::LineFull => "the line is full",
             Refusal::NotEnoughLeft => "fewer units are left than you ask for",
             Refusal::OverLimit => "this is more than one buyer may have of this product",
-            Refusal::TooManyHolds => "pay or cancel your open orders of this sale first",
+            Refusal::TooManyHolds => "pay an open order of yours in this sale first",
+            Refusal::HoldsUsedUp => {
+                "as many of your orders of this product were cancelled or not paid in time as one buyer may have"
+            }
             Refusal::CoolingDown { retry_after_ms } => {
                 let seconds = retry_after_ms.div_ceil(1000);
                 return write!(

@@ -20,9 +20,11 @@ impl Book {
         self.assert_not_past(now);
         place(self, now, placement, |book| {
             let open_holds = book.judge_window(now, placement)?;
-            if !book.has_turn(placement) {
-                book.judge_returned_holds(now, placement)?;
+            if book.has_turn(placement) {
+                return Ok(open_holds);
             }
+            let open_holds = open_holds.map(|holds| book.left_of(holds, placement)).transpose()?;
+            book.judge_returned_holds(now, placement)?;
             Ok(open_holds)
         })
     }
@@ -58,6 +60,17 @@ impl Book {
     /// Whether the order is of somebody who was called.
     fn has_turn(&self, placement: &Placement) -> bool {
         self.line(placement.id.sku).is_some_and(|line| line.turn_of(placement.buyer).is_some())
+    }
+
+    /// What is left of the open holds that the buyer may have: one less for each hold of the SKU that they let go unpaid. So nobody takes
+    /// units and lets them go more often than that, however short the time to pay is. As the wait after such holds it is no rule of the
+    /// ledger, which has orders of before it.
+    fn left_of(&self, holds: OpenHolds, placement: &Placement) -> Result<OpenHolds, Refusal> {
+        let let_go = self.returned_holds.get(placement.id.sku.0, placement.buyer);
+        match holds.max.saturating_sub(let_go) {
+            0 => Err(Refusal::HoldsUsedUp),
+            max => Ok(OpenHolds { max, ..holds }),
+        }
     }
 
     /// Whether the buyer need not wait. Costs nothing as long as nobody has to.

@@ -1,6 +1,6 @@
 //! Buyers who take units and let them go again wait, longer each time; whoever pays does not.
 
-use engine::{Book, CoolDown, LedgerKind, Refusal, UnixMs};
+use engine::{Book, CoolDown, Event, LedgerKind, Refusal, UnixMs};
 
 use crate::shop::{HOLD, START, Shop, cancel, correct_clock, expire, limited, pay, place, request, sale_of};
 
@@ -94,4 +94,33 @@ fn what_is_left_of_a_wait_is_left_after_a_correction_of_the_clock() {
         ));
         assert!(!matches!(waits(ends), Some(Refusal::CoolingDown { .. })));
     }
+}
+
+#[test]
+fn whoever_has_let_go_as_many_as_one_may_have_open_is_done_but_a_ledger_of_before_is_one() {
+    let mut spec = sale_of(5);
+    spec.open_holds_per_buyer_max = None;
+    let mut free = Shop::with(spec.clone());
+    for key in 1..=9 {
+        assert_eq!(let_go(&mut free, START, key, 1), "cancelled", "nothing is bounded");
+    }
+    spec.open_holds_per_buyer_max = Some(2);
+    let mut shop = Shop::with(spec);
+    for key in 1..=2 {
+        assert_eq!(let_go(&mut shop, START, key, 1), "cancelled");
+    }
+    assert_eq!(let_go(&mut shop, START + 7 * HOLD, 3, 1), "holds_used_up", "no wait helps");
+    assert_eq!(let_go(&mut shop, START + 7 * HOLD, 4, 2), "cancelled", "it is nobody else's");
+    // As a ledger of before this rule may be: its orders are what they are.
+    for entry in &mut free.ledger {
+        if let Event::SaleCreated(spec) = &mut entry.event {
+            spec.open_holds_per_buyer_max = Some(2);
+        }
+    }
+    let mut book = Book::new();
+    for entry in &free.ledger {
+        book.replay(LedgerKind::Book, entry).expect("it is a ledger");
+    }
+    book.check_invariants().expect("no invariant is broken");
+    assert_eq!(book.place(UnixMs(START), &request(10, 1, 1)).unwrap_err(), Refusal::HoldsUsedUp);
 }

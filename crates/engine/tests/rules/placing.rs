@@ -248,31 +248,35 @@ fn a_key_with_another_request_is_a_conflict() {
 }
 
 #[test]
-fn open_holds_are_bounded_and_come_back_when_they_close() {
+fn open_holds_are_bounded_and_each_that_is_let_go_leaves_one_less() {
     let t = START;
     let script = [
         (t, place(1, 1, 1), "held"),
         (t, place(2, 1, 1), "held"),
-        (t, place(3, 1, 1), "too_many_holds"),
+        (t, place(3, 1, 1), "held"),
+        (t, place(4, 1, 1), "too_many_holds"),
         (t, place(1, 1, 1), "held again"),
-        (t, place(4, 2, 1), "held"),
+        (t, place(5, 2, 1), "held"),
+        // Who pays may have another.
         (t, pay("p", 1, 1), "applied"),
-        (t + 1, place(3, 1, 1), "held"),
-        (t + 1, place(5, 1, 1), "too_many_holds"),
-        (t + 1, cancel(3, 1), "cancelled"),
-        (t + 1, place(5, 1, 1), "held"),
+        (t + 1, place(4, 1, 1), "held"),
+        (t + 1, cancel(4, 1), "cancelled"),
+        (t + 1, place(6, 1, 1), "too_many_holds"),
+        (t + 1, pay("q", 2, 1), "applied"),
+        (t + 1, place(6, 1, 1), "held"),
         (t + HOLD, expire(9), "2 expired"),
-        (t + HOLD, place(6, 1, 1), "held"),
         (t + HOLD, place(7, 1, 1), "too_many_holds"),
-        // A late payment takes units, but it is no hold.
-        (t + HOLD, pay("late", 2, 1), "applied"),
+        // A late payment takes units, but it is no hold; and what was let go was.
+        (t + HOLD, pay("late", 3, 1), "applied"),
+        (t + HOLD, place(7, 1, 1), "too_many_holds"),
         (t + HOLD, cancel(6, 1), "cancelled"),
-        (t + HOLD, place(7, 1, 1), "held"),
-        (t + HOLD, place(8, 1, 1), "too_many_holds"),
+        (t + HOLD, place(7, 1, 1), "holds_used_up"),
+        (t + HOLD, place(6, 1, 1), "held again"),
+        (t + HOLD, place(8, 2, 1), "held"),
     ];
     let mut spec = sale_of(9);
-    spec.open_holds_per_buyer_max = Some(2);
-    check("two holds", spec, &script, [9, 5, 2, 2]);
+    spec.open_holds_per_buyer_max = Some(3);
+    check("three holds", spec, &script, [9, 5, 1, 3]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::{Accepted, Closing, Disposition, Event, RefundReason, Refusal, Status};
 
 /// Every outcome there is. The matches below have no wildcard: a new variant stops the build here.
-const OUTCOMES: [&str; 71] = [
+const OUTCOMES: [&str; 72] = [
     "applied",
     "due: already_paid",
     "due: amount_differs",
@@ -47,6 +47,7 @@ const OUTCOMES: [&str; 71] = [
     "refused: cooling_down",
     "refused: correction_too_large",
     "refused: ended",
+    "refused: holds_used_up",
     "refused: invalid_change",
     "refused: invalid_quantity",
     "refused: invalid_sale",
@@ -208,6 +209,7 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::NotEnoughLeft => "refused: not_enough_left",
         Refusal::OverLimit => "refused: over_limit",
         Refusal::TooManyHolds => "refused: too_many_holds",
+        Refusal::HoldsUsedUp => "refused: holds_used_up",
         Refusal::CoolingDown { .. } => "refused: cooling_down",
         Refusal::InvalidQuantity => "refused: invalid_quantity",
         Refusal::KeyConflict => "refused: key_conflict",

@@ -13,7 +13,7 @@ use engine::{Closing, Entry, Event, OrderView, Refusal, Seq, SkuId};
 use crate::metrics::{Counts, Latencies};
 
 /// What an order can be refused with.
-pub const REFUSALS: [Refusal; 12] = [
+pub const REFUSALS: [Refusal; 13] = [
     Refusal::UnknownSale,
     Refusal::UnknownSku,
     Refusal::NotStarted,
@@ -23,6 +23,7 @@ pub const REFUSALS: [Refusal; 12] = [
     Refusal::NotEnoughLeft,
     Refusal::OverLimit,
     Refusal::TooManyHolds,
+    Refusal::HoldsUsedUp,
     Refusal::CoolingDown { retry_after_ms: 0 },
     Refusal::InvalidQuantity,
     Refusal::KeyConflict,

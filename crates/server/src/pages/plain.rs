@@ -203,7 +203,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 13] = [
+pub(super) const REFUSALS: [(&str, &str); 14] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -212,6 +212,7 @@ pub(super) const REFUSALS: [(&str, &str); 13] = [
     ("over_limit", "refused-over-limit"),
     ("cooling_down", "refused-cooling-down"),
     ("too_many_holds", "refused-too-many-holds"),
+    ("holds_used_up", "refused-holds-used-up"),
     ("turn_required", "refused-turn-required"),
     ("line_full", "refused-line-full"),
     ("verification_required", "refused-verification-required"),

@@ -15,6 +15,7 @@ const REFUSALS = {
   over_limit: "refused-over-limit",
   cooling_down: "refused-cooling-down",
   too_many_holds: "refused-too-many-holds",
+  holds_used_up: "refused-holds-used-up",
   turn_required: "refused-turn-required",
   line_full: "refused-line-full",
   verification_required: "refused-verification-required",

@@ -343,6 +343,11 @@ impl Model {
         if now < sale.spec.starts_at.0 {
             return Err(Refusal::NotStarted);
         }
+        let let_go = self.let_go(place).count();
+        let holds_max = sale.spec.open_holds_per_buyer_max.map(|max| (max as usize).saturating_sub(let_go));
+        if holds_max == Some(0) {
+            return Err(Refusal::HoldsUsedUp);
+        }
         if let Some(retry_after_ms) = self.cool_down(now, place) {
             return Err(Refusal::CoolingDown { retry_after_ms });
         }
@@ -358,7 +363,7 @@ impl Model {
             .map(|index| self.orders[*index].place)
             .filter(|held| held.buyer == place.buyer && self.skus[held.id.sku.0 as usize].sale == sku.sale)
             .count();
-        if sale.spec.open_holds_per_buyer_max.is_some_and(|max| open >= max as usize) {
+        if holds_max.is_some_and(|max| open >= max) {
             return Err(Refusal::TooManyHolds);
         }
         match self.stock(place.id.sku)[1] {
@@ -370,12 +375,7 @@ impl Model {
 
     /// How long the buyer has to wait after holds that came back.
     fn cool_down(&self, now: u64, place: &Placement) -> Option<u64> {
-        let of_buyer = |index: &&usize| {
-            let order = &self.orders[**index];
-            order.place.buyer == place.buyer
-        };
-        let returned = self.returned[place.id.sku.0 as usize].iter().filter(of_buyer);
-        let times: Vec<i64> = returned.filter_map(|index| self.orders[*index].returned_at).collect();
+        let times: Vec<i64> = self.let_go(place).collect();
         if times.len() < 3 {
             return None;
         }
@@ -384,6 +384,12 @@ impl Model {
         let latest = times.last().expect("there are three");
         let left = latest + wait.cast_signed() - now.cast_signed();
         u64::try_from(left).ok().filter(|left| *left > 0)
+    }
+
+    /// When the buyer's holds of the SKU came back.
+    fn let_go(&self, place: &Placement) -> impl Iterator<Item = i64> {
+        let returned = self.returned[place.id.sku.0 as usize].iter().map(|index| &self.orders[*index]);
+        returned.filter(|order| order.place.buyer == place.buyer).filter_map(|order| order.returned_at)
     }
 
     fn breaks_limit(&self, place: &Placement) -> bool {

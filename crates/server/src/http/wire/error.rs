@@ -334,6 +334,7 @@ impl From<Refusal> for Problem {
             Refusal::NotEnoughLeft => (409, "Not enough left"),
             Refusal::OverLimit => (409, "Over the limit per buyer"),
             Refusal::TooManyHolds => (409, "Too many open orders"),
+            Refusal::HoldsUsedUp => (409, "Too many orders let go"),
             Refusal::CoolingDown { retry_after_ms } => {
                 let problem =
                     Problem::new(429, refusal.code(), "Too many orders let go", refusal.to_string());

@@ -35,7 +35,10 @@ impl Came {
         match refusal {
             Refusal::NotStarted | Refusal::Paused | Refusal::Ended => Came::RefusedClosed,
             Refusal::SoldOut | Refusal::NotEnoughLeft => Came::RefusedStock,
-            Refusal::OverLimit | Refusal::TooManyHolds | Refusal::CoolingDown { .. } => Came::RefusedLimit,
+            Refusal::OverLimit
+            | Refusal::TooManyHolds
+            | Refusal::HoldsUsedUp
+            | Refusal::CoolingDown { .. } => Came::RefusedLimit,
             _ => Came::RefusedInvalid,
         }
     }
