@@ -83,22 +83,17 @@ fn add_mark(
     limited: bool,
     mark: &MarkBytes<'_>,
 ) {
-    let units = mark.units();
+    // A mark that says more than there can be is somebody's fault, and no reason to stop.
+    let add = |sum: &mut u64| *sum = sum.saturating_add(mark.units());
     match mark.letter {
-        b'o' | b'c' => audit.open_units += units,
-        b'd' => {
-            audit.open_units += units;
-            return;
-        }
-        b's' | b'x' | b'l' => audit.taken_units += units,
-        b'a' => {
-            audit.adjusted_units += units;
-            return;
-        }
+        b'o' | b'c' => add(&mut audit.open_units),
+        b'd' => return add(&mut audit.open_units),
+        b's' | b'x' | b'l' => add(&mut audit.taken_units),
+        b'a' => return add(&mut audit.adjusted_units),
         _ => return,
     }
     if limited {
-        audit.buyers_by_marks += units;
-        *by_marks.entry(mark.buyer()).or_default() += units;
+        add(&mut audit.buyers_by_marks);
+        add(by_marks.entry(mark.buyer()).or_default());
     }
 }
