@@ -1,6 +1,6 @@
 # One target for each task of people and machines here. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run dist run-cluster try-shop test faults alarms fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
+.PHONY: help run dist run-cluster try-shop test simulate faults alarms fuzz soak check bench bench-embedded bench-cluster engines-up engines-down compiler
 
 CARGO ?= cargo
 
@@ -33,6 +33,12 @@ test: ## install what the tests need (nginx, ab, Chromium...), then run all of t
 	./dev/install-stripe-mock >/dev/null
 	./dev/install-vendure >/dev/null
 	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && CARGO='$(CARGO)' ./dev/test
+
+SEEDS ?= 5000
+FROM ?= 0
+simulate: ## play SEEDS=5000 sequences of calls, FROM=0 on, on Redis and Valkey and on what stands in for them in simulations (about two minutes)
+	./dev/install-test-packages build redis valkey clocks
+	DOORBUSTER_SEEDS=$(SEEDS) DOORBUSTER_SEED_FROM=$(FROM) $(CARGO) test -p simulation -- --nocapture
 
 faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)
 	./dev/install-test-packages

@@ -67,6 +67,7 @@ fn config(address: &str) -> GateConfig {
         reply_timeout: TIMEOUT,
         batch_commands_max: BATCH_COMMANDS,
         cool_down: CoolDown::NONE,
+        dial: None,
         idle_check: TIMEOUT,
     }
 }

@@ -65,6 +65,7 @@ impl Redis {
             reply_timeout: Duration::from_secs(5),
             batch_commands_max,
             cool_down: CoolDown::NONE,
+            dial: None,
         })
     }
 }

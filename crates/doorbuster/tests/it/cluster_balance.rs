@@ -51,6 +51,7 @@ fn gate(name: &str) -> Gate {
         reply_timeout: SOON,
         batch_commands_max: 64,
         cool_down: CoolDown::NONE,
+        dial: None,
     })
 }
 

@@ -337,6 +337,7 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         reply_timeout: gate.timeout(),
         batch_commands_max: gate.batch_commands_max,
         cool_down: config.sale.cool_down(),
+        dial: None,
     })
 }
 

@@ -13,6 +13,7 @@ mod mark;
 pub mod redis;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::handover::{Claim, MarkState, SaleState};
@@ -20,7 +21,7 @@ use engine::{CoolDown, OrderId, Placement, Refusal, SkuId, UnixMs};
 
 use crate::intake::EngineSettings;
 
-pub use self::redis::{Gate, TimeRead};
+pub use self::redis::{Dial, Gate, Link, TimeRead};
 pub(crate) use error::GATE_FORMAT;
 pub use error::{Closed, GateError, Why};
 
@@ -88,6 +89,8 @@ pub struct GateConfig {
     pub batch_commands_max: usize,
     /// Of buyers whose holds came back.
     pub cool_down: CoolDown,
+    /// Who connects; `None`: by TCP.
+    pub dial: Option<Arc<dyn Dial>>,
 }
 
 /// Which servers there are, and who knows where they are.

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use redis::io::tcp::TcpSettings;
 use redis::{
-    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, ErrorKind, IntoConnectionInfo,
-    ProtocolVersion, RedisConnectionInfo, RedisError, TlsCertificates, Value,
+    Client, ClientTlsConfig, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisError, TlsCertificates, Value,
 };
 
+use super::link::Link;
 use super::reply::{self, ErrorMeaning};
 use super::scripts;
 use crate::gate::{GateConfig, Layout, Why};
@@ -43,7 +44,7 @@ const SENTINEL: &str = "it is a Sentinel: set gate.mode = \"sentinel\", and gate
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 pub(super) struct Connection {
-    socket: redis::Connection,
+    link: Box<dyn Link>,
     pub(super) run: Run,
     used_at: Instant,
     /// As set in the socket.
@@ -69,16 +70,13 @@ impl Connection {
 
     /// Connects and signs in, whoever is there.
     pub(super) fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
-        let (client, tls) = (client(config, address)?, config.tls.is_some());
-        let socket = client
-            .get_connection_with_timeout(config.connect_timeout)
-            .map_err(|error| unopened(broken(&error), tls))?;
-        let set = socket
-            .set_read_timeout(Some(config.connect_timeout))
-            .and_then(|()| socket.set_write_timeout(Some(config.reply_timeout)));
-        set.map_err(|error| broken(&error))?;
+        let tls = config.tls.is_some();
+        let link = match &config.dial {
+            Some(dial) => dial.dial(address)?,
+            None => Box::new(dial_tcp(config, address)?),
+        };
         let mut connection = Connection {
-            socket,
+            link,
             run: Run::new(),
             used_at: Instant::now(),
             read_timeout: config.connect_timeout,
@@ -171,7 +169,8 @@ impl Connection {
     /// One plain command that changes nothing which matters if it is lost.
     pub(super) fn ask(&mut self, command: &Cmd) -> Result<Value, Why> {
         self.used_at = Instant::now();
-        match self.socket.req_command(command).map_err(|error| broken(&error))? {
+        self.link.write(&command.get_packed_command())?;
+        match self.link.read()? {
             Value::ServerError(error) => Err(match reply::judge(&error) {
                 ErrorMeaning::Refused { why, .. } | ErrorMeaning::Unknown(why) => why,
                 ErrorMeaning::LoadScripts => Why::ScriptMissing,
@@ -184,19 +183,19 @@ impl Connection {
     /// Writes packed commands. An error says nothing about how many of them have left.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Why> {
         self.used_at = Instant::now();
-        self.socket.send_packed_command(bytes).map_err(|error| broken(&error))
+        self.link.write(bytes)
     }
 
     /// The next reply, an error reply included. After an error the connection must be dropped.
     pub(super) fn read(&mut self) -> Result<Value, Why> {
-        self.socket.recv_response().map_err(|error| broken(&error))
+        self.link.read()
     }
 
     /// Replies are waited for at most so long from now on.
     pub(super) fn wait_at_most(&mut self, limit: Duration) -> Result<(), Why> {
         let limit = limit.max(SHORTEST_WAIT);
         if limit != self.read_timeout {
-            self.socket.set_read_timeout(Some(limit)).map_err(|error| broken(&error))?;
+            self.link.wait_at_most(limit)?;
             self.read_timeout = limit;
         }
         Ok(())
@@ -216,6 +215,18 @@ fn is_sentinel(info: &str) -> bool {
 /// A field of INFO.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn dial_tcp(config: &GateConfig, address: &str) -> Result<redis::Connection, Why> {
+    let (client, tls) = (client(config, address)?, config.tls.is_some());
+    let socket = client
+        .get_connection_with_timeout(config.connect_timeout)
+        .map_err(|error| unopened(broken(&error), tls))?;
+    let set = socket
+        .set_read_timeout(Some(config.connect_timeout))
+        .and_then(|()| socket.set_write_timeout(Some(config.reply_timeout)));
+    set.map_err(|error| broken(&error))?;
+    Ok(socket)
 }
 
 fn client(config: &GateConfig, address: &str) -> Result<Client, Why> {
@@ -246,7 +257,7 @@ fn client(config: &GateConfig, address: &str) -> Result<Client, Why> {
     client.map_err(|error| broken(&error))
 }
 
-fn broken(error: &RedisError) -> Why {
+pub(super) fn broken(error: &RedisError) -> Why {
     let text = error.to_string();
     if let Some(line) = explain(&text, &KEYS) {
         Why::Refused(line.into())

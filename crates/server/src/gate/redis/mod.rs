@@ -14,6 +14,7 @@ mod flight;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod health;
+mod link;
 mod memory;
 mod reading;
 mod removal;
@@ -41,6 +42,7 @@ use super::{
 };
 
 pub use figures::{AttemptsHeard, AttemptsSaid, Field};
+pub use link::{Dial, Link};
 pub use scripts::Script;
 pub use times::TimeRead;
 

@@ -180,6 +180,7 @@ pub(crate) fn config(addresses: Vec<String>, layout: Layout) -> GateConfig {
         reply_timeout: PATIENCE,
         batch_commands_max: 64,
         cool_down: CoolDown::NONE,
+        dial: None,
     }
 }
 
