@@ -21,7 +21,7 @@ use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Heard, REFUSALS, Servers};
+use crate::intake::{Heard, Need, REFUSALS, Servers};
 use crate::metrics::{Counts, Metrics};
 
 /// Looks at a server that runs, and publishes what it has seen.
@@ -303,6 +303,7 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
     let reasons: Vec<_> =
         [stopping, read_only.clone(), watched.health.why_not_ready(), clock].into_iter().flatten().collect();
     let due = core.metrics.refunds_due.get();
+    let backlog = watched.cluster.as_ref().filter(|_| watched.health.is_met(Need::Backlog));
     HealthFigures {
         ready: reasons.is_empty(),
         reasons,
@@ -327,11 +328,8 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
         refunds_due: u64::try_from(due).ok(),
         webhooks: WebhookFigures::of(&watched.webhooks),
         dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),
-        backlog: watched.cluster.as_ref().map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
-        backlog_age_ms: watched
-            .cluster
-            .as_ref()
-            .map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),
+        backlog: backlog.map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
+        backlog_age_ms: backlog.map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
     }
 }

@@ -43,11 +43,12 @@ const SOURCES: [(&str, &str); 29] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 12] = [
+const CONSOLE: [(&str, &str); 13] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
     ("console-words.js", include_str!("../../templates/assets/console-words.js")),
     ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
     ("console-rehearsal.js", include_str!("../../templates/assets/console-rehearsal.js")),
+    ("console-slips.js", include_str!("../../templates/assets/console-slips.js")),
     ("console-making.js", include_str!("../../templates/assets/console-making.js")),
     ("console-actions.js", include_str!("../../templates/assets/console-actions.js")),
     ("console-attempts.js", include_str!("../../templates/assets/console-attempts.js")),

@@ -1,7 +1,10 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
-import { create, duplicate } from "./console-making.js";
+import { ask, create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, count, dayAndTime, duration, element, localTime, reason, say, serverNow, set, unixTime } from "./console-words.js";
+import { slips } from "./console-slips.js";
+import { TOO_LARGE, byId, count, dayAndTime, duration, element, localTime, problemOf, reason, say, serverNow, set, unixTime } from "./console-words.js";
+
+const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
 // Of a sale.
 export const ACTIONS = {
@@ -9,17 +12,24 @@ export const ACTIONS = {
     name: "Edit",
     states: ["not_started", "live", "paused"],
     says: () => "Only what you change is changed. Times are yours, to the second.",
-    fields: (sale) => [
-      { name: "title", label: "Title", value: sale.title },
-      ...(sale.state === "not_started" ? [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }] : []),
-      { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(sale.ends_at_ms) },
-    ],
+    fields: async (sale) => {
+      const { payment_s: payment } = await ask(`/api/v1/sales/${sale.id}?limit=1`);
+      return [
+        { name: "title", label: "Title", value: sale.title },
+        ...(sale.state === "not_started" ? [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }] : []),
+        { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(sale.ends_at_ms) },
+        ...(payment === null ? [] : [{ name: "payment_s", label: "Seconds to pay, for orders from now on", type: "number", min: "1", value: String(payment) }]),
+      ];
+    },
     request: (sale, values) => {
+      const written = { title: String, payment_s: Number, starts_at_ms: unixTime, ends_at_ms: unixTime };
       const body = {};
       for (const [name, { before, now }] of Object.entries(values)) {
-        if (now !== before) body[name] = name === "title" ? now : unixTime(now);
+        if (now !== before) body[name] = written[name](now);
       }
-      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body };
+      const { starts_at_ms: starts, ends_at_ms: ends } = body;
+      const length = starts || ends ? (ends ?? sale.ends_at_ms) - (starts ?? sale.starts_at_ms) : undefined;
+      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length }) };
     },
     done: "Changed.",
   },
@@ -78,6 +88,7 @@ const units = (verb, name, says, done) => ({
     method: "POST",
     path: `/api/v1/sales/${sale.id}/items/${item.product}/${verb}`,
     body: { units: Number(values.units.now) },
+    odd: slips({ items: [{ product: item.product, units: Number(values.units.now) }] }),
     key,
   }),
   done,
@@ -110,7 +121,7 @@ export const ITEM_ACTIONS = {
         if (name === "title" || name === "description") changed[name] = now;
         else changed[name] = now === "" ? null : Number(now);
       }
-      return Object.keys(changed).length > 1 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body: { items: [changed] } };
+      return Object.keys(changed).length > 1 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body: { items: [changed] }, odd: slips({ items: [changed] }) };
     },
     done: "Changed.",
   },
@@ -158,6 +169,7 @@ let asked = null;
 
 // `sale`: what it is about, with a title: a sale or an order.
 export const open = async (action, sale, item) => {
+  if (![sale.id, item?.product].every((number) => number === undefined || Number.isSafeInteger(number))) return say(TOO_LARGE);
   let fields;
   try {
     fields = await (action.fields?.(sale, item) ?? []);
@@ -174,7 +186,7 @@ export const open = async (action, sale, item) => {
   byId("ask-do").disabled = false;
   byId("ask-typed").hidden = !action.grave;
   byId("typed").value = "";
-  byId("ask-fields").replaceChildren(...fields.map(field));
+  byId("ask-fields").replaceChildren(...[...fields, WHY].map(field));
   dialog.showModal();
 };
 
@@ -212,7 +224,7 @@ const requestOf = ({ action, sale, item, key }) => {
     const call = Object.keys(ACTIONS).find((name) => ACTIONS[name] === action);
     return { method: "POST", path: `/api/v1/sales/${sale.id}/${call}` };
   }
-  const inputs = [...byId("ask-fields").querySelectorAll("input")];
+  const inputs = [...byId("ask-fields").querySelectorAll("input")].filter((input) => input.name !== WHY.name);
   const values = Object.fromEntries(inputs.map((input) => [input.name, { before: input.dataset.before, now: input.value }]));
   return action.request(sale, values, item, key);
 };
@@ -233,13 +245,18 @@ byId("ask-form").addEventListener("submit", async (event) => {
     return set(byId("ask-problem"), `${odd} Press again if that is meant.`);
   }
   if (!request) return set(byId("ask-problem"), "Nothing is changed yet.");
+  if (request.problem) return set(byId("ask-problem"), request.problem);
   byId("ask-do").disabled = true;
   try {
     const headers = { "Content-Type": "application/json" };
     if (request.key) headers["Idempotency-Key"] = request.key;
-    if (request.why) headers["Operator-Reason"] = encodeURIComponent(request.why);
+    const why = byId(`field-${WHY.name}`).value;
+    if (why) headers["Operator-Reason"] = encodeURIComponent(why);
     const answer = await fetch(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) });
-    if (!answer.ok) return set(byId("ask-problem"), await reason(answer));
+    if (!answer.ok) {
+      const problem = await problemOf(answer);
+      return set(byId("ask-problem"), (await action.refused?.(problem)) ?? problem.detail);
+    }
     dialog.close();
     say(action.done);
     action.after?.();

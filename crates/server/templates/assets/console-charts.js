@@ -8,6 +8,8 @@ const REREAD_MS = 15000;
 
 let span = SPANS[0][1];
 let chosen = null;
+// By whoever looks.
+let isPressed = false;
 
 const charts = {
   rates: { columns: ["accepted", "refused", "busy", "unknown"], data: [[], [], [], [], []], plot: null },
@@ -94,12 +96,18 @@ const makeChart = (kind) => {
 
 const size = (node) => ({ width: Math.max(200, node.clientWidth), height: innerWidth < 640 ? 160 : 210 });
 
+const saleOf = () => chosen && night.figures.sales.find((other) => other.id === chosen.sale);
 const item = () => {
-  const sale = chosen && night.figures.sales.find((other) => other.id === chosen.sale);
+  const sale = saleOf();
   return sale?.items.find((other) => other.product === chosen.product);
 };
 
 export const chooseItem = (sale, of) => {
+  isPressed = true;
+  show(sale, of);
+};
+
+const show = (sale, of) => {
   chosen = { sale: sale.id, product: of.product };
   set(byId("units-of"), of.title);
   for (const button of document.querySelectorAll("#sales td button")) {
@@ -139,6 +147,7 @@ const read = async () => {
 const STEP_S_MIN = 0.9;
 
 export const appendToCharts = (latest) => {
+  follow();
   if (stepMs > 1000) {
     if (performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
     return;
@@ -167,20 +176,20 @@ const redraw = () => {
   for (const [kind, chart] of Object.entries(charts)) chart.plot?.setData(shown(kind));
 };
 
-// The item that has sold most is shown first.
-const busiest = () => {
-  const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale: sale.id, of })));
-  return items.sort((a, b) => b.of.held + b.of.sold - a.of.held - a.of.sold)[0];
+// Until an item is pressed, the one that has sold most is shown, of what sells; then of what will, then of what did.
+const STATES = ["live", "paused", "not_started", "ended"];
+const follow = () => {
+  if (isPressed) return;
+  const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale, of, rank: STATES.indexOf(sale.state) })));
+  const [first] = items.sort((a, b) => a.rank - b.rank || b.of.held + b.of.sold - a.of.held - a.of.sold);
+  if (first && (!item() || first.rank < STATES.indexOf(saleOf().state))) show(first.sale, first.of);
 };
 
 export const startCharts = () => {
-  const first = busiest();
-  if (first && !chosen) {
-    chosen = { sale: first.sale, product: first.of.product };
-    set(byId("units-of"), first.of.title);
-  }
   Object.keys(charts).forEach(makeChart);
-  read();
+  const asked = reading;
+  follow();
+  if (reading === asked) read();
 };
 
 for (const [name, seconds] of SPANS) {

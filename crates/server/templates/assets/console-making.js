@@ -1,16 +1,14 @@
 // Sales that an operator makes here: one like another, or one of a single item; whole drops are made of a file, in a terminal.
-import { count, dayAndTime, duration, localTime, night, reason, serverNow, unixTime } from "./console-words.js";
+import { slips } from "./console-slips.js";
+import { TOO_LARGE, localTime, night, reason, serverNow, unixTime } from "./console-words.js";
 
-const MINUTE_MS = 60000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
-const LENGTH_MAX_MS = 30 * DAY_MS;
-// Times the largest item so far.
-const GROWTH_MAX = 10;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 // The number is chosen before the press: pressing again makes the same sale, and no second one.
 let planned = null;
 
-const ask = async (path) => {
+export const ask = async (path) => {
   const answer = await fetch(path, { cache: "no-store" });
   if (!answer.ok) throw new Error(await reason(answer));
   return answer.json();
@@ -35,23 +33,20 @@ const times = (startsAt, length) => [
   { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(startsAt + length) },
 ];
 
-// What is allowed, and rarely meant.
-const odd = ({ starts_at_ms: starts, ends_at_ms: ends, items }) => {
-  const found = [];
-  if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
-  if (ends - starts < MINUTE_MS) found.push("The sale lasts less than a minute.");
-  if (ends - starts > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(ends - starts)}.`);
-  for (const { product, price } of items) {
-    if (price === 0) found.push(`Product ${product} costs nothing.`);
-  }
-  const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));
-  for (const { product, total } of items) {
-    if (largest > 0 && total > GROWTH_MAX * largest) found.push(`Product ${product} has ${count(total)} units, more than ${GROWTH_MAX} times the largest item here.`);
-  }
-  return found;
+const post = (body) => {
+  if (!body.items.every((item) => Number.isSafeInteger(item.product))) return { problem: TOO_LARGE };
+  const { starts_at_ms, ends_at_ms, payment_s, items } = body;
+  const odd = slips({ starts_at_ms, length_ms: ends_at_ms - starts_at_ms, payment_s, items: items.map(({ product, price, total }) => ({ product, price, units: total })) });
+  return { method: "POST", path: "/api/v1/sales", body, odd };
 };
 
-const post = (body) => ({ method: "POST", path: "/api/v1/sales", body, odd: odd(body) });
+// Somebody else's sale has the number, or an earlier press that was not heard of made it.
+const refused = async ({ code }) => {
+  if (code !== "sale_exists") return null;
+  const taken = planned.id;
+  planned.id = await nextId();
+  return `No. ${taken} was made in the meantime, by somebody else or by an earlier press: look at it first. Pressing again makes no. ${planned.id}.`;
+};
 
 export const duplicate = {
   name: "Duplicate",
@@ -59,6 +54,7 @@ export const duplicate = {
   says: (sale) => `Another sale of the items of “${sale.title}”, on the terms that they have now, and with their whole totals. Times are yours, to the second.`,
   fields: async (sale) => {
     planned = { id: await nextId(), sale: await whole(sale.id) };
+    if (!planned.sale.items.every((item) => Number.isSafeInteger(item.product))) throw new Error(TOO_LARGE);
     const length = sale.ends_at_ms - sale.starts_at_ms;
     return [{ name: "title", label: "Title", value: sale.title }, ...times(Math.max(serverNow(), sale.starts_at_ms) + DAY_MS, length)];
   },
@@ -86,6 +82,7 @@ export const duplicate = {
       items: sale.items.map(item),
     });
   },
+  refused,
   done: "Made.",
 };
 
@@ -96,7 +93,7 @@ export const create = {
     planned = { id: await nextId() };
     return [
       { name: "title", label: "Title", value: "" },
-      ...times(serverNow() + DAY_MS, 2 * 60 * MINUTE_MS),
+      ...times(serverNow() + DAY_MS, 2 * HOUR_MS),
       { name: "payment_min", label: "Minutes to pay; empty: paid on placing", type: "number", min: "1", value: "15", optional: true },
       { name: "product", label: "Product, the shop's number", type: "number", min: "0", value: "" },
       { name: "item", label: "Its title", value: "" },
@@ -120,5 +117,6 @@ export const create = {
       items: [item],
     });
   },
+  refused,
   done: "Made.",
 };

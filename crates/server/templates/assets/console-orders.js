@@ -10,7 +10,6 @@ const money = (minor, currency) => {
   return format.format(minor / 10 ** format.resolvedOptions().maximumFractionDigits);
 };
 const left = ({ amount, refunded = 0 }) => amount - refunded;
-const why = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
 // Each says what it will do. None can be undone, and each may be done twice without harm.
 const ACTIONS = {
@@ -19,8 +18,7 @@ const ACTIONS = {
     final: true,
     offered: ({ order }) => order.status === "held",
     says: ({ order }) => `The order is cancelled for its buyer, and what it held is on sale again at once: ${count(order.quantity)}. This can't be undone.`,
-    fields: () => [why],
-    request: ({ order }, values) => ({ method: "POST", path: `${ORDER}/${order.id}/cancel`, why: values.why.now }),
+    request: ({ order }) => ({ method: "POST", path: `${ORDER}/${order.id}/cancel` }),
     done: "Cancelled.",
   },
   refund: {
@@ -32,13 +30,11 @@ const ACTIONS = {
       { name: "reference", label: "Reference of the refund at your bank or provider", value: "", max: 255 },
       { name: "amount", label: `Amount, in the smallest unit of ${order.currency}`, type: "number", min: "1", value: String(left(order)) },
       { name: "units", label: "Units that go back on sale", type: "number", min: "0", value: "0" },
-      why,
     ],
     request: ({ order }, values) => ({
       method: "POST",
       path: `${ORDER}/${order.id}/refund`,
       body: { refund_id: values.reference.now, amount: Number(values.amount.now), units: Number(values.units.now), made: true },
-      why: values.why.now,
     }),
     done: "Noted.",
   },
@@ -47,11 +43,9 @@ const settle = {
   name: "Settle",
   final: true,
   says: ({ order, payment }) => `Notes that ${money(payment.amount, order.currency)} of “${payment.payment_id}” were given back: nothing is moved from here. The note can't be taken back.`,
-  fields: () => [why],
-  request: ({ payment }, values) => ({
+  request: ({ payment }) => ({
     method: "POST",
     path: `/api/v1/payments/${encodeURIComponent(payment.payment_id)}/settle`,
-    why: values.why.now,
   }),
   done: "Settled.",
 };

@@ -67,13 +67,17 @@ export const night = { figures: null, receivedAt: 0 };
 export const serverNow = () => night.figures.at_ms + (performance.now() - night.receivedAt);
 
 // What an answer that is no good says.
-export const reason = async (answer) => {
+export const problemOf = async (answer) => {
   try {
-    return (await answer.json()).detail;
+    return await answer.json();
   } catch {
-    return `The server answered ${answer.status}.`;
+    return { detail: `The server answered ${answer.status}.` };
   }
 };
+export const reason = async (answer) => (await problemOf(answer)).detail;
+
+// A script's numbers are exact up to 2^53.
+export const TOO_LARGE = "Its number has more than 15 digits, which this page would round. In a terminal it can be done: doorbuster sale.";
 
 let toast = 0;
 export const say = (text) => {

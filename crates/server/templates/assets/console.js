@@ -9,12 +9,15 @@ import { readRehearsal } from "./console-rehearsal.js";
 import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
-const RETRY_MS = [1000, 2000, 5000, 10000];
+const RETRY_MS = [0, 1000, 2000, 5000, 10000];
+// A connection may be gone without a word.
+const SILENT_MS = 15000;
 
 const board = byId("board");
 const signIn = byId("sign-in");
 
 let stream = null;
+let connectedAt = 0;
 let failures = 0;
 
 // The connection.
@@ -22,28 +25,32 @@ let failures = 0;
 const connect = () => {
   stream?.close();
   stream = new EventSource("/api/v1/figures/events");
+  connectedAt = performance.now();
   stream.onmessage = (event) => {
     failures = 0;
     receive(JSON.parse(event.data));
   };
-  stream.onerror = () => {
-    stream.close();
-    retry();
-  };
+  stream.onerror = connectAgain;
+};
+
+const connectAgain = () => {
+  stream.close();
+  stream = null;
+  retry();
 };
 
 // The server ends each stream after a while, so that a session that is over ends with it.
 const retry = async () => {
   const wait = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)];
   failures += 1;
+  await new Promise((resolve) => setTimeout(resolve, wait));
   try {
-    const answer = await fetch("/api/v1/console/session", { cache: "no-store" });
-    if (answer.ok && !(await answer.json()).signed_in) return askToSignIn(night.figures ? "You were signed out." : "");
-    if (answer.ok && failures === 1) return connect();
+    const answer = await fetch("/api/v1/console/session", { cache: "no-store", signal: AbortSignal.timeout(SILENT_MS) });
+    if (answer.ok) return (await answer.json()).signed_in ? connect() : askToSignIn(night.figures ? "You were signed out." : "");
   } catch {
     // It can't be reached: the age says so.
   }
-  setTimeout(retry, wait);
+  retry();
 };
 
 const askToSignIn = (why) => {
@@ -65,6 +72,7 @@ signIn.addEventListener("submit", async (event) => {
   try {
     const headers = { Authorization: `Bearer ${token}` };
     const answer = await fetch("/api/v1/console/session", { method: "POST", headers });
+    if (answer.status === 401) return set(byId("sign-in-problem"), "No operator has this token: it is mistyped, or was revoked.");
     if (!answer.ok) return set(byId("sign-in-problem"), await reason(answer));
     byId("token").value = "";
     failures = 0;
@@ -77,7 +85,8 @@ signIn.addEventListener("submit", async (event) => {
 byId("sign-out").addEventListener("click", async () => {
   try {
     await fetch("/api/v1/console/session/end", { method: "POST" });
-    stream.close();
+    stream?.close();
+    stream = null;
     askToSignIn("");
   } catch {
     say("The server can't be reached: you are still signed in.");
@@ -154,12 +163,12 @@ const draw = () => {
     ["Commit, p50 and p99", health.commit ? `${milliseconds(health.commit.p50_ms)} and ${milliseconds(health.commit.p99_ms)} ms` : "none now"],
     ["Refunds due", known(health.refunds_due, count)],
     ...(health.webhooks ? [["Webhooks waiting", count(health.webhooks.waiting), toldLate(health.webhooks)]] : []),
-    ...(health.backlog === null ? [] : [["Messages waiting", count(health.backlog), health.backlog_age_ms >= 1000 ? `the oldest for ${duration(health.backlog_age_ms)}` : "in all queues"]]),
+    ...(health.dead_letters === null ? [] : [["Messages waiting", health.backlog === null ? "not known" : count(health.backlog), health.backlog_age_ms >= 1000 ? `the oldest for ${duration(health.backlog_age_ms)}` : "in all queues"]]),
     ...(health.dead_letters === null ? [] : [["Dead letters", count(health.dead_letters), "since the servers' start"]]),
     ["Processors busy", known(health.processors_busy, (part) => `${Math.round(part * 100)} %`)],
     ["Memory", known(health.memory_bytes, bytes)],
     ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
-    ["Ledger", known(health.ledger_bytes, bytes)],
+    ["Size of the ledger", known(health.ledger_bytes, bytes)],
     ["Connections", count(health.connections)],
     ["Requests per second", rate(rates.requests)],
     ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
@@ -222,6 +231,7 @@ const ofServer = (of) => {
 };
 
 const tick = () => {
+  if (stream && performance.now() - Math.max(connectedAt, night.receivedAt) > SILENT_MS) connectAgain();
   if (night.figures === null) return;
   const age = performance.now() - night.receivedAt;
   const old = age > STALE_MS;
@@ -241,7 +251,7 @@ const tick = () => {
 const when = (sale) => {
   const now = serverNow();
   if (sale.state === "not_started") return `starts in ${duration(sale.starts_at_ms - now)}, at ${dayAndTime(sale.starts_at_ms)}`;
-  if (sale.state === "ended") return now < sale.ends_at_ms ? `ended before its time, ${dayAndTime(sale.ends_at_ms)}` : `ended at ${dayAndTime(sale.ends_at_ms)}`;
+  if (sale.state === "ended") return `over; it was to end at ${dayAndTime(sale.ends_at_ms)}`;
   return `ends in ${duration(sale.ends_at_ms - now)}, at ${dayAndTime(sale.ends_at_ms)}`;
 };
 
@@ -257,7 +267,7 @@ const holding = ({ holds }) => {
   if (!holds) return "";
   const ended = holds.paid - holds.paid_late + holds.cancelled + holds.expired;
   if (ended === 0) return "";
-  const parts = [`of ${count(ended)} holds that ended ${count(holds.paid - holds.paid_late)} were paid`];
+  const parts = [`since the servers' start, of ${count(ended)} holds that ended ${count(holds.paid - holds.paid_late)} were paid`];
   if (holds.paid > 0) parts.push(`half ${within(holds.paid_after_p50_s)}, nine of ten ${within(holds.paid_after_p90_s)}`);
   if (holds.expired > 0) parts.push(`${count(holds.expired)} expired`);
   if (holds.paid_late > 0) parts.push(`${count(holds.paid_late)} paid after that`);

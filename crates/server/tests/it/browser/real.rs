@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use server::config::{Demo, Sources};
+use server::config::{Config, Demo, Sources};
 use server::ledger::sqlite::{audit, export};
 use server::ledger::{AuditedSku, OrderLine};
 use server::net::Stop;
@@ -38,6 +38,8 @@ pub(crate) struct Shop {
     pub(crate) base: String,
     data_dir: tempfile::TempDir,
     agent: ureq::Agent,
+    config: Config,
+    secrets: Secrets,
     stop: Stop,
     serving: Option<JoinHandle<Result<(), ServeError>>>,
 }
@@ -111,14 +113,31 @@ impl Shop {
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let (stop, (ready, is_ready)) = (Stop::new(), sync_channel(1));
-        let stopped = stop.clone();
-        let serving = std::thread::spawn(move || {
-            server::run(config, secrets, listener, stopped, |_| ready.send(()).expect("the test waits"))
-        });
-        is_ready.recv_timeout(STARTS_WITHIN).expect("the server starts");
         let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        Shop { base, data_dir, agent: agent.into(), stop, serving: Some(serving) }
+        let (stop, serving) = (Stop::new(), None);
+        let mut shop = Shop { base, data_dir, agent: agent.into(), config, secrets, stop, serving };
+        shop.serve(listener);
+        shop
+    }
+
+    fn serve(&mut self, listener: TcpListener) {
+        let (ready, is_ready) = sync_channel(1);
+        self.stop = Stop::new();
+        let (config, secrets, stop) = (self.config.clone(), self.secrets.clone(), self.stop.clone());
+        self.serving = Some(std::thread::spawn(move || {
+            server::run(config, secrets, listener, stop, |_| ready.send(()).expect("the test waits"))
+        }));
+        is_ready.recv_timeout(STARTS_WITHIN).expect("the server starts");
+    }
+
+    /// It is stopped, and is away for as long as this takes.
+    pub(crate) fn stop_while(&mut self, away: impl FnOnce()) {
+        self.stop.request();
+        let served = self.serving.take().expect("it serves").join();
+        served.expect("the server does not panic").expect("the server stops in good order");
+        away();
+        let address = self.base.strip_prefix("http://").expect("an address");
+        self.serve(TcpListener::bind(address).expect("the port is free again"));
     }
 
     /// A sale of one product that is live for an hour, with such fields as the test changes.

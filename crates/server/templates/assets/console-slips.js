@@ -1,0 +1,25 @@
+// What is allowed, and rarely meant: asked about once before it is done. The same rules as `doorbuster sale create` has.
+import { count, dayAndTime, duration, night, serverNow } from "./console-words.js";
+
+const MINUTE_MS = 60_000;
+const DAY_S = 86_400;
+const LENGTH_MAX_MS = 30 * DAY_S * 1000;
+// Times the largest item so far.
+const GROWTH_MAX = 10;
+
+/** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. */
+export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [] }) => {
+  const found = [];
+  if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
+  if (length < MINUTE_MS) found.push("The sale lasts less than a minute.");
+  if (length > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(length)}.`);
+  if (payment > DAY_S) found.push(`Buyers have ${duration(payment * 1000)} to pay, and what they hold is nobody else's.`);
+  for (const { product, price } of items) {
+    if (price === 0) found.push(`Product ${product} costs nothing.`);
+  }
+  const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));
+  for (const { product, units } of items) {
+    if (largest > 0 && units > GROWTH_MAX * largest) found.push(`${count(units)} units of product ${product} are more than ${GROWTH_MAX} times the largest item here.`);
+  }
+  return found;
+};
