@@ -306,7 +306,8 @@ fn sorted_range(store: &mut Store, args: &[Vec<u8>]) -> Outcome {
     };
     let sorted = store.keys.read::<Sorted>(&args[0])?;
     let members = sorted.into_iter().flat_map(Sorted::members);
-    let within = members.filter(|(_, score)| (least..=most).contains(score)).map(|(member, _)| member);
+    let within = members.filter(|(_, score)| *score >= least).take_while(|(_, score)| *score <= most);
+    let within = within.map(|(member, _)| member);
     Ok(Reply::texts(within.skip(skipped).take(count)))
 }
 

@@ -121,21 +121,24 @@ macro_rules! kinds {
 
 kinds!(Text, Hash, Set, Sorted);
 
-#[derive(Debug)]
-struct Key {
-    stored: Stored,
-    expires_at_ms: Option<u64>,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    map: BTreeMap<Vec<u8>, Key>,
+    map: BTreeMap<Vec<u8>, Stored>,
+    /// Of the few that do not stay: until when, in ms.
+    expiries: BTreeMap<Vec<u8>, u64>,
 }
 
 impl Keys {
     /// Lets go what has expired.
     pub(crate) fn expire(&mut self, now_ms: u64) {
-        self.map.retain(|_, key| key.expires_at_ms.is_none_or(|at| now_ms <= at));
+        let Keys { map, expiries } = self;
+        expiries.retain(|name, at_ms| {
+            let stays = now_ms <= *at_ms;
+            if !stays {
+                map.remove(name);
+            }
+            stays
+        });
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
@@ -143,7 +146,7 @@ impl Keys {
     }
 
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Stored> {
-        self.map.get(name).map(|key| &key.stored)
+        self.map.get(name)
     }
 
     /// # Errors
@@ -158,39 +161,44 @@ impl Keys {
     /// # Errors
     /// If something of another kind is there.
     pub(crate) fn write<K: Kind>(&mut self, name: &[u8]) -> Result<&mut K, Reply> {
-        let new = || Key { stored: K::default().stored(), expires_at_ms: None };
-        K::of_mut(&mut self.map.entry(name.to_vec()).or_insert_with(new).stored).ok_or_else(wrong_type)
+        let stored = self.map.entry(name.to_vec()).or_insert_with(|| K::default().stored());
+        K::of_mut(stored).ok_or_else(wrong_type)
     }
 
     pub(crate) fn drop_if_empty(&mut self, name: &[u8]) {
         if self.get(name).is_some_and(Stored::is_empty) {
-            self.map.remove(name);
+            self.remove(name);
         }
     }
 
     /// Whatever was there goes, and its time with it.
     pub(crate) fn set(&mut self, name: &[u8], text: Text) {
-        self.map.insert(name.to_vec(), Key { stored: Stored::Text(text), expires_at_ms: None });
+        self.expiries.remove(name);
+        self.map.insert(name.to_vec(), Stored::Text(text));
     }
 
     /// Whether it was there.
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
+        self.expiries.remove(name);
         self.map.remove(name).is_some()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.map.clear();
+        *self = Keys::default();
     }
 
     /// Whether it is there.
     pub(crate) fn set_expiry(&mut self, name: &[u8], at_ms: u64) -> bool {
-        let key = self.map.get_mut(name);
-        key.map(|key| key.expires_at_ms = Some(at_ms)).is_some()
+        let is_there = self.map.contains_key(name);
+        if is_there {
+            self.expiries.insert(name.to_vec(), at_ms);
+        }
+        is_there
     }
 
     /// `None`: there is no such key. `Some(None)`: it stays.
     pub(crate) fn expiry(&self, name: &[u8]) -> Option<Option<u64>> {
-        self.map.get(name).map(|key| key.expires_at_ms)
+        self.map.contains_key(name).then(|| self.expiries.get(name).copied())
     }
 }
 
