@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Core;
-use crate::cluster::queues::{Faults, look_for};
+use crate::cluster::queues::{Faults, Queues, look_for};
 use crate::intake::{Need, Remark, Remarks};
 use crate::ledger::mysql::cluster::QueueRow;
-use crate::queue::{Admin, Consumer, Queue};
+use crate::queue::{Admin, AdminError, Consumer, PullError, Queue};
 
 /// Between two looks; with the half second in which the ledger is read, the bound is known within one.
 const INTERVAL: Duration = Duration::from_millis(400);
@@ -34,13 +34,118 @@ pub(in crate::cluster) struct Engines {
     pub(in crate::cluster) consumer: Consumer,
 }
 
-/// The stage that watches. Lives on one thread.
+/// The stage on its thread: carries out what the watch wants.
 #[derive(Debug)]
 pub(in crate::cluster) struct Watching<'a> {
     core: &'a Core,
     engines: Engines,
+}
+
+impl<'a> Watching<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, engines: Engines) -> Watching<'a> {
+        Watching { core, engines }
+    }
+
+    /// Runs until the server stops.
+    pub(in crate::cluster) fn run(mut self) {
+        let (mut watch, mut came) = (Watch::default(), Came::Done);
+        while !self.core.stopping.load(Ordering::Acquire) {
+            let wanted = watch.step(Instant::now(), came);
+            came = self.carry_out(wanted);
+        }
+    }
+
+    fn carry_out(&mut self, wanted: Wanted<'_>) -> Came {
+        match wanted {
+            Wanted::Queues => return Came::Queues(self.engines.consumer.queues()),
+            Wanted::End(queue) => return Came::End(self.engines.consumer.max_offset(queue)),
+            Wanted::Rows => return Came::Rows(self.core.queue_rows()),
+            Wanted::Survey(rows) => {
+                let topic = &self.core.options.topics.orders;
+                return Came::Survey(look_for(rows, &mut self.engines.admin, topic));
+            }
+            Wanted::TellBacklog { backlog, age, known } => self.tell_backlog(backlog, age, known),
+            Wanted::TellMissing(faults) => self.tell_missing(faults),
+            Wanted::Pause => self.core.wait(INTERVAL),
+        }
+        Came::Done
+    }
+
+    fn tell_backlog(&self, backlog: u64, age: Duration, known: Option<bool>) {
+        self.core.backlog.store(backlog, Ordering::Relaxed);
+        self.core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
+        self.core.counts.backlog_age_ms.set(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        if let Some(known) = known {
+            self.core.health.note(Need::Backlog, known);
+        }
+    }
+
+    fn tell_missing(&self, faults: &Faults) {
+        // While what sells is open, nothing waits for what is missing; it is shown all the same.
+        let (waits, shown) = match faults.blocking() {
+            Some(fault) if self.core.live_gate_closed.load(Ordering::Relaxed) => (Some(fault), Vec::new()),
+            _ => (None, faults.all()),
+        };
+        self.core.health.note_fault(Need::QueuesThere, waits);
+        let mut remark = Remark::default();
+        shown.iter().for_each(|fault| remark.add(fault, fault));
+        self.core.health.remark(Remarks::Queues, remark);
+    }
+}
+
+/// What the watch wants next.
+#[derive(Debug)]
+enum Wanted<'a> {
+    /// The topic's queues, of the name servers.
+    Queues,
+    /// How far this queue goes, of its broker.
+    End(&'a Queue),
+    /// The queues as the ledger was last seen to have them.
+    Rows,
+    /// These queues, of every broker.
+    Survey(Vec<QueueRow>),
+    /// `age`: for how long the oldest of them has waited; `known`: whether the sum can be believed, `None`: nothing is to be said of
+    /// that yet.
+    TellBacklog {
+        backlog: u64,
+        age: Duration,
+        known: Option<bool>,
+    },
+    TellMissing(&'a Faults),
+    /// A while until the next round.
+    Pause,
+}
+
+/// What came of it.
+#[derive(Debug)]
+enum Came {
+    /// Of the beginning, of a pause, and of what was told.
+    Done,
+    Queues(Result<Vec<Queue>, PullError>),
+    End(Result<u64, PullError>),
+    Rows(Option<Vec<QueueRow>>),
+    Survey(Result<Queues, AdminError>),
+}
+
+/// What comes when what was told is done.
+#[derive(Debug, Default)]
+enum Then {
+    #[default]
+    Begin,
+    LookForMissing(Vec<QueueRow>),
+    Pause,
+}
+
+/// The watch itself, in steps (docs/decisions/040-stages-in-steps.md): without engines, threads or a clock.
+#[derive(Debug, Default)]
+struct Watch {
+    then: Then,
     /// The topic's queues when the name servers were last heard.
     listed: Vec<Queue>,
+    /// Of these, which are still to be asked for in this round; the first one is on its way.
+    to_ask: VecDeque<Queue>,
+    /// Brokers that have not answered in this round.
+    silent: BTreeSet<String>,
     /// How far each queue went when its broker last said so.
     ends: HashMap<Queue, u64>,
     /// What of them is not consumed.
@@ -51,99 +156,90 @@ pub(in crate::cluster) struct Watching<'a> {
     faults: Faults,
 }
 
-impl<'a> Watching<'a> {
-    pub(in crate::cluster) fn new(core: &'a Core, engines: Engines) -> Watching<'a> {
-        Watching {
-            core,
-            engines,
-            listed: Vec::new(),
-            ends: HashMap::new(),
-            waiting: HashMap::new(),
-            heard_at: None,
-            missing_at: None,
-            faults: Faults::default(),
-        }
-    }
-
-    /// Runs until the server stops.
-    pub(in crate::cluster) fn run(mut self) {
-        while !self.core.stopping.load(Ordering::Acquire) {
-            let silent = self.look_at_ends();
-            let rows = self.core.queue_rows();
-            self.tell_backlog(rows.as_deref());
-            self.look_for_missing(rows.unwrap_or_default(), silent);
-            self.core.wait(INTERVAL);
-        }
-    }
-
-    /// Returns whether a broker did not answer.
-    fn look_at_ends(&mut self) -> bool {
-        // The name servers may be away while the brokers are not: what was known serves on.
-        match self.engines.consumer.queues() {
-            Ok(queues) => self.listed = queues,
-            Err(error) => tracing::debug!(%error, "the name servers do not answer"),
-        }
-        // One time-out for a broker is enough.
-        let mut silent = BTreeSet::new();
-        for queue in &self.listed {
-            if silent.contains(&queue.broker) {
-                continue;
+impl Watch {
+    /// What is to be done after this has come, at this time. Each is carried out before the next step.
+    fn step(&mut self, now: Instant, came: Came) -> Wanted<'_> {
+        match came {
+            Came::Done => match std::mem::take(&mut self.then) {
+                Then::Begin => Wanted::Queues,
+                Then::LookForMissing(rows) => self.look_for_missing(now, rows),
+                Then::Pause => Wanted::Pause,
+            },
+            Came::Queues(queues) => {
+                // The name servers may be away while the brokers are not: what was known serves on.
+                match queues {
+                    Ok(queues) => self.listed = queues,
+                    Err(error) => tracing::debug!(%error, "the name servers do not answer"),
+                }
+                self.silent.clear();
+                self.to_ask = self.listed.iter().cloned().collect();
+                self.ask_for_end()
             }
-            match self.engines.consumer.max_offset(queue) {
-                Ok(end) => {
-                    self.ends.insert(queue.clone(), end);
-                    self.heard_at = Some(Instant::now());
+            Came::End(end) => {
+                self.hear_end(now, end);
+                self.ask_for_end()
+            }
+            Came::Rows(rows) => self.tell_backlog(now, rows),
+            Came::Survey(found) => {
+                match found {
+                    Ok(queues) => self.faults = Faults::of(&queues),
+                    Err(error) => tracing::debug!(%error, "the brokers could not be asked for queues"),
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "a broker does not say how far its queues go");
-                    silent.insert(queue.broker.clone());
-                }
+                self.missing_at = Some(now);
+                self.tell_missing()
             }
         }
-        !silent.is_empty()
     }
 
-    fn tell_backlog(&mut self, rows: Option<&[QueueRow]>) {
-        let Watching { core, listed, ends, .. } = self;
+    fn hear_end(&mut self, now: Instant, end: Result<u64, PullError>) {
+        let queue = self.to_ask.pop_front().expect("the one that was asked for");
+        match end {
+            Ok(end) => {
+                self.ends.insert(queue, end);
+                self.heard_at = Some(now);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a broker does not say how far its queues go");
+                // One time-out for a broker is enough.
+                self.to_ask.retain(|other| other.broker != queue.broker);
+                self.silent.insert(queue.broker);
+            }
+        }
+    }
+
+    fn ask_for_end(&self) -> Wanted<'_> {
+        self.to_ask.front().map_or(Wanted::Rows, Wanted::End)
+    }
+
+    fn tell_backlog(&mut self, now: Instant, rows: Option<Vec<QueueRow>>) -> Wanted<'_> {
+        let Watch { listed, ends, waiting, .. } = self;
         // Gone from a broker that has others of the topic: it was removed, and nobody will consume it.
         ends.retain(|queue, _| {
             listed.contains(queue) || listed.iter().all(|listed| listed.broker != queue.broker)
         });
-        let backlog = rows.map_or(0, |rows| backlog(ends, rows));
-        core.backlog.store(backlog, Ordering::Relaxed);
-        core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
-        let age =
-            rows.map_or(Duration::ZERO, |rows| oldest(&mut self.waiting, &self.ends, rows, Instant::now()));
-        core.counts.backlog_age_ms.set(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        let fresh = self.heard_at.is_some_and(|heard| heard.elapsed() < SUM_AGE_MAX);
-        let known = fresh && rows.is_some();
+        let backlog = rows.as_deref().map_or(0, |rows| backlog(ends, rows));
+        let age = rows.as_deref().map_or(Duration::ZERO, |rows| oldest(waiting, ends, rows, now));
+        let fresh = self.heard_at.is_some_and(|heard| now.duration_since(heard) < SUM_AGE_MAX);
         // A server that has never known it has only just started.
-        if known || self.heard_at.is_some() && rows.is_some() {
-            core.health.note(Need::Backlog, known);
-        }
+        let known = (self.heard_at.is_some() && rows.is_some()).then_some(fresh);
+        self.then = Then::LookForMissing(rows.unwrap_or_default());
+        Wanted::TellBacklog { backlog, age, known }
     }
 
-    fn look_for_missing(&mut self, rows: Vec<QueueRow>, silent: bool) {
+    fn look_for_missing(&mut self, now: Instant, rows: Vec<QueueRow>) -> Wanted<'_> {
         let is_listed = |row: &QueueRow| self.listed.iter().any(|queue| queue.to_string() == row.queue);
-        let missing = silent || rows.iter().any(|row| !row.is_retired() && !is_listed(row));
+        let missing = !self.silent.is_empty() || rows.iter().any(|row| !row.is_retired() && !is_listed(row));
         if !missing {
             self.faults = Faults::default();
-        } else if self.missing_at.is_none_or(|looked| looked.elapsed() >= MISSING_INTERVAL) {
-            match look_for(rows, &mut self.engines.admin, &self.core.options.topics.orders) {
-                Ok(queues) => self.faults = Faults::of(&queues),
-                Err(error) => tracing::debug!(%error, "the brokers could not be asked for queues"),
-            }
-            self.missing_at = Some(Instant::now());
+        } else if self.missing_at.is_none_or(|looked| now.duration_since(looked) >= MISSING_INTERVAL) {
+            return Wanted::Survey(rows);
         }
-        // While what sells is open, nothing waits for what is missing; it is shown all the same.
-        let (waits, shown) = match self.faults.blocking() {
-            Some(fault) if self.core.live_gate_closed.load(Ordering::Relaxed) => (Some(fault), Vec::new()),
-            _ => (None, self.faults.all()),
-        };
-        self.core.health.note_fault(Need::QueuesThere, waits);
-        let mut remark = Remark::default();
-        shown.iter().for_each(|fault| remark.add(fault, fault));
-        self.core.health.remark(Remarks::Queues, remark);
+        self.tell_missing()
+    }
+
+    fn tell_missing(&mut self) -> Wanted<'_> {
+        self.then = Then::Pause;
+        Wanted::TellMissing(&self.faults)
     }
 }
 
@@ -198,14 +294,88 @@ mod tests {
     use super::*;
     use crate::ledger::mysql::cluster::Holder;
 
+    fn row(queue: &str, next_offset: u64, holder: Holder) -> QueueRow {
+        QueueRow { queue: queue.to_owned(), next_offset, generation: 1, holder }
+    }
+
+    /// What was asked and told in one round.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Round {
+        asked: Vec<String>,
+        surveys: u32,
+        backlog: u64,
+        known: Option<bool>,
+    }
+
+    /// A round that takes no time, of a topic with two queues at a and one at b, each with 10 messages of which the ledger has 4.
+    fn round(watch: &mut Watch, now: Instant, silent: &[&str]) -> Round {
+        let names = ["a/0", "a/1", "b/0"];
+        let (mut round, mut came) = (Round::default(), Came::Done);
+        loop {
+            came = match watch.step(now, came) {
+                Wanted::Queues => Came::Queues(Ok(names.map(|name| name.parse().unwrap()).into())),
+                Wanted::End(queue) => {
+                    round.asked.push(queue.to_string());
+                    let silent = silent.contains(&queue.broker.as_str());
+                    Came::End(if silent { Err(PullError::Unreachable("silent".into())) } else { Ok(10) })
+                }
+                Wanted::Rows => Came::Rows(Some(names.map(|name| row(name, 4, Holder::Nobody)).into())),
+                Wanted::Survey(rows) => {
+                    assert_eq!(rows.len(), names.len());
+                    round.surveys += 1;
+                    Came::Survey(Ok(Queues {
+                        sights: Vec::new(),
+                        silent: vec![("a".into(), "silent".into())],
+                    }))
+                }
+                Wanted::TellBacklog { backlog, age: _, known } => {
+                    (round.backlog, round.known) = (backlog, known);
+                    Came::Done
+                }
+                Wanted::TellMissing(faults) => {
+                    assert_eq!(faults.blocking().is_some(), !silent.is_empty());
+                    Came::Done
+                }
+                Wanted::Pause => return round,
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_broker_is_asked_once_in_a_round_and_counts_as_it_was() {
+        let (mut watch, begun) = (Watch::default(), Instant::now());
+        let all = ["a/0", "a/1", "b/0"].map(str::to_owned);
+        let heard = Round { asked: all.to_vec(), surveys: 0, backlog: 18, known: Some(true) };
+        assert_eq!(round(&mut watch, begun, &[]), heard);
+        let silent = Round { asked: vec!["a/0".into(), "b/0".into()], surveys: 1, ..heard };
+        assert_eq!(round(&mut watch, begun + INTERVAL, &["a"]), silent);
+        assert_eq!(round(&mut watch, begun + 2 * INTERVAL, &[]).asked, all);
+    }
+
+    #[test]
+    fn the_sum_is_believed_for_a_while_after_the_last_broker_was_heard() {
+        let (mut watch, begun) = (Watch::default(), Instant::now());
+        let known = |watch: &mut Watch, at, silent: &[&str]| round(watch, begun + at, silent).known;
+        let nobody = ["a", "b"];
+        assert_eq!(known(&mut watch, Duration::ZERO, &nobody), None, "it has never been known");
+        assert_eq!(known(&mut watch, INTERVAL, &["a"]), Some(true));
+        assert_eq!(known(&mut watch, INTERVAL + SUM_AGE_MAX - Duration::from_millis(1), &nobody), Some(true));
+        assert_eq!(known(&mut watch, INTERVAL + SUM_AGE_MAX, &nobody), Some(false));
+        assert_eq!(known(&mut watch, 2 * SUM_AGE_MAX, &[]), Some(true));
+    }
+
+    #[test]
+    fn what_is_missing_is_looked_for_now_and_then_and_no_longer_than_it_is() {
+        let (mut watch, begun) = (Watch::default(), Instant::now());
+        let mut surveys = |at, silent: &[&str]| round(&mut watch, begun + at, silent).surveys;
+        assert_eq!(surveys(Duration::ZERO, &["a"]), 1);
+        assert_eq!(surveys(MISSING_INTERVAL - Duration::from_millis(1), &["a"]), 0);
+        assert_eq!(surveys(MISSING_INTERVAL, &["a"]), 1);
+        assert_eq!(surveys(2 * MISSING_INTERVAL, &[]), 0);
+    }
+
     #[test]
     fn what_waits_is_the_sum_over_all_queues_whoever_reads_them() {
-        let row = |queue: &str, next_offset, holder| QueueRow {
-            queue: queue.to_owned(),
-            next_offset,
-            generation: 1,
-            holder,
-        };
         let rows = [
             row("a/0", 10, Holder::Nobody),
             row("a/1", 7, Holder::Server("another".into())),
@@ -223,14 +393,9 @@ mod tests {
         let mut waiting = HashMap::new();
         let begun = Instant::now();
         let mut look = |end: u64, consumed: u64, s: u64| {
-            let row = QueueRow {
-                queue: "a/0".to_owned(),
-                next_offset: consumed,
-                generation: 1,
-                holder: Holder::Nobody,
-            };
             let ends = HashMap::from([(queue.clone(), end)]);
-            oldest(&mut waiting, &ends, &[row], begun + Duration::from_secs(s)).as_secs()
+            let rows = [row("a/0", consumed, Holder::Nobody)];
+            oldest(&mut waiting, &ends, &rows, begun + Duration::from_secs(s)).as_secs()
         };
         assert_eq!(look(0, 0, 0), 0, "there is none");
         assert_eq!([look(5, 0, 1), look(5, 0, 4)], [0, 3]);
