@@ -11,9 +11,8 @@ use server::config::Environment;
 use super::create::{Maker, MakingArguments, folder};
 use super::difference::{self, Change, Difference, differences};
 use super::plan::{NewItem, NewSale, Plan, fetched_images};
-use super::slips::{self, Intent};
 use super::written::Written;
-use super::{Sale, server_time};
+use super::{Sale, server_time, slips};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::images;
@@ -186,26 +185,12 @@ impl Pair {
             let names = fixed.join("; ");
             return Err(Failure::check(format!("nothing was changed, because this can't be: {names}")));
         }
-        let edits = || self.found.iter().filter(|found| found.change == Change::Edit);
-        if edits().next().is_none() {
+        if self.found.iter().all(|found| found.change != Change::Edit) {
             return Ok(false);
         }
-        let of_sale =
-            |found: &Difference, fields: &[&str]| found.product.is_none() && fields.contains(&found.field);
-        let differs = |fields: &[&str]| edits().any(|found| of_sale(found, fields));
-        let new = &self.new;
-        let priced = |product| edits().any(|found| found.product == Some(product) && found.field == "price");
-        let priced: Vec<_> = new.items.iter().filter(|item| priced(item.product)).cloned().collect();
-        let slips = slips::find(&Intent {
-            now_ms: self.now_ms,
-            starts_at_ms: differs(&["starts_at"]).then_some(new.starts_at_ms),
-            length_ms: differs(&["starts_at", "ends_at"]).then_some(new.ends_at_ms - new.starts_at_ms),
-            payment_s: new.payment_s.flatten().filter(|_| differs(&["payment"])),
-            items: &priced,
-            largest_total: None,
-        });
-        slips::confirm(&slips, yes)?;
-        client.patch(&format!("/sales/{}", new.id), &self.request(), Once::Set(new.id))?;
+        slips::confirm(&slips::of_change(&self.new, &self.found, self.now_ms), yes)?;
+        let id = self.new.id;
+        client.patch(&format!("/sales/{id}"), &self.request(), Once::Set(id))?;
         Ok(true)
     }
 

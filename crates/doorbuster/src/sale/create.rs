@@ -100,7 +100,7 @@ pub(crate) struct CreateArguments {
     server: ServerArguments,
 }
 
-/// How a sale is made, whichever command makes it.
+/// How a sale is made or changed, whichever command does it.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct MakingArguments {
     /// Check everything, show what would be done, and do nothing

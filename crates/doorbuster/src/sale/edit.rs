@@ -4,9 +4,10 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use server::config::Environment;
 
-use super::difference::{self, differences};
-use super::plan::{End, NewItem, Plan, Times, at, whole_ms};
-use super::{Sale, server_time};
+use super::create::MakingArguments;
+use super::difference::{self, Difference, differences};
+use super::plan::{End, NewItem, NewSale, Plan, Times, at, whole_ms};
+use super::{Sale, server_time, slips};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::output;
@@ -22,12 +23,13 @@ Examples:
   doorbuster sale edit 3 --item 30 --price 3999 --limit 2 --dry-run
 
 What is not named stays. The start can be moved, and an item changed, until the sale has started; items, where several servers
-sell, until a minute before. A sale that ended by time is opened again by a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.")]
+sell, until a minute before. A sale that ended by time is opened again by a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.
+What is rarely meant is asked about as by `doorbuster sale create`, and without a terminal refused unless --yes is there.")]
 pub(super) struct EditArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
     /// What buyers read above the sale
-    #[arg(long, required_unless_present_any = ["starts_at", "ends_at", "for_", "payment", "item"])]
+    #[arg(long, required_unless_present_any = ["starts_at", "ends_at", "for_", "payment", "item", "terms"])]
     title: Option<String>,
     /// Start: RFC 3339, "now" or "+60s"
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
@@ -47,10 +49,9 @@ pub(super) struct EditArguments {
     item: Option<u64>,
     #[command(flatten)]
     terms: Terms,
-    /// Show what would be changed, and change nothing
-    #[arg(long)]
-    dry_run: bool,
 
+    #[command(flatten)]
+    making: MakingArguments,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -90,26 +91,23 @@ fn parse_limit(text: &str) -> Result<Limit, String> {
 
 pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Result<(), Failure> {
     let client = Client::connect(&arguments.server, environment)?;
-    let path = format!("/sales/{}", arguments.sale);
-    let is_relative = |moment: &Option<Moment>| matches!(moment, Some(Moment::In(_)));
-    let now_ms = if arguments.dry_run || is_relative(&arguments.starts_at) || is_relative(&arguments.ends_at)
-    {
-        server_time(&client)?
-    } else {
-        0
-    };
+    let id = arguments.sale;
+    let now_ms = server_time(&client)?;
+    let sale = super::find(&client, id)?.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
     let starts_at_ms = arguments.starts_at.map(|moment| at(moment, now_ms));
     let ends_at_ms = match (arguments.ends_at, arguments.for_) {
         (Some(moment), _) => Some(at(moment, now_ms)),
         (None, Some(length)) => {
-            let begin = starts_at_ms.map_or_else(|| start_of(&client, &path), Ok)?;
-            Some(begin.saturating_add(whole_ms(length)))
+            Some(starts_at_ms.unwrap_or(sale.starts_at_ms).saturating_add(whole_ms(length)))
         }
         (None, None) => None,
     };
-    if arguments.dry_run {
-        return try_out(arguments, &client, now_ms, (starts_at_ms, ends_at_ms));
+    let new = arguments.changed(&sale, (starts_at_ms, ends_at_ms), now_ms)?;
+    let found = differences(&sale, &new, now_ms);
+    if arguments.making.dry_run {
+        return preview(&sale, &new, &found, &arguments.server);
     }
+    slips::confirm(&slips::of_change(&new, &found, now_ms), arguments.making.yes)?;
     let changes = [
         ("title", arguments.title.clone().map(Value::from)),
         ("starts_at_ms", starts_at_ms.map(Value::from)),
@@ -117,7 +115,7 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
         ("payment_s", arguments.payment.map(|payment| json!(payment.as_secs()))),
         ("items", arguments.item.map(|product| json!([arguments.terms.request(product)]))),
     ];
-    let answer = client.patch(&path, &named(changes), Once::Set(arguments.sale))?;
+    let answer = client.patch(&format!("/sales/{id}"), &named(changes), Once::Set(id))?;
     super::show(&answer, &arguments.server)
 }
 
@@ -128,35 +126,43 @@ fn named<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
 }
 
 /// Shows what would be changed, as `doorbuster sale diff` does.
-fn try_out(
-    arguments: &EditArguments,
-    client: &Client,
-    now_ms: u64,
-    (starts_at_ms, ends_at_ms): (Option<u64>, Option<u64>),
+fn preview(
+    sale: &Sale,
+    new: &NewSale,
+    found: &[Difference],
+    server: &ServerArguments,
 ) -> Result<(), Failure> {
-    let id = arguments.sale;
-    let found = super::find(client, id)?;
-    let sale = found.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
-    let starts = Moment::At(starts_at_ms.unwrap_or(sale.starts_at_ms));
-    let ends = End::At(Moment::At(ends_at_ms.unwrap_or(sale.ends_at_ms)));
-    let mut plan = Plan::like(sale.clone(), arguments.title.clone(), Times { starts, ends });
-    if let Some(payment) = arguments.payment {
-        plan.payment_s = Some(Some(payment.as_secs()));
-    }
-    if let Some(product) = arguments.item {
-        let item = plan.items.iter_mut().find(|item| item.product == product);
-        let item = item.ok_or_else(|| Failure::check(format!("sale {id} has no product {product}")))?;
-        arguments.terms.apply(item);
-    }
-    let new = plan.at(id, now_ms)?;
-    let found = differences(&sale, &new, now_ms);
-    output::print(&if arguments.server.json {
-        difference::as_json(id, &found)
+    output::print(&if server.json {
+        difference::as_json(sale.id, found)
     } else if found.is_empty() {
-        format!("sale {id}: nothing to do\n")
+        format!("sale {}: nothing to do\n", sale.id)
     } else {
-        difference::as_text(&sale, &new, &found) + "\nnothing was changed\n"
+        difference::as_text(sale, new, found) + "\nnothing was changed\n"
     })
+}
+
+impl EditArguments {
+    /// The sale as it would be.
+    fn changed(
+        &self,
+        sale: &Sale,
+        (starts_at_ms, ends_at_ms): (Option<u64>, Option<u64>),
+        now_ms: u64,
+    ) -> Result<NewSale, Failure> {
+        let starts = Moment::At(starts_at_ms.unwrap_or(sale.starts_at_ms));
+        let ends = End::At(Moment::At(ends_at_ms.unwrap_or(sale.ends_at_ms)));
+        let mut plan = Plan::like(sale.clone(), self.title.clone(), Times { starts, ends });
+        if let Some(payment) = self.payment {
+            plan.payment_s = Some(Some(payment.as_secs()));
+        }
+        if let Some(product) = self.item {
+            let item = plan.items.iter_mut().find(|item| item.product == product);
+            let item =
+                item.ok_or_else(|| Failure::check(format!("sale {} has no product {product}", sale.id)))?;
+            self.terms.apply(item);
+        }
+        plan.at(sale.id, now_ms)
+    }
 }
 
 impl Terms {
@@ -182,8 +188,4 @@ impl Terms {
         item.list_price = self.list.unwrap_or(item.list_price);
         item.limit = self.limit.map_or(item.limit, |limit| limit.0);
     }
-}
-
-fn start_of(client: &Client, path: &str) -> Result<u64, Failure> {
-    Ok(client.get(path)?.read::<Sale>()?.starts_at_ms)
 }

@@ -17,10 +17,10 @@ mod report;
 mod report_html;
 mod report_text;
 mod slips;
+mod stock;
 mod written;
 
 use std::fmt::Write as _;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use server::config::Environment;
 
-use crate::client::{Answer, Client, Once, ServerArguments, not_the_operators};
+use crate::client::{Answer, Client, ServerArguments, not_the_operators};
 use crate::failure::Failure;
 use crate::output::{self, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
@@ -88,10 +88,8 @@ enum SaleCommand {
     End(end::EndArguments),
     Report(report::ReportArguments),
     Verify(certificate::VerifyArguments),
-    /// Add units to an item
-    Restock(StockChange),
-    /// Take units off an item that were counted wrongly; never below what is held and sold
-    Correct(StockChange),
+    Restock(stock::RestockArguments),
+    Correct(stock::CorrectArguments),
     /// Limit how many places of an item's line are reached per second
     Pace(PaceLimit),
     /// Say something to everybody in an item's line, on its page
@@ -102,25 +100,6 @@ enum SaleCommand {
 struct SaleNamed {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
-    #[command(flatten)]
-    server: ServerArguments,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "\
-The change is made once per key: if an answer is lost, repeat the command with the same --key, and the units are
-not changed twice. Without --key a random one is made; it is shown when an answer is lost.")]
-struct StockChange {
-    /// The sale's number
-    sale: u64,
-    /// The product's number
-    product: u64,
-    /// How many units to add (restock) or to take off (correct)
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    units: u64,
-    /// Names this change: 1 to 64 letters, digits and signs
-    #[arg(long, value_name = "K", value_parser = parse_key)]
-    key: Option<String>,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -279,8 +258,8 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::End(end) => end::run(end, environment),
         SaleCommand::Report(report) => report::run(report, environment),
         SaleCommand::Verify(verify) => certificate::verify(verify, environment),
-        SaleCommand::Restock(change) => change_stock(change, "restock", environment),
-        SaleCommand::Correct(change) => change_stock(change, "correct", environment),
+        SaleCommand::Restock(restock) => stock::restock(restock, environment),
+        SaleCommand::Correct(correct) => stock::correct(correct, environment),
         SaleCommand::Pace(limit) => limit_pace(limit, environment),
         SaleCommand::Message(told) => tell_line(told, environment),
     }
@@ -364,14 +343,6 @@ fn steer(named: &SaleNamed, verb: &str, environment: &Environment) -> Result<(),
     let client = Client::connect(&named.server, environment)?;
     let answer = client.post(&format!("/sales/{}/{verb}", named.sale), &json!({}), None)?;
     show(&answer, &named.server)
-}
-
-fn change_stock(change: &StockChange, verb: &str, environment: &Environment) -> Result<(), Failure> {
-    let client = Client::connect(&change.server, environment)?;
-    let key = change.key.clone().unwrap_or_else(random_key);
-    let path = format!("/sales/{}/items/{}/{verb}", change.sale, change.product);
-    let answer = client.post(&path, &json!({ "units": change.units }), Some(Once::Key(&key)))?;
-    show(&answer, &change.server)
 }
 
 fn limit_pace(limit: &PaceLimit, environment: &Environment) -> Result<(), Failure> {
@@ -508,17 +479,4 @@ fn limit(units: Option<u64>) -> String {
 /// A number, or a dash if the server did not give it: the token is not its operator's.
 fn or_dash(number: Option<u64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| number.to_string())
-}
-
-fn parse_key(text: &str) -> Result<String, String> {
-    let max = limits::KEY_BYTES_MAX;
-    let fits = (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if fits { Ok(text.to_owned()) } else { Err(format!("write 1 to {max} visible ASCII characters")) }
-}
-
-/// 128 bits from the system's entropy, by way of the standard library's hash keys: enough to be unique, and it
-/// guards nothing.
-fn random_key() -> String {
-    let part = |salt: u8| RandomState::new().hash_one(salt);
-    format!("cli-{:016x}{:016x}", part(0), part(1))
 }

@@ -1,4 +1,4 @@
-//! What is allowed, and rarely meant: a start in the past, a price of nothing. Asked about before it is done, on a terminal;
+//! What is allowed, and rarely meant: a start in the past, a price of nothing, in a new sale or by a change. Asked about before it is done, on a terminal;
 //! elsewhere refused, unless `--yes` says that it is meant.
 //!
 //! Must not: refuse what `--yes` was said to. What can't be is the engine's to refuse.
@@ -6,14 +6,15 @@
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::time::Duration;
 
-use super::plan::NewItem;
+use super::difference::{Change, Difference};
+use super::plan::{NewItem, NewSale};
 use crate::failure::Failure;
 use crate::time::{format_distance, format_duration, format_utc};
 
 const LENGTH_MS_MIN: u64 = 60 * 1_000;
 const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;
 const PAYMENT_S_MAX: u64 = 24 * 3_600;
-/// Times the largest item so far.
+/// Times the largest item so far; of a restock, times what the item had.
 pub(super) const TOTAL_GROWTH_MAX: u64 = 10;
 /// Of an answer on a terminal.
 const ANSWER_BYTES_MAX: u64 = 100;
@@ -36,6 +37,34 @@ const SLIPS: [fn(&Intent<'_>) -> Option<String>; 6] =
 
 pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
     SLIPS.iter().filter_map(|slip| slip(intent)).collect()
+}
+
+/// Of a sale that is changed to be like `new`, in what is `found` to differ: nothing is asked about what is left as it is.
+pub(super) fn of_change(new: &NewSale, found: &[Difference], now_ms: u64) -> Vec<String> {
+    let differs = |product: Option<u64>, fields: &[&str]| {
+        let mut edits = found.iter().filter(|found| found.change == Change::Edit);
+        edits.any(|found| found.product == product && fields.contains(&found.field))
+    };
+    let priced: Vec<_> =
+        new.items.iter().filter(|item| differs(Some(item.product), &["price"])).cloned().collect();
+    find(&Intent {
+        now_ms,
+        starts_at_ms: differs(None, &["starts_at"]).then_some(new.starts_at_ms),
+        length_ms: differs(None, &["starts_at", "ends_at"]).then_some(new.ends_at_ms - new.starts_at_ms),
+        payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
+        items: &priced,
+        largest_total: None,
+    })
+}
+
+/// Of adding `units` to an item that has `total`. One that has none has nothing to compare with.
+pub(super) fn of_restock(product: u64, total: u64, units: u64) -> Vec<String> {
+    let many = total.saturating_mul(TOTAL_GROWTH_MAX);
+    let after = total.saturating_add(units);
+    let slip = format!(
+        "item {product} has {after} units then, more than {TOTAL_GROWTH_MAX} times what it has ({total})"
+    );
+    if total > 0 && after > many { vec![slip] } else { Vec::new() }
 }
 
 /// Goes on if nothing was found, or it is meant.
@@ -176,5 +205,16 @@ mod tests {
         let left_as_it_is =
             Intent { starts_at_ms: None, length_ms: None, payment_s: None, items: &[], ..usual };
         assert_eq!(find(&left_as_it_is), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_restock_is_compared_with_what_the_item_has() {
+        for (total, units) in [(100, 900), (0, u64::MAX), (u64::MAX / 2, u64::MAX)] {
+            assert_eq!(of_restock(7, total, units), Vec::<String>::new());
+        }
+        assert_eq!(
+            of_restock(7, 100, 901),
+            ["item 7 has 1001 units then, more than 10 times what it has (100)"]
+        );
     }
 }

@@ -58,6 +58,10 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["sale", "pace", "3", "30", "100001"], "write a number from 0 to 100000, or all"),
         (&["sale", "restock", "3", "30", "0"], "error: invalid value '0' for '<UNITS>'"),
         (&["sale", "restock", "3", "30", "1", "--key", "a b"], "write 1 to 64 visible ASCII characters"),
+        (
+            &["sale", "edit", "1", "--price", "5"],
+            "error: the following required arguments were not provided: --item <PRODUCT>\n",
+        ),
         (&["sale", "create"], "error: the following required arguments were not provided"),
         (&["sale", "create", "--title", "t", "--starts-at", "now"], "required arguments were not provided"),
         (&["sale", "create", "x.toml", "--title", "t"], "cannot be used with"),

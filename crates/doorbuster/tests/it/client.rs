@@ -117,8 +117,8 @@ fn a_sale_is_ended_by_whoever_names_it() {
 
 #[test]
 fn stock_changes_carry_a_key() {
-    for verb in ["restock", "correct"] {
-        let arguments = ["sale", verb, "3", "30", "50", "--key", "k-1"];
+    for (verb, yes) in [("restock", &["--yes"][..]), ("correct", &[])] {
+        let arguments = [&["sale", verb, "3", "30", "50", "--key", "k-1"], yes].concat();
         let ((code, _, _), asked) = ask(&arguments, vec![Some((200, SALE))]);
         assert_eq!(code, 0);
         assert_eq!(asked[0].line, format!("POST /api/v1/sales/3/items/30/{verb}"));
@@ -126,11 +126,11 @@ fn stock_changes_carry_a_key() {
         assert!(asked[0].headers.contains(&"idempotency-key: k-1".to_owned()));
     }
     let key = |asked: &[Asked]| {
-        let header = asked[0].headers.iter().find(|header| header.starts_with("idempotency-key: cli-"));
+        let header = asked[1].headers.iter().find(|header| header.starts_with("idempotency-key: cli-"));
         header.expect("a key is made").clone()
     };
-    let (_, first) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE))]);
-    let (_, second) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE))]);
+    let (_, first) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE)); 2]);
+    let (_, second) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE)); 2]);
     assert_ne!(key(&first), key(&second));
 }
 
@@ -169,7 +169,8 @@ fn a_sale_without_a_bound_of_open_holds_is_shown_so() {
 
 #[test]
 fn a_lost_answer_names_the_key_to_repeat_it_with() {
-    let ((code, stdout, stderr), _) = ask(&["sale", "restock", "3", "30", "50", "--key", "k-1"], vec![None]);
+    let ((code, stdout, stderr), _) =
+        ask(&["sale", "restock", "3", "30", "50", "--key", "k-1", "--yes"], vec![None]);
     assert_eq!((code, stdout.as_str()), (69, ""));
     assert!(stderr.starts_with("error: no answer from http://127.0.0.1:"), "{stderr}");
     assert!(stderr.ends_with("; repeat it with --key k-1 to learn its outcome\n"), "{stderr}");
@@ -353,32 +354,37 @@ fn a_token_that_is_not_the_operators_is_refused() {
 
 #[test]
 fn a_sale_is_changed_in_what_is_named() {
-    let time = || Some((200, r#"{"now_ms":1000}"#));
-    for (arguments, answers, sent) in [
-        (&["--title", "Drop"][..], vec![], r#"{"title":"Drop"}"#),
-        (&["--ends-at", "+30m"], vec![time()], r#"{"ends_at_ms":1801000}"#),
-        (&["--for", "1h"], vec![Some((200, SALE))], r#"{"ends_at_ms":1796122800000}"#),
+    let sale: &'static str = SALE.replace("S\\u001bock", "Sock").leak();
+    let shown = SHOWN.replace("S\u{fffd}ock   5", "Sock    5");
+    let before = || vec![Some((200, r#"{"now_ms":1796119000000}"#)), Some((200, sale))];
+    for (arguments, sent) in [
+        (&["--title", "Drop"][..], r#"{"title":"Drop"}"#),
+        (&["--ends-at", "+30m"], r#"{"ends_at_ms":1796120800000}"#),
+        (&["--for", "1h"], r#"{"ends_at_ms":1796122800000}"#),
         (
-            &["--starts-at", "1970-01-01T00:01:00Z", "--for", "1s", "--payment", "5m"],
-            vec![],
-            r#"{"ends_at_ms":61000,"payment_s":300,"starts_at_ms":60000}"#,
+            &["--starts-at", "2026-12-01T11:00:00Z", "--for", "60s", "--payment", "5m"],
+            r#"{"ends_at_ms":1796122860000,"payment_s":300,"starts_at_ms":1796122800000}"#,
+        ),
+        (
+            &["--starts-at", "now", "--for", "1s", "--payment", "2d", "--yes"],
+            r#"{"ends_at_ms":1796119001000,"payment_s":172800,"starts_at_ms":1796119000000}"#,
         ),
         (
             &["--item", "30", "--price", "3999", "--limit", "none"],
-            vec![],
             r#"{"items":[{"product":30,"price":3999,"limit":null}]}"#,
         ),
     ] {
         let arguments = [&["sale", "edit", "3"], arguments].concat();
-        let ((code, stdout, stderr), asked) = ask(&arguments, [answers, vec![Some((200, SALE))]].concat());
-        assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, SHOWN, ""), "{arguments:?}");
+        let ((code, stdout, stderr), asked) = ask(&arguments, [before(), vec![Some((200, sale))]].concat());
+        assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, shown.as_str(), ""), "{arguments:?}");
         let asked = asked.last().unwrap();
         assert_eq!(asked.line, "PATCH /api/v1/sales/3");
         let [sent, expected] =
             [&asked.body, sent].map(|json| serde_json::from_str::<serde_json::Value>(json).unwrap());
         assert_eq!(sent, expected, "{arguments:?}");
     }
-    let ((code, _, stderr), _) = ask(&["sale", "edit", "3", "--title", "Drop"], vec![None]);
+    let ((code, _, stderr), _) =
+        ask(&["sale", "edit", "3", "--title", "Drop"], [before(), vec![None]].concat());
     assert!(
         code == 69 && stderr.ends_with("; `doorbuster sale show 3` tells whether it was changed\n"),
         "{stderr}"

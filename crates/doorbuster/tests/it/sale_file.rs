@@ -257,6 +257,39 @@ fn what_is_rarely_meant_is_asked_about() {
 }
 
 #[test]
+fn what_is_rarely_meant_is_asked_about_before_a_change() {
+    let shop = Shop::open();
+    shop.does(&["sale", "create", "drop.toml"]);
+    let before = shop.does(&["sale", "show", "7", "--json"]);
+    for (arguments, slip) in [
+        (
+            &["edit", "7", "--starts-at", "2020-01-01T00:00:00Z"][..],
+            "the start is past: 2020-01-01T00:00:00Z, ",
+        ),
+        (&["edit", "7", "--ends-at", "2099-12-01T10:00:05Z"], "the sale lasts less than a minute: 5000 ms"),
+        (&["edit", "7", "--for", "31d"], "the sale lasts more than 30 days: 31d"),
+        (&["edit", "7", "--payment", "30d"], "buyers have more than a day to pay: 30d"),
+        (&["edit", "7", "--item", "31", "--price", "0"], "item 31 costs nothing"),
+        (&["restock", "7", "30", "901"], "item 30 has 1001 units then, more than 10 times what it has (100)"),
+    ] {
+        let error = shop.refuses(64, &[&["sale"], arguments].concat());
+        assert!(error.contains(slip) && error.ends_with("if that is meant, say --yes\n"), "{error}");
+    }
+    assert_eq!(shop.does(&["sale", "show", "7", "--json"]), before);
+
+    let payment = ["sale", "edit", "7", "--payment", "30d"];
+    let (code, shown) = shop.at_a_terminal(&payment, "n\n");
+    assert!(code == 1 && shown.ends_with("error: nothing was done\r\n"), "{code} {shown}");
+    let (code, shown) = shop.at_a_terminal(&payment, "y\n");
+    assert!(code == 0 && shown.contains("Is that meant? [y/N]"), "{code} {shown}");
+    // It is so already: nothing is asked about what stays.
+    shop.does(&payment);
+    shop.does(&["sale", "restock", "7", "30", "900"]);
+    shop.does(&["sale", "restock", "7", "30", "1000000", "--yes"]);
+    assert_eq!(shop.server.stop(), 0);
+}
+
+#[test]
 fn a_duplicate_has_the_same_items_on_the_same_terms() {
     let shop = Shop::open();
     shop.does(&["sale", "create", "drop.toml"]);
@@ -379,7 +412,7 @@ fn items_are_as_the_file_says_until_the_start() {
         shop.does(&edit)
             .contains("     30  Boot   39.99 EUR   99.99 EUR    100        100     0     0      2\n")
     );
-    shop.does(&["sale", "edit", "7", "--starts-at", "2020-12-01T10:00:00Z"]);
+    shop.does(&["sale", "edit", "7", "--starts-at", "2020-12-01T10:00:00Z", "--yes"]);
     let error = shop.refuses(1, &edit);
     assert!(error.contains("The sale has started: the sale has started or has orders"), "{error}");
     let shown = shop.does(&["sale", "edit", "7", "--item", "30", "--price", "1", "--dry-run"]);
