@@ -124,6 +124,7 @@ class Problem(TypedDict):
     detail: str
     code: str
     challenge: NotRequired[str]
+    opens_at_ms: NotRequired[int]
 
 
 class JoinRequest(TypedDict, closed=True):
@@ -322,20 +323,13 @@ class OrderChange(TypedDict):
     address: Address | None
 
 
-class LineRequest(TypedDict, closed=True):
-    units: NotRequired[int]
-    turn_s: NotRequired[int]
-    grace_s: NotRequired[int]
-    close_s: NotRequired[int]
-    beacon: NotRequired[bool]
+class LineGroup(TypedDict, closed=True):
+    name: str
+    before_s: int | None
 
 
-class Line(TypedDict):
-    units: int
-    turn_s: int
-    grace_s: int
-    close_s: int
-    beacon: bool
+class LineOpening(TypedDict, closed=True):
+    before_s: int | None
 
 
 class Board(TypedDict):
@@ -622,21 +616,6 @@ class Stock(TypedDict):
     now_ms: Milliseconds
 
 
-class Item(TypedDict):
-    product: int
-    title: str
-    description: str
-    price: int
-    list_price: int
-    total: int
-    available: int
-    held: NotRequired[int]
-    sold: NotRequired[int]
-    limit: int | None
-    image: ItemImage | None
-    line: NotRequired[Line]
-
-
 class SaleChangeRequest(TypedDict, closed=True):
     title: NotRequired[str]
     starts_at_ms: NotRequired[Milliseconds]
@@ -683,16 +662,9 @@ class PublishedOrder(TypedDict):
     data: PublishedOrderData
 
 
-class ItemRequest(TypedDict, closed=True):
-    product: int
-    title: str
-    description: NotRequired[str]
-    price: int
-    list_price: NotRequired[int]
-    total: int
-    limit: NotRequired[int | None]
-    image: NotRequired[ItemImageRequest | None]
-    line: NotRequired[LineRequest | None]
+class LineAccess(TypedDict, closed=True):
+    groups: list[LineGroup]
+    others: LineOpening | None
 
 
 class SignedReceipt(TypedDict):
@@ -763,6 +735,88 @@ class LineFigures(TypedDict):
     wait: LineWait | None
 
 
+class ItemAttempts(TypedDict):
+    at_ms: Milliseconds
+    this_server_only: bool
+    servers: int
+    servers_missing: int
+    uncounted: int
+    night: AttemptLists
+    minute: AttemptLists
+
+
+class LineRequest(TypedDict, closed=True):
+    units: NotRequired[int]
+    turn_s: NotRequired[int]
+    grace_s: NotRequired[int]
+    close_s: NotRequired[int]
+    beacon: NotRequired[bool]
+    access: NotRequired[LineAccess | None]
+
+
+class Line(TypedDict):
+    units: int
+    turn_s: int
+    grace_s: int
+    close_s: int
+    beacon: bool
+    access: LineAccess | None
+
+
+class ItemFigures(TypedDict):
+    product: int
+    title: str
+    total: int
+    available: int
+    held: int
+    sold: int
+    rates: SaleRates | None
+    sold_out_at_ms: int | None
+    line: LineFigures | None
+
+
+class Item(TypedDict):
+    product: int
+    title: str
+    description: str
+    price: int
+    list_price: int
+    total: int
+    available: int
+    held: NotRequired[int]
+    sold: NotRequired[int]
+    limit: int | None
+    image: ItemImage | None
+    line: NotRequired[Line]
+
+
+class ItemRequest(TypedDict, closed=True):
+    product: int
+    title: str
+    description: NotRequired[str]
+    price: int
+    list_price: NotRequired[int]
+    total: int
+    limit: NotRequired[int | None]
+    image: NotRequired[ItemImageRequest | None]
+    line: NotRequired[LineRequest | None]
+
+
+class SaleFigures(TypedDict):
+    id: int
+    title: str
+    state: SaleState
+    starts_at_ms: Milliseconds
+    ends_at_ms: Milliseconds
+    units: Units
+    rates: SaleRates | None
+    refused_by_code: dict[str, float]
+    order_route: Took | None
+    holds: HoldFigures | None
+    items_total: int
+    items: list[ItemFigures]
+
+
 class Sale(TypedDict):
     id: int
     title: str
@@ -788,49 +842,6 @@ class SaleRequest(TypedDict, closed=True):
     items: list[ItemRequest]
 
 
-class ItemAttempts(TypedDict):
-    at_ms: Milliseconds
-    this_server_only: bool
-    servers: int
-    servers_missing: int
-    uncounted: int
-    night: AttemptLists
-    minute: AttemptLists
-
-
-class ItemFigures(TypedDict):
-    product: int
-    title: str
-    total: int
-    available: int
-    held: int
-    sold: int
-    rates: SaleRates | None
-    sold_out_at_ms: int | None
-    line: LineFigures | None
-
-
-class SaleList(TypedDict):
-    sales: list[Sale]
-    next_cursor: int | None
-    next_id: NotRequired[int]
-
-
-class SaleFigures(TypedDict):
-    id: int
-    title: str
-    state: SaleState
-    starts_at_ms: Milliseconds
-    ends_at_ms: Milliseconds
-    units: Units
-    rates: SaleRates | None
-    refused_by_code: dict[str, float]
-    order_route: Took | None
-    holds: HoldFigures | None
-    items_total: int
-    items: list[ItemFigures]
-
-
 class Figures(TypedDict):
     number: int
     at_ms: Milliseconds
@@ -844,3 +855,9 @@ class Figures(TypedDict):
     health: ServerHealth
     sales: list[SaleFigures]
     events: list[EventFigures]
+
+
+class SaleList(TypedDict):
+    sales: list[Sale]
+    next_cursor: int | None
+    next_id: NotRequired[int]

@@ -81,6 +81,7 @@ pub(crate) fn run(arguments: &TokenArguments, environment: &Environment) -> Resu
         issuer: arguments.issuer.clone().or_else(|| config.auth.token_issuer.clone()),
         audience: arguments.audience.clone().or_else(|| config.auth.token_audience.clone()),
         with_address: false,
+        groups: None,
     };
     let expires_s = wall_clock().0 / 1000 + arguments.expires_in.as_secs();
     let token = mint(secret.as_bytes(), &rules, &arguments.member, expires_s).map_err(Failure::usage)?;

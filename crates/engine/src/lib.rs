@@ -37,8 +37,8 @@ pub use id::{
 };
 pub use line::draw;
 pub use line::{
-    BeaconTerms, Borders, Closed, DrawView, EntryView, LineTerms, PRESENT_AHEAD, PRESENT_MS, PlaceView,
-    Reached, Spoken, Standing, Standings, Turn, TurnEnd,
+    BeaconTerms, Borders, Closed, DrawView, EntryView, GroupName, LineAccess, LineTerms, Opening,
+    PRESENT_AHEAD, PRESENT_MS, PlaceView, Reached, Spoken, Standing, Standings, Turn, TurnEnd,
 };
 pub use notice::Notice;
 pub use operated::{By, Operated};

@@ -27,6 +27,10 @@ pub mod limits {
     pub const GRACE_MS_MAX: u64 = 600_000;
     /// Milliseconds before the start at which the entries of a line close.
     pub const CLOSE_MS_MAX: u64 = 24 * 3600 * 1000;
+    /// Milliseconds before the start from which a group may join a line.
+    pub const LINE_OPENS_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
+    pub const LINE_GROUPS_MAX: usize = 4;
+    pub const GROUP_BYTES_MAX: usize = 24;
     /// Seconds between two rounds of a beacon.
     pub const BEACON_PERIOD_S: std::ops::RangeInclusive<u32> = 1..=3600;
     pub const QUANTITY_MAX: u32 = 1_000_000;

@@ -17,7 +17,14 @@ fn resident() -> u64 {
 }
 
 fn sale() -> SaleSpec {
-    let line = LineTerms { units: 1, turn_ms: 120_000, grace_ms: 20_000, close_ms: 30_000, beacon: None };
+    let line = LineTerms {
+        units: 1,
+        turn_ms: 120_000,
+        grace_ms: 20_000,
+        close_ms: 30_000,
+        beacon: None,
+        access: None,
+    };
     let item = ItemSpec {
         product: ProductId(1),
         title: "Shoe".to_owned(),

@@ -89,6 +89,7 @@ fn line_sale(starts_at: UnixMs, payment_ms: u64) -> SaleSpec {
             grace_ms: 20_000,
             close_ms: CLOSE_MS,
             beacon: None,
+            access: None,
         }),
     };
     SaleSpec {

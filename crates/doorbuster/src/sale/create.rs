@@ -47,7 +47,8 @@ with drop.toml (or the same as JSON):
   limit = 1                              # per buyer; default: no limit
   image = \"shoe.webp\"                    # a file beside this one, an address, or a name of `doorbuster images`; default: none
   alt = \"A red running shoe\"             # what it shows, for whoever does not see it
-  line = {}                              # sold to its line: { units = 1, turn = \"2m\", grace = \"20s\", close = \"30s\" }; default: to whoever comes first
+  line = {}                              # sold to its line: { units = 1, turn = \"2m\", grace = \"20s\", close = \"30s\" }; default: to whoever comes first;
+                                         # with access = { groups = { gold = \"always\", club = \"24h\" }, others = \"30m\" } for those first, and from then on
 
 Relative times count from the server's clock. What is rarely meant is asked about first, and without a terminal refused unless
 --yes is there: a start in the past, a price of 0, more than 10 times the units of the largest item so far, more than a day to

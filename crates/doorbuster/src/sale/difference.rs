@@ -90,8 +90,8 @@ fn rows_of_item(server: &Item, file: &NewItem, terms: Change) -> Vec<Row> {
         Some(more) => Change::Restock(more),
         None => Change::Correct(server.total - file.total),
     };
-    let left_out = |line: Line| line.beacon.or(server.line.and_then(|line| line.beacon));
-    let line = file.line.map(|line| Line { beacon: left_out(line), ..line });
+    let of_server = server.line.as_ref().and_then(|line| line.beacon);
+    let line = file.line.clone().map(|line| Line { beacon: line.beacon.or(of_server), ..line });
     let mut rows = vec![
         ("title", json!(server.title), json!(file.title), terms),
         ("description", json!(server.description), json!(file.description), terms),

@@ -189,7 +189,7 @@ struct Item {
 }
 
 /// How an item is sold to its line, as the API gives and takes it.
-#[derive(Clone, Copy, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 struct Line {
     units: u64,
     turn_s: u64,
@@ -198,6 +198,29 @@ struct Line {
     /// Left out: as the server has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     beacon: Option<bool>,
+    /// `None`: everybody may join, always.
+    access: Option<Access>,
+}
+
+/// Who may join a line, and from when.
+#[derive(Clone, Deserialize, Serialize)]
+struct Access {
+    /// By name.
+    groups: Vec<Group>,
+    /// `None`: never.
+    others: Option<Opening>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Group {
+    name: String,
+    /// Before the start; `None`: always.
+    before_s: Option<u64>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Opening {
+    before_s: Option<u64>,
 }
 
 #[derive(Clone, Deserialize)]

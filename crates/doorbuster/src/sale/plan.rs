@@ -223,13 +223,14 @@ impl NewItem {
                 .image
                 .as_ref()
                 .map(|image| ItemImage { name: "-".to_owned(), alt: image.alt.clone() }),
-            line: self.line.map(|Line { units, turn_s, grace_s, close_s, beacon: _ }| LineTerms {
-                units: u32::try_from(units).unwrap_or(u32::MAX),
-                turn_ms: turn_s.saturating_mul(1000),
-                grace_ms: grace_s.saturating_mul(1000),
-                close_ms: close_s.saturating_mul(1000),
-                // Which one is the server's to know.
+            line: self.line.as_ref().map(|line| LineTerms {
+                units: u32::try_from(line.units).unwrap_or(u32::MAX),
+                turn_ms: line.turn_s.saturating_mul(1000),
+                grace_ms: line.grace_s.saturating_mul(1000),
+                close_ms: line.close_s.saturating_mul(1000),
+                // Which one is the server's to know; and access was checked where it was written.
                 beacon: None,
+                access: None,
             }),
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! Must not: ask a server, or say what a sale may be.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::Line;
 use super::plan::{End, NewImage, NewItem, Plan, Times};
+use super::{Access, Group, Line, Opening};
 use crate::failure::Failure;
 use crate::time::{parse_duration, parse_moment};
 
@@ -58,6 +59,16 @@ struct WrittenLine {
     #[serde(default = "close")]
     close: String,
     beacon: Option<bool>,
+    access: Option<WrittenAccess>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAccess {
+    /// How long before the start each may join, or "always".
+    groups: BTreeMap<String, String>,
+    /// The same of everybody else, or "never".
+    others: String,
 }
 
 fn one() -> u64 {
@@ -158,7 +169,27 @@ impl WrittenLine {
             grace_s: seconds("grace", &self.grace)?,
             close_s: seconds("close", &self.close)?,
             beacon: self.beacon,
+            access: self.access.map(WrittenAccess::check).transpose()?,
         })
+    }
+}
+
+impl WrittenAccess {
+    fn check(self) -> Result<Access, Failure> {
+        let before_s = |text: &str| match text {
+            "always" => Ok(None),
+            text => parse_duration(text).map(|duration| Some(duration.as_secs())),
+        };
+        let wrong = |why: String| Failure::usage(format!("access of a line: {why}"));
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for (name, text) in &self.groups {
+            groups.push(Group { name: name.clone(), before_s: before_s(text).map_err(wrong)? });
+        }
+        let others = match &*self.others {
+            "never" => None,
+            text => Some(Opening { before_s: before_s(text).map_err(wrong)? }),
+        };
+        Ok(Access { groups, others })
     }
 }
 
@@ -251,6 +282,30 @@ mod tests {
             ("product", "\"product\" is not name=value"),
         ] {
             assert_eq!(parse_item(text), Err(error.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_may_join_a_line_is_read() {
+        let check = |access: &str| {
+            let line: WrittenLine = toml::from_str(&format!("access = {access}")).unwrap();
+            line.check().map(|line| serde_json::json!(line.access))
+        };
+        let read = check(r#"{ groups = { gold = "always", club = "24h" }, others = "0s" }"#).ok().unwrap();
+        let groups = [("club", Some(86_400)), ("gold", None)]
+            .map(|(name, before_s)| serde_json::json!({ "name": name, "before_s": before_s }));
+        assert_eq!(read, serde_json::json!({ "groups": groups, "others": { "before_s": 0 } }));
+        let closed = check(r#"{ groups = { gold = "always" }, others = "never" }"#).ok().unwrap();
+        assert_eq!(closed["others"], serde_json::Value::Null);
+        for wrong in
+            [r#"{ groups = { gold = "never" }, others = "0s" }"#, r#"{ groups = {}, others = "soon" }"#]
+        {
+            assert!(check(wrong).is_err(), "{wrong}");
+        }
+        for unread in
+            ["{ groups = {} }", r#"{ others = "0s" }"#, r#"{ groups = {}, others = "0s", from = 1 }"#]
+        {
+            assert!(toml::from_str::<WrittenLine>(&format!("access = {unread}")).is_err(), "{unread}");
         }
     }
 

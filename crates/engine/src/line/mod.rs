@@ -16,6 +16,7 @@
 //!
 //! Must not: move units. [`call`] decides, events move.
 
+mod access;
 mod call;
 pub mod draw;
 mod judge;
@@ -25,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::sharded::{Sharded, hash_of};
 use crate::{BuyerId, Seq, UnixMs};
 
+pub use access::{GroupName, LineAccess, Opening};
 pub(crate) use call::{Call, Moment};
 use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
 
@@ -48,6 +50,8 @@ pub struct LineTerms {
     pub close_ms: u64,
     /// Whose value the draw waits for; `None`: it needs none.
     pub beacon: Option<BeaconTerms>,
+    /// Who may join; `None`: everybody, always.
+    pub access: Option<LineAccess>,
 }
 
 /// A public source of randomness that speaks at fixed times, as the sale's creation announced it: drand's, of the scheme

@@ -58,6 +58,7 @@ pub(crate) fn item(total: u64, units: u64) -> ItemSpec {
             grace_ms: GRACE_MS,
             close_ms: CLOSE_MS,
             beacon: None,
+            access: None,
         }),
     }
 }

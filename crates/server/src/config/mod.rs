@@ -95,6 +95,8 @@ pub struct Auth {
     token_secret_previous_file: Option<PathBuf>,
     pub token_claim: String,
     #[serde(deserialize_with = "text_unless_empty")]
+    pub token_groups_claim: Option<String>,
+    #[serde(deserialize_with = "text_unless_empty")]
     pub token_issuer: Option<String>,
     #[serde(deserialize_with = "text_unless_empty")]
     pub token_audience: Option<String>,
@@ -129,9 +131,14 @@ impl Auth {
         if self.token_claim.is_empty() {
             problems.push(("auth.token_claim", "is empty: name the claim, usually \"sub\"".into()));
         }
-        for (key, text) in
-            [("auth.token_issuer", &self.token_issuer), ("auth.token_audience", &self.token_audience)]
-        {
+        if self.token_groups_claim.as_ref() == Some(&self.token_claim) {
+            problems.push(("auth.token_groups_claim", "is the claim that names the buyer".into()));
+        }
+        for (key, text) in [
+            ("auth.token_groups_claim", &self.token_groups_claim),
+            ("auth.token_issuer", &self.token_issuer),
+            ("auth.token_audience", &self.token_audience),
+        ] {
             if text.as_ref().is_some_and(|text| text.len() > CLAIM_BYTES_MAX) {
                 problems.push((key, format!("must have at most {CLAIM_BYTES_MAX} bytes")));
             }

@@ -210,7 +210,14 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
 fn an_item_that_is_sold_to_its_line_has_that_lines_figures() {
     let mut spec = sale(3, NOW.0 + 60_000, 2);
     spec.items[1].limit = Some(1);
-    let line = LineTerms { units: 1, turn_ms: 60_000, grace_ms: 10_000, close_ms: 120_000, beacon: None };
+    let line = LineTerms {
+        units: 1,
+        turn_ms: 60_000,
+        grace_ms: 10_000,
+        close_ms: 120_000,
+        beacon: None,
+        access: None,
+    };
     spec.items[1].line = Some(line);
     let mut server = Server::new(vec![spec]);
     let join = |server: &mut Server, buyers: std::ops::Range<u64>| {

@@ -1,7 +1,10 @@
 //! Lines, as the ledger writes them: the terms of one in its sale's record, and its entries as kinds of `further_entries` with
 //! JSON. A format on disk: fields are only added.
 
-use engine::{BeaconTerms, Borders, Closed, Event, LineTerms, SkuId, Spoken, Turn, TurnEnd, UnixMs};
+use engine::{
+    BeaconTerms, Borders, Closed, Event, GroupName, LineAccess, LineTerms, Opening, SkuId, Spoken, Turn,
+    TurnEnd, UnixMs,
+};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{RowError, buyer_of, json, unknown};
@@ -15,6 +18,31 @@ pub(crate) struct LineRecord {
     close_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     beacon: Option<BeaconRecord>,
+    /// Absent: everybody may join, always.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "access")]
+    access: Option<LineAccess>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct AccessRecord {
+    groups: Vec<GroupRecord>,
+    /// Absent: they may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    others: Option<OpeningRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct GroupRecord {
+    name: String,
+    #[serde(flatten)]
+    opening: OpeningRecord,
+}
+
+/// Absent: always.
+#[derive(Debug, Serialize, Deserialize)]
+struct OpeningRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,25 +155,83 @@ mod digits {
     }
 }
 
+/// Who may join, checked as it is read.
+mod access {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{AccessRecord, LineAccess};
+
+    pub(super) fn serialize<S: Serializer>(
+        access: &Option<LineAccess>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        access.as_ref().map(AccessRecord::of).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<LineAccess>, D::Error> {
+        let record = Option::<AccessRecord>::deserialize(deserializer)?;
+        record.map(AccessRecord::into_access).transpose().map_err(D::Error::custom)
+    }
+}
+
 impl LineRecord {
     pub(crate) fn of(terms: &LineTerms) -> LineRecord {
-        let LineTerms { units, turn_ms, grace_ms, close_ms, beacon } = *terms;
+        let LineTerms { units, turn_ms, grace_ms, close_ms, beacon, access } = *terms;
         let beacon = beacon.map(|BeaconTerms { public_key, genesis_s, period_s }| BeaconRecord {
             public_key,
             genesis_s,
             period_s,
         });
-        LineRecord { units, turn_ms, grace_ms, close_ms, beacon }
+        LineRecord { units, turn_ms, grace_ms, close_ms, beacon, access }
     }
 
     pub(crate) fn into_terms(self) -> LineTerms {
-        let LineRecord { units, turn_ms, grace_ms, close_ms, beacon } = self;
+        let LineRecord { units, turn_ms, grace_ms, close_ms, beacon, access } = self;
         let beacon = beacon.map(|BeaconRecord { public_key, genesis_s, period_s }| BeaconTerms {
             public_key,
             genesis_s,
             period_s,
         });
-        LineTerms { units, turn_ms, grace_ms, close_ms, beacon }
+        LineTerms { units, turn_ms, grace_ms, close_ms, beacon, access }
+    }
+}
+
+impl AccessRecord {
+    fn of(access: &LineAccess) -> AccessRecord {
+        let groups = access.groups();
+        AccessRecord {
+            groups: groups
+                .map(|(name, opening)| GroupRecord {
+                    name: name.as_str().to_owned(),
+                    opening: OpeningRecord::of(opening),
+                })
+                .collect(),
+            others: access.others().map(OpeningRecord::of),
+        }
+    }
+
+    fn into_access(self) -> Result<LineAccess, &'static str> {
+        let named = |group: &GroupRecord| Some((GroupName::new(&group.name)?, group.opening.opening()));
+        let groups = self.groups.iter().map(named).collect::<Option<Vec<_>>>();
+        let others = self.others.map(|opening| opening.opening());
+        LineAccess::new(groups.ok_or("a group has another name than one can have")?, others)
+    }
+}
+
+impl OpeningRecord {
+    fn of(opening: Opening) -> OpeningRecord {
+        let before_ms = match opening {
+            Opening::Always => None,
+            Opening::BeforeStart { ms } => Some(ms),
+        };
+        OpeningRecord { before_ms }
+    }
+
+    fn opening(&self) -> Opening {
+        self.before_ms.map_or(Opening::Always, |ms| Opening::BeforeStart { ms })
     }
 }
 

@@ -203,7 +203,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 14] = [
+pub(super) const REFUSALS: [(&str, &str); 16] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -215,6 +215,8 @@ pub(super) const REFUSALS: [(&str, &str); 14] = [
     ("holds_used_up", "refused-holds-used-up"),
     ("turn_required", "refused-turn-required"),
     ("line_full", "refused-line-full"),
+    ("line_opens_later", "refused-line-opens-later-plain"),
+    ("line_not_open", "refused-line-not-open"),
     ("verification_required", "refused-verification-required"),
     ("verification_token_required", "refused-verification-token-required"),
     ("unknown_sku", "refused-unknown-sku"),

@@ -411,6 +411,7 @@ fn http_options(config: &Config, secrets: &Secrets) -> HttpOptions {
         issuer: config.auth.token_issuer.clone(),
         audience: config.auth.token_audience.clone(),
         with_address: config.shop.address == Address::Token,
+        groups: config.auth.token_groups_claim.clone(),
     };
     HttpOptions {
         auth: match config.auth.buyer {

@@ -1,7 +1,7 @@
 // One attempt to order: a key and the exact body that goes with it. It is repeated, never remade, until the server has said
 // what became of it: the server gives the first answer again to a repeated key, so a lost answer costs nothing.
 
-import { Problem, backoff, pause } from "./common.js";
+import { Problem, backoff, moment, pause } from "./common.js";
 import { t } from "./texts.js";
 
 // After this long without a verdict we stop asking by ourselves; the attempt stays, the button resumes it.
@@ -18,12 +18,18 @@ const REFUSALS = {
   holds_used_up: "refused-holds-used-up",
   turn_required: "refused-turn-required",
   line_full: "refused-line-full",
+  line_opens_later: "refused-line-opens-later",
+  line_not_open: "refused-line-not-open",
   verification_required: "refused-verification-required",
   verification_token_required: "refused-verification-token-required",
   unknown_sku: "refused-unknown-sku",
 };
 
-export const refusalText = (error) => (REFUSALS[error.code] ? t(REFUSALS[error.code]) : error.message);
+export function refusalText(error) {
+  const text = REFUSALS[error.code];
+  if (!text) return error.message;
+  return error.opensAtMs ? t(text, { time: moment(error.opensAtMs) }) : t(text);
+}
 
 /**
  * Repeats an attempt until there is a verdict: `{ order }`, `{ refusal }` or `{ unauthorized }`; `{}` if our patience ended

@@ -12,6 +12,7 @@ export class Problem extends Error {
     this.status = status;
     this.code = body.code || "";
     this.challenge = body.challenge;
+    this.opensAtMs = body.opens_at_ms;
     this.retryAfterMs = retryAfterMs;
   }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use engine::{
-    BeaconTerms, Book, BuyerId, Command, DrawView, Event, Fingerprint, LineTerms, LineView, OrderId,
-    PlaceView, Placement, ProductId, SaleSpec, SkuId, Spoken, TurnEnd, UnixMs,
+    BeaconTerms, Book, BuyerId, Command, DrawView, Event, Fingerprint, GroupName, LineAccess, LineTerms,
+    LineView, Opening, OrderId, PlaceView, Placement, ProductId, SaleSpec, SkuId, Spoken, TurnEnd, UnixMs,
 };
 use server::ledger::{EventReader, NoDraw, OpenedTurn, What};
 
@@ -20,8 +20,16 @@ const TURN_MS: u64 = 10_000;
 /// The first item is sold to its line, which waits for a beacon.
 fn sold_to_its_line() -> SaleSpec {
     let beacon = BeaconTerms { public_key: [7; 96], genesis_s: 0, period_s: 1 };
-    let terms =
-        LineTerms { units: 1, turn_ms: TURN_MS, grace_ms: 1_000, close_ms: 50_000, beacon: Some(beacon) };
+    let group = |name| GroupName::new(name).unwrap();
+    let groups = [(group("gold"), Opening::Always), (group("club"), Opening::BeforeStart { ms: 95_000 })];
+    let terms = LineTerms {
+        units: 1,
+        turn_ms: TURN_MS,
+        grace_ms: 1_000,
+        close_ms: 50_000,
+        beacon: Some(beacon),
+        access: Some(LineAccess::new(groups, Some(Opening::BeforeStart { ms: 90_000 })).unwrap()),
+    };
     let mut sale = sale(1);
     sale.starts_at = UnixMs(STARTS_AT);
     sale.open_holds_per_buyer_max = None;

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::BuyerId;
+use engine::{BuyerId, GroupName};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -170,6 +170,13 @@ impl Auth {
             return None;
         }
         verifier.verify(token_of(fields)?, between).ok()?.address
+    }
+
+    /// The groups that the token of whoever asks names.
+    pub(in crate::http) fn groups(&self, fields: &Fields<'_>, between: Between) -> Box<[GroupName]> {
+        let Known::Token(verifier) = &self.known else { return Box::default() };
+        let bearer = token_of(fields).and_then(|token| verifier.verify(token, between).ok());
+        bearer.map(|bearer| bearer.groups).unwrap_or_default()
     }
 
     /// The buyer whom the body of `/order/submit` names. A demo believes it; elsewhere it must be who asks.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use engine::{LineTerms, Payment, UnixMs};
+use engine::{GroupName, LineAccess, LineTerms, Opening, Payment, UnixMs};
+use serde_json::{Value, json};
 
 use super::page::SIZE_DEFAULT;
 use crate::http::wire::{NUMBER_MAX, Object};
@@ -163,14 +164,28 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
                 .end();
         }
     }
-    if let Some(LineTerms { units, turn_ms, grace_ms, close_ms, beacon }) = item.line {
-        Object::begin(object.value("line"))
-            .number("units", units.into())
+    if let Some(LineTerms { units, turn_ms, grace_ms, close_ms, beacon, access }) = item.line {
+        let mut line = Object::begin(object.value("line"));
+        line.number("units", units.into())
             .number("turn_s", turn_ms / 1000)
             .number("grace_s", grace_ms / 1000)
             .number("close_s", close_ms / 1000)
-            .flag("beacon", beacon.is_some())
-            .end();
+            .flag("beacon", beacon.is_some());
+        match access {
+            None => line.raw("access", b"null"),
+            Some(access) => line.raw("access", access_json(&access).to_string().as_bytes()),
+        };
+        line.end();
     }
     object.end();
+}
+fn access_json(access: &LineAccess) -> Value {
+    let before_s = |opening| match opening {
+        Opening::Always => None,
+        Opening::BeforeStart { ms } => Some(ms / 1000),
+    };
+    let group =
+        |(name, opening): (GroupName, _)| json!({ "name": name.as_str(), "before_s": before_s(opening) });
+    let others = access.others().map(|opening| json!({ "before_s": before_s(opening) }));
+    json!({ "groups": access.groups().map(group).collect::<Vec<_>>(), "others": others })
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use engine::draw::{LedgerSecret, LineSecrets, randomness};
 use engine::{
-    Accepted, BuyerId, Command, DrawView, LineTerms, LineView, Phase, PlaceView, Refusal, SkuId, Standing,
-    UnixMs,
+    Accepted, BuyerId, Command, DrawView, ItemSpec, LineTerms, LineView, Phase, PlaceView, Refusal, SkuId,
+    Standing, UnixMs,
 };
 use serde::Deserialize;
 
@@ -177,18 +177,30 @@ impl HttpService {
         let address = call.client(&options.trusted_proxies);
         let candidate =
             Candidate { sale: sale.spec.id, product: specified.product, buyer: buyer.id, address };
-        let verdict = match sale.phase(call.now) {
-            Phase::Ended => Verdict::Passed,
-            _ => verifier.judge(order_id_secret, &candidate, given, call.now),
-        };
         let show: Show = Box::new(show);
-        let may = match verdict {
-            Verdict::Passed => Ok(()),
-            Verdict::Asked(asked) => Err(asked.into()),
-            Verdict::Later(question) => return self.join_once_answered(call, question, (sku, buyer), show),
+        let may = if sale.phase(call.now) == Phase::Ended {
+            Ok(())
+        } else if let Some(opens_at) = self.opens_later(call, (sale.spec.starts_at, specified)) {
+            Err(Problem::line_not_open(opens_at))
+        } else {
+            match verifier.judge(order_id_secret, &candidate, given, call.now) {
+                Verdict::Passed => Ok(()),
+                Verdict::Asked(asked) => Err(asked.into()),
+                Verdict::Later(question) => {
+                    return self.join_once_answered(call, question, (sku, buyer), show);
+                }
+            }
         };
         let (request, show) = ask_for_place(sku, buyer, may, show);
         self.ask_and_wait(call, request, Waiting::Reply(show))
+    }
+
+    /// `None`: whoever asks may join now. Else when they may; within: never.
+    fn opens_later(&self, call: &Call<'_>, (starts_at, item): (UnixMs, &ItemSpec)) -> Option<Option<UnixMs>> {
+        let access = item.line.and_then(|line| line.access)?;
+        let groups = self.access.auth.groups(&call.fields, call.between);
+        let opens_at = access.opens_at(starts_at, &groups);
+        opens_at.is_none_or(|at| at > call.now).then_some(opens_at)
     }
 
     fn join_once_answered(
@@ -393,7 +405,7 @@ mod tests {
         let (places, units) = (limits::LINE_PLACES_MAX, limits::TOTAL_MAX);
         let closed = Closed { at: UnixMs(0), entries: places, root: [0; 32], round: None };
         let mut line = LineView {
-            terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None },
+            terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None, access: None },
             draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },
             borders: Borders { away_to: places, reached: places, sure_to: places },
             joined: places,

@@ -1,8 +1,8 @@
 //! Sales: what everybody may read, and what operators do to them.
 
 use engine::{
-    Adjust, BeaconTerms, Command, ItemChange, ItemImage, ItemSpec, LineTerms, Payment, ProductId, Refusal,
-    Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
+    Adjust, BeaconTerms, Command, GroupName, ItemChange, ItemImage, ItemSpec, LineAccess, LineTerms, Opening,
+    Payment, ProductId, Refusal, Role, SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 use serde::Deserialize;
 
@@ -103,6 +103,34 @@ struct NewLine {
     /// Left out: if this server knows one.
     #[serde(default, deserialize_with = "not_null")]
     beacon: Option<bool>,
+    /// Left out, or null: everybody may join, always.
+    #[serde(default)]
+    access: Option<NewAccess>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewAccess {
+    groups: Vec<NewGroup>,
+    /// null: they may not join.
+    #[serde(deserialize_with = "Option::deserialize")]
+    others: Option<NewOpening>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewGroup {
+    name: String,
+    /// null: always.
+    #[serde(deserialize_with = "Option::deserialize")]
+    before_s: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOpening {
+    #[serde(deserialize_with = "Option::deserialize")]
+    before_s: Option<Number>,
 }
 
 fn one() -> Quantity {
@@ -386,13 +414,29 @@ impl NewLine {
             ))?),
         };
         let ms = |seconds: Number| seconds.0.saturating_mul(MS_PER_S);
+        let access = self.access.map(NewAccess::into_access).transpose()?;
         Ok(LineTerms {
             units: self.units.0,
             turn_ms: ms(self.turn_s),
             grace_ms: ms(self.grace_s),
             close_ms: ms(self.close_s),
             beacon,
+            access,
         })
+    }
+}
+
+impl NewAccess {
+    fn into_access(self) -> Result<LineAccess, Refusal> {
+        let opening = |before_s: Option<Number>| {
+            let before = |seconds: Number| Opening::BeforeStart { ms: seconds.0.saturating_mul(MS_PER_S) };
+            before_s.map_or(Opening::Always, before)
+        };
+        let wrong = Refusal::InvalidSale("a group's name must have 1 to 24 visible ASCII characters");
+        let named = |group: NewGroup| Some((GroupName::new(&group.name)?, opening(group.before_s)));
+        let groups = self.groups.into_iter().map(named).collect::<Option<Vec<_>>>().ok_or(wrong)?;
+        let others = self.others.map(|others| opening(others.before_s));
+        LineAccess::new(groups, others).map_err(Refusal::InvalidSale)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The routes without sockets: a service, and a writer that runs when a test says so, with the real rules.
 
+mod access;
 mod addresses;
 mod admission;
 mod attempts;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use engine::{Refusal, Role};
+use engine::{Refusal, Role, UnixMs};
 
 use crate::http::wire::{NUMBER_MAX, Object};
 use crate::intake::Reply;
@@ -33,8 +33,16 @@ pub(in crate::http) struct Problem {
     pub(in crate::http) retry_after_s: Option<u64>,
     /// The methods that the address has, with 405 only.
     pub(in crate::http) allow: Option<&'static str>,
+    more: Option<More>,
+}
+
+/// What a problem of one kind has besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum More {
     /// What has to be worked out before the same is asked for again.
-    pub(in crate::http) challenge: Option<Box<str>>,
+    Challenge(Box<str>),
+    /// From when whoever asks may do it.
+    OpensAt(UnixMs),
 }
 
 impl Problem {
@@ -45,7 +53,7 @@ impl Problem {
         detail: impl Into<Cow<'static, str>>,
     ) -> Problem {
         let retry_after_s = matches!(status, 429 | 503).then_some(RETRY_AFTER_S);
-        Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None, challenge: None }
+        Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None, more: None }
     }
 
     pub(in crate::http) fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
@@ -193,7 +201,23 @@ impl Problem {
                       Whoever has a place is not asked again.";
         let problem =
             Problem::new(403, "verification_required", "Something has to be worked out first", detail);
-        Problem { challenge: Some(challenge.into()), ..problem }
+        Problem { more: Some(More::Challenge(challenge.into())), ..problem }
+    }
+
+    /// `opens_at`: from when this buyer may join; `None`: never.
+    pub(in crate::http) fn line_not_open(opens_at: Option<UnixMs>) -> Problem {
+        match opens_at {
+            Some(at) => {
+                let detail = "You may join this line from opens_at_ms on.";
+                let problem =
+                    Problem::new(403, "line_opens_later", "The line is not open to you yet", detail);
+                Problem { more: Some(More::OpensAt(at)), ..problem }
+            }
+            None => {
+                let detail = "Only whom the shop has invited may join this line.";
+                Problem::new(403, "line_not_open", "The line is not open to you", detail)
+            }
+        }
     }
 
     pub(in crate::http) fn verification_token_required() -> Problem {
@@ -303,8 +327,14 @@ impl Problem {
         target.push(b'"');
         object.text("title", self.title).number("status", u64::from(self.status));
         object.text("detail", &self.detail).text("code", self.code);
-        if let Some(challenge) = &self.challenge {
-            object.text("challenge", challenge);
+        match &self.more {
+            None => {}
+            Some(More::Challenge(challenge)) => {
+                object.text("challenge", challenge);
+            }
+            Some(More::OpensAt(at)) => {
+                object.number("opens_at_ms", at.0);
+            }
         }
         object.end();
     }

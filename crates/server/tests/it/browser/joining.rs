@@ -83,3 +83,20 @@ fn who_cannot_work_it_out_is_told_so() {
     }
     assert_eq!(joined(&shop), 0);
 }
+
+#[test]
+fn whoever_may_join_later_or_never_is_told_so() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    for (sale, others, said) in [
+        (50, json!({ "before_s": 60 }), "This line opens for you at"),
+        (51, json!(null), "Only those whom the shop has invited"),
+    ] {
+        let access = json!({ "groups": [{ "name": "gold", "before_s": null }], "others": others });
+        let starts_at_ms = shop.now_ms() + 3_000_000;
+        shop.sell(&json!({ "id": sale, "starts_at_ms": starts_at_ms, "line": { "access": access } }));
+        open_sale(&browser, &shop.base, sale, PRODUCT);
+        browser.click("#join-button");
+        browser.wait_for_text("#join-outcome", said);
+        assert_accessible(&browser, said);
+    }
+}

@@ -5,12 +5,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use engine::BuyerId;
+use engine::{BuyerId, GroupName};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::address::{self, AddressClaims};
-use super::{TokenRules, Untrusted};
+use super::{TokenRules, Untrusted, groups};
 use crate::clock::Between;
 use crate::http::auth::named::{self, Unnamed};
 use crate::http::wire::decimal;
@@ -29,6 +29,8 @@ pub(in crate::http) struct Bearer {
     pub(in crate::http) expires_s: u64,
     /// Where the buyer's orders go, as it is kept with one.
     pub(in crate::http) address: Option<Box<[u8]>>,
+    /// None unless the shop's tokens name them; nothing is allocated then.
+    pub(in crate::http) groups: Box<[GroupName]>,
 }
 
 /// No leeway: the shop's clock is to be right.
@@ -68,7 +70,8 @@ pub(super) fn judge(
     }
     let buyer = buyer(claims.subject.ok_or(Untrusted::NoSubject)?, buyers)?;
     let address = address::read(&claims.address)?;
-    Ok(Bearer { buyer, expires_s, address })
+    let groups = claims.groups.map(groups::read).unwrap_or_default();
+    Ok(Bearer { buyer, expires_s, address, groups })
 }
 
 /// `NumericDate`: seconds since 1970, which may have a fraction.
@@ -126,6 +129,7 @@ struct Claims<'a> {
     /// Names the buyer.
     subject: Option<&'a RawValue>,
     address: AddressClaims<'a>,
+    groups: Option<&'a RawValue>,
     /// A claim that is there twice has two readers who read it differently: not believed.
     repeated: bool,
 }
@@ -156,6 +160,7 @@ impl<'de> Visitor<'de> for Wanted<'_> {
                 "exp" => claims.expires.replace(value),
                 "nbf" => claims.not_before.replace(value),
                 name if name == self.0.claim => claims.subject.replace(value),
+                name if self.0.groups.as_deref() == Some(name) => claims.groups.replace(value),
                 "iss" => claims.issuer.replace(value),
                 "aud" => claims.audience.replace(value),
                 "address" if self.0.with_address => claims.address.address.replace(value),

@@ -105,7 +105,7 @@ impl Exchange {
         let expires_s = bearer.expires_s.min(now_s.saturating_add(self.session_s));
         let number = bearer.buyer.id.to_string();
         let name = bearer.buyer.text.as_deref().unwrap_or(&number);
-        let whose = (name, bearer.address.as_deref());
+        let whose = (name, bearer.address.as_deref(), &*bearer.groups);
         let token = mint_with(&self.secret, &self.rules, whose, expires_s)?;
         let bearer = Bearer { expires_s, ..bearer };
         Ok(Session { token, bearer, lasts_s: expires_s.saturating_sub(now_s) })

@@ -4,10 +4,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use engine::GroupName;
 use ring::hmac;
 use serde_json::{Map, Value};
 
-use super::{TOKEN_BYTES_MAX, TokenRules, USUAL_HEADER};
+use super::{TOKEN_BYTES_MAX, TokenRules, USUAL_HEADER, groups};
 use crate::http::auth::named::{self, Unnamed};
 
 /// Why no token is made.
@@ -26,14 +27,14 @@ pub enum NotMinted {
 /// # Errors
 /// See [`NotMinted`].
 pub fn mint(secret: &[u8], rules: &TokenRules, buyer: &str, expires_s: u64) -> Result<String, NotMinted> {
-    mint_with(secret, rules, (buyer, None), expires_s)
+    mint_with(secret, rules, (buyer, None, &[]), expires_s)
 }
 
-/// The same, with the buyer's address as it is kept, if there is one.
+/// The same, with the buyer's address as it is kept, if there is one, and groups.
 pub(super) fn mint_with(
     secret: &[u8],
     rules: &TokenRules,
-    (buyer, address): (&str, Option<&[u8]>),
+    (buyer, address, of_buyer): (&str, Option<&[u8]>, &[GroupName]),
     expires_s: u64,
 ) -> Result<String, NotMinted> {
     named::check(buyer).map_err(|unnamed| match unnamed {
@@ -49,6 +50,9 @@ pub(super) fn mint_with(
     if let Some(address) = address {
         let address = serde_json::from_slice(address).expect("it was written as JSON");
         claims.insert("address".to_owned(), address);
+    }
+    if let Some(name) = rules.groups.as_ref().filter(|_| !of_buyer.is_empty()) {
+        claims.insert(name.clone(), groups::claim(of_buyer));
     }
     claims.insert("exp".to_owned(), expires_s.into());
     claims.insert(rules.claim.clone(), buyer.into());
@@ -73,6 +77,7 @@ mod tests {
             issuer: Some("https://\"shop\"".to_owned()),
             audience: Some("drops".to_owned()),
             with_address: false,
+            groups: None,
         };
         let buyers = Buyers::new(&[7; 16]);
         let verifier = Verifier::new(&[Box::from(*b"secret")], rules.clone(), buyers.clone());

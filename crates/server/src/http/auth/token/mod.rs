@@ -6,6 +6,7 @@
 mod address;
 mod claims;
 mod exchange;
+mod groups;
 mod mint;
 
 use std::borrow::Cow;
@@ -121,6 +122,8 @@ pub struct TokenRules {
     pub audience: Option<String>,
     /// Whether the address of the claims is read.
     pub with_address: bool,
+    /// The claim that names the buyer's groups; `None`: there are none.
+    pub groups: Option<String>,
 }
 
 /// Checks tokens with one secret, or with either of two while the shop changes from one to the other.

@@ -122,6 +122,7 @@ fn issuer_and_audience_are_checked_where_they_are_configured() {
         issuer: issuer.map(str::to_owned),
         audience: audience.map(str::to_owned),
         with_address: false,
+        groups: None,
     };
     let (neither, issuer, audience) =
         (rules(None, None), rules(Some("https://shop"), None), rules(None, Some("drops")));
