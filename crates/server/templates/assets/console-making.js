@@ -69,7 +69,7 @@ export const duplicate = {
       total,
       limit,
       image: image && { name: image.name, alt: image.alt },
-      line: line && { units: line.units, turn_s: line.turn_s, grace_s: line.grace_s, close_s: line.close_s, beacon: line.beacon },
+      line: line && { units: line.units, turn_s: line.turn_s, grace_s: line.grace_s, close_s: line.close_s, beacon: line.beacon, access: line.access },
     });
     return post({
       id,

@@ -457,7 +457,9 @@ fn what_is_rarely_meant_is_asked_about_and_what_is_rounded_refused() {
 fn a_sale_is_made_like_another_and_from_nothing() {
     let (shop, browser) = (Shop::with_tokens(), Browser::start());
     let starts_at_ms = shop.now_ms() + 3_600_000;
-    shop.sell(&json!({ "starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + 3_600_000 }));
+    let access = json!({ "groups": [{ "name": "members", "before_s": 600 }], "others": { "before_s": 60 } });
+    let line = json!({ "units": 1, "access": access });
+    shop.sell(&json!({ "starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + 3_600_000, "line": line }));
     sign_in(&browser, &shop);
     wait_for_state(&browser, "planned");
     press(&browser, "duplicate");

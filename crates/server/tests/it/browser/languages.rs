@@ -12,7 +12,11 @@ use super::webdriver::Browser;
 /// The browser has chosen a language before.
 pub(super) fn choose(browser: &Browser, base: &str, code: &str) {
     browser.open(&format!("{base}/assets/"));
-    browser.run(&format!("document.cookie = 'doorbuster_language={code}; path=/'"));
+    // A page that is about to go takes a cookie, and forgets it.
+    browser.wait_until("the language is kept", |browser| {
+        let cookie = format!("doorbuster_language={code}");
+        browser.run(&format!("document.cookie = '{cookie}; path=/'; return document.cookie")) == cookie
+    });
 }
 
 /// What a page shows, but what the shop has written.
