@@ -12,7 +12,7 @@ use crate::engines::Engines;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
-fn figures(server: &Serving) -> Value {
+pub(crate) fn figures(server: &Serving) -> Value {
     let token = format!("Bearer {OPERATOR}");
     ask_once(server, "GET", "/api/v1/figures", &[("Authorization", token.as_str())], "").json()
 }

@@ -21,7 +21,7 @@ use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Heard, Need, REFUSALS, Servers};
+use crate::intake::{Health, Heard, Need, REFUSALS, Servers};
 use crate::metrics::{Counts, Metrics};
 
 /// Looks at a server that runs, and publishes what it has seen.
@@ -42,6 +42,7 @@ pub struct Looking {
     number: u64,
     /// What this server has seen by itself at the last look, and of its machine.
     ours: Part,
+    hindered: Hindered,
     found: HostFigures,
     /// What the others had said when the sum was taken last.
     others: Arc<[Heard]>,
@@ -66,6 +67,34 @@ struct Passed {
     order: Counts,
     commit: Counts,
     unknown: u64,
+}
+
+/// What keeps this server from taking orders. As the rest of its figures it is of the last look: were one of them read
+/// later than another, the verdict would be on a moment that never was.
+#[derive(Clone, Debug, Default)]
+struct Hindered {
+    stopping: bool,
+    read_only: bool,
+    by_engine: Option<String>,
+    by_clock: Option<String>,
+}
+
+impl Hindered {
+    fn look(watched: &Watched, catalog: &Catalog) -> Hindered {
+        Hindered {
+            stopping: watched.stop.is_requested(),
+            read_only: watched.client.read_only(),
+            by_engine: watched.health.why_no_orders(),
+            by_clock: chores::why_unconfirmed(&watched.core.clock, catalog),
+        }
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        let stopping = self.stopping.then(|| "The server is stopping.".to_owned());
+        let read_only =
+            self.read_only.then(|| "The disk takes no writes: orders can be read, not placed.".to_owned());
+        [stopping, read_only, self.by_engine.clone(), self.by_clock.clone()].into_iter().flatten().collect()
+    }
 }
 
 /// For how many looks in a row something has been so.
@@ -110,6 +139,7 @@ impl Looking {
             streaks: Streaks::default(),
             number: 0,
             ours: Part::default(),
+            hindered: Hindered::default(),
             found: HostFigures::default(),
             others: Arc::default(),
             watched,
@@ -137,6 +167,7 @@ impl Looking {
         let [last, window] = [self.moments.back(), self.moments.front()]
             .map(|earlier| moment.since(earlier.expect("the start's is there")));
         self.found = self.host.look();
+        self.hindered = Hindered::look(&self.watched, &self.catalog);
         self.ours = Part {
             server: self.watched.server.clone(),
             rates: last.rates,
@@ -147,7 +178,7 @@ impl Looking {
             totals: moment.totals,
             sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
             holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
-            health: health(&self.watched, &self.catalog, &self.found),
+            health: health(&self.watched, &self.hindered, &self.found),
         };
         self.lines.look(&self.catalog, self.watched.core.clock.now(), at);
         self.moments.push_back(moment);
@@ -193,10 +224,11 @@ impl Looking {
         let verdict = Verdict::on(&Night {
             now,
             takes_orders: health.ready,
-            stopping: self.watched.stop.is_requested(),
-            read_only: self.watched.client.read_only(),
-            engine_fault: self.watched.health.why_not_ready(),
-            clock_confirmed: self.watched.core.clock.is_confirmed(),
+            stopping: self.hindered.stopping,
+            read_only: self.hindered.read_only,
+            engine_fault: self.hindered.by_engine.as_deref(),
+            ledger_fault: ledger_fault(&health.engines),
+            clock_confirmed: self.hindered.by_clock.is_none(),
             clock_difference_ms: health.clock_difference_ms,
             disk: self.found.disk,
             unknown: sum.recent.unknown,
@@ -292,22 +324,21 @@ fn engines(watched: &Watched, read_only: bool) -> Vec<EngineFigures> {
     }
 }
 
+fn ledger_fault(engines: &[EngineFigures]) -> Option<&str> {
+    engines.iter().find(|engine| engine.engine == Health::LEDGER)?.fault.as_deref()
+}
+
 /// Without the commits, which are counted once for all servers.
-fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFigures {
+fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthFigures {
     let core = &watched.core;
     let limits = core.admission.limits();
-    let stopping = watched.stop.is_requested().then(|| "The server is stopping.".to_owned());
-    let read_only = watched.client.read_only();
-    let read_only = read_only.then(|| "The disk takes no writes: orders can be read, not placed.".to_owned());
-    let clock = chores::why_unconfirmed(&core.clock, catalog);
-    let reasons: Vec<_> =
-        [stopping, read_only.clone(), watched.health.why_not_ready(), clock].into_iter().flatten().collect();
+    let reasons = hindered.reasons();
     let due = core.metrics.refunds_due.get();
     let backlog = watched.cluster.as_ref().filter(|_| watched.health.is_met(Need::Backlog));
     HealthFigures {
         ready: reasons.is_empty(),
         reasons,
-        engines: engines(watched, read_only.is_some()),
+        engines: engines(watched, hindered.read_only),
         mailbox: watched.client.places().0,
         mailbox_max: watched.client.places().1,
         in_flight: core.admission.in_flight(),
@@ -319,7 +350,7 @@ fn health(watched: &Watched, catalog: &Catalog, host: &HostFigures) -> HealthFig
             .map(|(orders_per_s, on)| MeasuredPeak { orders_per_s, on }),
         commit: None,
         clock_difference_ms: core.clock.wall_difference_ms(),
-        clock_confirmed: core.clock.is_confirmed(),
+        clock_confirmed: hindered.by_clock.is_none(),
         disk_free_bytes: host.disk.map(|disk| disk.free_bytes),
         disk_bytes: host.disk.map(|disk| disk.bytes),
         ledger_bytes: host.ledger_bytes,

@@ -10,7 +10,7 @@ use super::verdict::SECONDS;
 use super::*;
 use crate::intake::admission::Limits;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Mailbox, Outcome};
+use crate::intake::{Health, Heard, Mailbox, Need, Outcome, Servers};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -22,10 +22,25 @@ struct Server {
     book: Book,
     catalog: Catalog,
     stop: Stop,
+    health: Arc<Health>,
+    /// What it hears of other servers.
+    servers: Arc<Servers>,
 }
 
 impl Server {
     fn new(sales: Vec<SaleSpec>) -> Server {
+        Server::with(sales, false)
+    }
+
+    fn with(sales: Vec<SaleSpec>, of_a_cluster: bool) -> Server {
+        let servers = Arc::<Servers>::default();
+        let cluster = of_a_cluster.then(|| Cluster {
+            servers: Arc::clone(&servers),
+            dead_letters: Counter::default(),
+            backlog: Gauge::default(),
+            backlog_age_ms: Gauge::default(),
+        });
+        let health = Arc::<Health>::default();
         let limits = Limits {
             orders_per_s: 500,
             burst: 1,
@@ -39,20 +54,28 @@ impl Server {
         let watched = Watched {
             core: core.clone(),
             net: Arc::default(),
-            health: Arc::default(),
+            health: Arc::clone(&health),
             client: Mailbox::new(Vec::new(), 1).client(0),
             stop: stop.clone(),
             server: "here:80".to_owned(),
             data_dir: None,
             ledger: None,
-            cluster: None,
+            cluster,
             measured_peak: Some((18_000, "2026-11-20".to_owned())),
             webhooks: Vec::new(),
         };
         let begun = Instant::now();
         let looking = Looking::new(watched, begun);
-        let mut server =
-            Server { core, looking, begun, book: Book::new(), catalog: Catalog::default(), stop };
+        let mut server = Server {
+            core,
+            looking,
+            begun,
+            book: Book::new(),
+            catalog: Catalog::default(),
+            stop,
+            health,
+            servers,
+        };
         for sale in sales {
             server.book.execute(NOW, Command::CreateSale(sale)).unwrap();
         }
@@ -288,6 +311,43 @@ fn a_server_that_takes_no_orders_says_why() {
     server.stop.request();
     assert_eq!(server.look(3_000)["verdict"]["code"], "stopping");
     assert_eq!(server.seen()["health"]["reasons"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn orders_are_taken_while_the_ledger_is_away() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    assert_eq!(server.look(1_000)["verdict"]["code"], "selling");
+    server.health.note_fault(Need::Ledger, Some("read only".to_owned()));
+    let seen = server.look(2_000);
+    assert_eq!(
+        (&seen["verdict"]["code"], &seen["verdict"]["level"]),
+        (&json!("ledger_away"), &json!("amber"))
+    );
+    assert_eq!((&seen["health"]["ready"], &seen["health"]["reasons"]), (&json!(true), &json!([])));
+    assert_eq!(seen["servers"][0]["ready"], true);
+    assert_eq!(seen["health"]["engines"][2]["fault"], "the ledger (MySQL) can't be used: read only");
+    server.health.note(Need::Ledger, true);
+    assert_eq!(server.look(3_000)["verdict"]["code"], "selling");
+}
+
+/// What another server says is added at once, to what this one saw at its last look.
+#[test]
+fn no_verdict_is_of_two_moments() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let hear = |server: &mut Server, after_ms| {
+        let at = server.begun + Duration::from_millis(after_ms);
+        let said = br#"{"server":"there:80","health":{"ready":false,"reasons":["no broker"],"clock_confirmed":true}}"#;
+        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        server.looking.hear(at);
+        server.seen()["verdict"]["code"].clone()
+    };
+    server.health.note(Need::Broker, false);
+    assert_eq!(server.look(1_000)["verdict"]["code"], "not_ready");
+    server.health.note(Need::Broker, true);
+    assert_eq!(hear(&mut server, 1_500), "not_ready");
+    assert_eq!(server.look(2_000)["verdict"]["code"], "servers_out");
+    server.health.note(Need::Broker, false);
+    assert_eq!(hear(&mut server, 2_500), "servers_out");
 }
 
 #[test]

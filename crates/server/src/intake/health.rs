@@ -37,7 +37,7 @@ impl Remark {
     }
 }
 
-/// One thing that must hold for orders to be taken.
+/// One thing that must hold for all to be served. Orders are taken without the ledger, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// This server's clock agrees with most others.
@@ -76,7 +76,7 @@ const NEEDS: [(Need, &str); 11] = [
     (Need::Broker, "the broker (RocketMQ) takes no messages"),
     (Need::BrokerDisk, "the broker's disk is nearly full (queue.broker_disk_percent_max)"),
     (Need::QueueWhole, "the broker has deleted messages that were not consumed: orders may be missing"),
-    (Need::Ledger, "the ledger (MySQL) does not answer"),
+    (Need::Ledger, "the ledger (MySQL) can't be used"),
     (Need::Backlog, "it is not known how many messages wait at the broker (cluster.backlog_max)"),
 ];
 
@@ -87,7 +87,7 @@ const ENGINES: [(&str, &[Need]); 3] = [
         "RocketMQ",
         &[Need::Topics, Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::QueuesThere, Need::Backlog],
     ),
-    ("MySQL", &[Need::Ledger]),
+    (Health::LEDGER, &[Need::Ledger]),
 ];
 
 /// What a server that has just started does not know yet.
@@ -116,6 +116,9 @@ enum Standing {
 }
 
 impl Health {
+    /// The engine that has the ledger.
+    pub(crate) const LEDGER: &str = "MySQL";
+
     /// Of a server of a cluster that has reached neither the gate nor the broker yet.
     pub(crate) fn starting() -> Health {
         let health = Health::default();
@@ -183,8 +186,19 @@ impl Health {
 
     /// Why orders should not come here, if they should not.
     pub(crate) fn why_not_ready(&self) -> Option<String> {
+        self.first_unmet(|_need| true)
+    }
+
+    /// Why those that come are not taken, if they are not. Without the ledger they are, and wait at the broker; but whoever
+    /// can be sent elsewhere finds more there: here nothing is paid or cancelled.
+    pub(crate) fn why_no_orders(&self) -> Option<String> {
+        self.first_unmet(|need| need != Need::Ledger)
+    }
+
+    fn first_unmet(&self, counts: impl Fn(Need) -> bool) -> Option<String> {
         let standing = self.lock();
-        let unmet = NEEDS.iter().zip(standing.iter()).find(|(_, standing)| **standing != Standing::Met);
+        let mut needs = NEEDS.iter().zip(standing.iter());
+        let unmet = needs.find(|((need, _), standing)| **standing != Standing::Met && counts(*need));
         unmet.map(|((_, text), standing)| standing.reason(text))
     }
 
@@ -279,6 +293,11 @@ mod tests {
             health.note(need, true);
         }
         assert!(!health.is_met(Need::Ledger) && health.is_met(Need::Broker));
+        assert_eq!(health.why_not_ready().as_deref(), Some("the ledger (MySQL) can't be used"));
+        assert_eq!(health.why_no_orders(), None, "orders wait at the broker");
+        health.note(Need::Backlog, false);
+        assert!(health.why_no_orders().unwrap().contains("cluster.backlog_max"), "but not behind the ledger");
+        health.note(Need::Backlog, true);
         health.note(Need::Ledger, true);
         assert_eq!(health.why_not_ready(), None);
     }

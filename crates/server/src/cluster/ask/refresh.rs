@@ -208,17 +208,14 @@ fn evicts(node: &NodeHealth) -> bool {
     !matches!(node.maxmemory_policy.as_str(), "" | "noeviction")
 }
 
-/// Takes over what the ledger says of these SKUs, which are in the order of their numbers.
+/// Takes over what the ledger says of these SKUs, which are in the order of their numbers. Whether it can be used is noted
+/// by the stage that writes to it: what is read of one that is read-only says nothing of that.
 pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger, skus: &[SkuId]) {
     match ledger.stocks_of(skus) {
         Ok(stocks) => {
-            core.health.note(Need::Ledger, true);
             publish_stocks(&core.shelf.current(), &stocks);
         }
-        Err(error) => {
-            tracing::debug!(%error, "the ledger's stock could not be read");
-            core.health.note_passing(Need::Ledger, error.to_string());
-        }
+        Err(error) => tracing::debug!(%error, "the ledger's stock could not be read"),
     }
 }
 

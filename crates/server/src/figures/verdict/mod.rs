@@ -58,7 +58,9 @@ pub(in crate::figures) struct Night<'a> {
     /// The ledger takes no writes.
     pub(in crate::figures) read_only: bool,
     /// Why an engine keeps orders from being taken.
-    pub(in crate::figures) engine_fault: Option<String>,
+    pub(in crate::figures) engine_fault: Option<&'a str>,
+    /// Why a server of a cluster can't use the ledger.
+    pub(in crate::figures) ledger_fault: Option<&'a str>,
     pub(in crate::figures) clock_confirmed: bool,
     pub(in crate::figures) clock_difference_ms: i64,
     pub(in crate::figures) disk: Option<Disk>,
@@ -113,7 +115,7 @@ const RULES: &[Rule] = &[
         level: Level::Red,
         code: "not_ready",
         says: |night| {
-            let fault = night.engine_fault.as_ref().filter(|_| !night.takes_orders)?;
+            let fault = night.engine_fault.filter(|_| !night.takes_orders)?;
             Some(format!("No order is taken here: {fault}."))
         },
         action: "Mend the engine that is named; orders are taken again by themselves.",
@@ -146,6 +148,17 @@ const RULES: &[Rule] = &[
             })
         },
         action: "Read the log for commits that failed, and look at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "ledger_away",
+        says: |night| {
+            let fault = night.ledger_fault?;
+            Some(format!(
+                "Orders are accepted, and wait at the broker until a server can store them. {fault}."
+            ))
+        },
+        action: "Bring the ledger's database back, and let it be written to; what waits is stored by itself. Nothing is paid or cancelled before.",
     },
     Rule {
         level: Level::Amber,

@@ -31,6 +31,7 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         stopping: false,
         read_only: false,
         engine_fault: None,
+        ledger_fault: None,
         clock_confirmed: true,
         clock_difference_ms: -1_000,
         disk: Some(Disk { free_bytes: DISK_LOW_BYTES, bytes: 100 * DISK_LOW_BYTES }),
@@ -71,7 +72,7 @@ static ONE_STOPS: LazyLock<[ServerFigures; 3]> =
 static ONE_IS_SILENT: LazyLock<[ServerFigures; 3]> =
     LazyLock::new(|| [server("a", 0, true), server("b", 500, false), server("c", 4_000, true)]);
 
-const FAULTS: [Fault; 15] = [
+const FAULTS: [Fault; 16] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -82,7 +83,7 @@ const FAULTS: [Fault; 15] = [
         "not_ready",
         |night| {
             night.takes_orders = false;
-            night.engine_fault = Some("the broker (RocketMQ) takes no messages".to_owned());
+            night.engine_fault = Some("the broker (RocketMQ) takes no messages");
         },
         "here: the broker (RocketMQ) takes no messages.",
     ),
@@ -97,6 +98,11 @@ const FAULTS: [Fault; 15] = [
         "Only 99 MiB are free",
     ),
     ("outcomes_unknown", |night| night.unknown = 7, "7 orders of the last 10 s"),
+    (
+        "ledger_away",
+        |night| night.ledger_fault = Some("b: the ledger (MySQL) can't be used"),
+        "Orders are accepted, and wait at the broker until a server can store them. b: the ledger (MySQL) can't be used.",
+    ),
     ("servers_silent", |night| night.servers = &*ONE_IS_SILENT, "2 of 3 servers; c silent for 4 s."),
     (
         "servers_out",
@@ -141,7 +147,7 @@ fn what_is_wrong_with_one_server_alone_is_not_red() {
     let sales = [sale(Phase::Live, 0, [5, 1, 0])];
     let mut night = quiet(&sales);
     (night.stopping, night.read_only, night.clock_confirmed) = (true, true, false);
-    night.engine_fault = Some("the gate (Redis) is not connected".to_owned());
+    night.engine_fault = Some("the gate (Redis) is not connected");
     assert_eq!(Verdict::on(&night).code, "selling");
     (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS);
     assert_eq!(Verdict::on(&night).code, "servers_out");

@@ -149,7 +149,7 @@ impl HttpService {
                 && self.shared.why_not_ready().is_none()
                 && self.shared.clock.is_confirmed(),
         );
-        gauge("doorbuster_ready", "1 while orders are taken", &ready)?;
+        gauge("doorbuster_ready", "1 while it is ready, as /readyz says", &ready)?;
         let held = self.catalog.held();
         gauge("doorbuster_units_held", "Units of orders that await payment, over all sales", &held)?;
         let version = env!("CARGO_PKG_VERSION");

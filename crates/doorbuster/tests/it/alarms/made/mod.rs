@@ -147,7 +147,12 @@ const ROWS: &[Row] = &[
         Some("servers_out"),
         cluster::clock_out,
     ),
-    row("the shared ledger's MariaDB frozen", &["DoorbusterNobodyReconciles"], None, cluster::ledger_frozen),
+    row(
+        "the shared ledger's MariaDB frozen",
+        &["DoorbusterNobodyReconciles"],
+        Some("ledger_away"),
+        cluster::ledger_frozen,
+    ),
     row("a unit taken from a gate by hand", &["DoorbusterDrift"], None, cluster::drift),
     row("110,000 messages while the ledger is frozen", &["DoorbusterBacklog"], None, cluster::backlog),
     row("messages that are no orders", &["DoorbusterDeadLetters"], None, cluster::dead_letters),
