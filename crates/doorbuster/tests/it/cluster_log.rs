@@ -54,6 +54,8 @@ fn a_frozen_database_is_logged_once_and_once_when_it_is_over() {
     let redis = Engines::shared(&["redis"]).address("redis");
     configure_with(&redis, &engines.address("mariadb"), dir.path(), "frozen", "");
     warnings_of(dir.path(), || engines.freeze("mariadb"), || engines.thaw("mariadb"));
+    let faults = logged(dir.path(), "not ready: the ledger (MySQL) can't be used");
+    assert!(faults.len() == 1 && faults[0].contains(": it does not answer in time"), "{faults:#?}");
 }
 
 /// Orders are taken all the same. What can still be read, the stock each second, does not look like its end.

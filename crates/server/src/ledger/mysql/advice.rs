@@ -1,6 +1,9 @@
-//! Which key of the configuration to change, by what the server answered when we connected.
+//! What went wrong with the server, in words, and which key of the configuration to change if one decides that.
+
+use std::io;
 
 use mysql::{DriverError, Error};
+use rustix::io::Errno;
 
 use crate::tls_fault::{TlsKeys, explain};
 
@@ -27,6 +30,9 @@ const REFUSALS: [(u16, &str); 6] = [
 /// The error with what to do about it, if a key decides that.
 pub(super) fn explained(error: &Error) -> String {
     let text = error.to_string();
+    if is_late(&text) {
+        return "it does not answer in time".to_owned();
+    }
     let advice = match error {
         Error::MySqlError(error) => {
             let known = REFUSALS.iter().find(|(code, _)| *code == error.code);
@@ -43,5 +49,29 @@ pub(super) fn explained(error: &Error) -> String {
     match advice {
         Some(advice) => format!("{text}; {advice}"),
         None => text,
+    }
+}
+
+/// A wait whose time is over ends as the system says it, which is "Resource temporarily unavailable". By its words, because
+/// the library does not hand out the kind.
+fn is_late(text: &str) -> bool {
+    let late = [Errno::AGAIN, Errno::TIMEDOUT].map(|errno| io::Error::from(errno).to_string());
+    late.iter().any(|late| text.contains(late))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_late_is_said_to_be() {
+        let explained = |errno: Errno| {
+            let [one, other] = [(); 2].map(|()| io::Error::from(errno));
+            [explained(&Error::IoError(one)), explained(&Error::CodecError(other.into()))]
+        };
+        for errno in [Errno::AGAIN, Errno::TIMEDOUT] {
+            assert_eq!(explained(errno), ["it does not answer in time"; 2]);
+        }
+        assert!(explained(Errno::CONNRESET).iter().all(|said| said.contains("reset by peer")));
     }
 }
