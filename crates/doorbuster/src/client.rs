@@ -172,7 +172,13 @@ impl Client {
         let result = self.agent.get(format!("{}/readyz", self.base)).call();
         let mut response = result.map_err(|error| self.no_answer(&error, None))?;
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-        Ok((response.status().is_success(), text.map_err(|error| self.no_answer(&error, None))?))
+        let text = text.map_err(|error| self.no_answer(&error, None))?;
+        if response.status().is_success() {
+            return Ok((true, text));
+        }
+        // What stands before the server may answer in words of its own.
+        let problem: Problem = serde_json::from_str(&text).unwrap_or_default();
+        Ok((false, if problem.detail.is_empty() { text } else { problem.detail }))
     }
 
     /// The server's URL, as it was given.

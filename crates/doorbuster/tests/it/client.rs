@@ -76,10 +76,11 @@ fn a_servers_state_is_one_screen_and_an_exit_code() {
     let ((code, stdout, stderr), asked) = ask(&["status"], vec![Some((200, "ready\n")), Some((200, list))]);
     assert_eq!((code, stderr.as_str(), asked[0].line.as_str()), (0, "", "GET /readyz"));
     assert!(stdout.starts_with("ready  http://127.0.0.1:") && stdout.contains("Winter drop"), "{stdout}");
-    let closed = || vec![Some((503, "the disk is full\nthe clock stands\n")), Some((200, list))];
+    const FULL: &str = r#"{"type":"/problems/unavailable","title":"Unavailable","status":503,"detail":"the disk is full","code":"unavailable"}"#;
+    let closed = || vec![Some((503, FULL)), Some((200, list))];
     let ((code, stdout, stderr), _) = ask(&["status"], closed());
     assert_eq!((code, stderr.as_str()), (1, "error: the server is not ready\n"));
-    assert!(stdout.starts_with("NOT READY  ") && stdout.contains("\n  the clock stands\n"), "{stdout}");
+    assert!(stdout.starts_with("NOT READY  ") && stdout.contains("\n  the disk is full\n\n"), "{stdout}");
     let ((code, stdout, _), _) = ask(&["status", "--json"], closed());
     let shown: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((code, &shown["ready"], &shown["reasons"][0]), (1, &false.into(), &"the disk is full".into()));
