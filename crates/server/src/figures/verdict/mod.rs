@@ -258,9 +258,10 @@ const RULES: &[Rule] = &[
     Rule {
         level: Level::Amber,
         code: "refunds_due",
-        says: |night| {
-            let due = night.refunds_due;
-            (due > 0).then(|| format!("{due} payments paid for nothing: their refunds are due."))
+        says: |night| match night.refunds_due {
+            0 => None,
+            1 => Some("1 payment paid for nothing: its refund is due.".to_owned()),
+            due => Some(format!("{due} payments paid for nothing: their refunds are due.")),
         },
         action: "`doorbuster refunds list` names them; settle each once the provider has given the money back.",
     },

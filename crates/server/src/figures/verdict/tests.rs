@@ -143,6 +143,12 @@ fn each_fault_is_a_verdict_and_the_most_severe_one_is_given() {
 }
 
 #[test]
+fn one_refund_is_one() {
+    let night = Night { refunds_due: 1, ..quiet(&[]) };
+    assert_eq!(Verdict::on(&night).says, "1 payment paid for nothing: its refund is due.");
+}
+
+#[test]
 fn what_is_wrong_with_one_server_alone_is_not_red() {
     let sales = [sale(Phase::Live, 0, [5, 1, 0])];
     let mut night = quiet(&sales);
