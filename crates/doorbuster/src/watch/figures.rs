@@ -75,6 +75,16 @@ pub(super) struct Health {
     pub(super) webhooks: Option<Webhooks>,
     pub(super) dead_letters: Option<u64>,
     pub(super) backlog: Option<u64>,
+    pub(super) backlog_age_ms: Option<u64>,
+    pub(super) mailbox: Option<u64>,
+    #[serde(default)]
+    pub(super) engines: Vec<Engine>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Engine {
+    engine: String,
+    fault: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,8 +109,19 @@ pub(super) struct Sale {
     pub(super) units: Units,
     /// One that is older does not say.
     pub(super) rates: Option<BTreeMap<String, f64>>,
+    pub(super) holds: Option<Holds>,
     pub(super) items_total: usize,
     pub(super) items: Vec<Item>,
+}
+
+/// How they ended since the servers' start.
+#[derive(Debug, Deserialize)]
+pub(super) struct Holds {
+    paid: u64,
+    paid_late: u64,
+    cancelled: u64,
+    expired: u64,
+    paid_after_p50_s: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,6 +138,7 @@ pub(super) struct Item {
     pub(super) title: String,
     #[serde(flatten)]
     pub(super) units: Units,
+    pub(super) rates: Option<BTreeMap<String, f64>>,
     /// One that is older does not know lines.
     pub(super) line: Option<Line>,
 }
@@ -179,11 +201,39 @@ impl Health {
             ("webhooks waiting", webhooks.map(|webhooks| webhooks.waiting)),
             ("webhooks given up", webhooks.map(|webhooks| webhooks.given_up)),
             ("dead letters", self.dead_letters),
+            ("commands waiting", self.mailbox),
             ("messages waiting", self.backlog),
         ];
         let there =
             counts.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
-        there.map(|(name, count)| format!("{name} {count}")).collect()
+        let mut behind: Vec<_> = there.map(|(name, count)| format!("{name} {count}")).collect();
+        if let Some(age_ms) = self.backlog_age_ms.filter(|age_ms| *age_ms >= 1_000) {
+            behind.push(format!("the oldest for {}", format_duration(Duration::from_secs(age_ms / 1_000))));
+        }
+        behind
+    }
+
+    /// Each engine, with what keeps it from being used.
+    pub(super) fn engines(&self) -> String {
+        let words = |Engine { engine, fault }: &Engine| match fault {
+            None => format!("{} well", plain(engine)),
+            Some(fault) => format!("{} NOT WELL: {}", plain(engine), plain(fault)),
+        };
+        self.engines.iter().map(words).collect::<Vec<_>>().join("  ")
+    }
+}
+
+impl Holds {
+    /// `None`: none has ended.
+    pub(super) fn words(&self) -> Option<String> {
+        let in_time = self.paid - self.paid_late.min(self.paid);
+        let ended = in_time + self.cancelled + self.expired;
+        let half =
+            self.paid_after_p50_s.map(|half| format_duration(Duration::from_secs_f64(half.max(0.0).ceil())));
+        let soon = half.map_or_else(String::new, |half| format!(", half within {half}"));
+        (ended > 0).then(|| {
+            format!("since the start {in_time} of {ended} holds were paid{soon}; {} expired", self.expired)
+        })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::output::{self, numbers, plain, table, words};
 use crate::sale;
 use crate::time::{format_duration, format_utc, parse_duration};
-use figures::{Event, Figures, Item, Sale, Server, Took, Units};
+use figures::{Event, Figures, Holds, Item, Sale, Server, Took, Units};
 
 /// The server takes the figures once a second; who looks once in an hour does not watch.
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -265,6 +265,10 @@ fn screen(
     for reason in &health.reasons {
         say(&format!("{state}: {}", plain(reason)));
     }
+    let engines = health.engines();
+    if !engines.is_empty() {
+        say(&format!("engines     {engines}"));
+    }
     if servers.len() > 1 {
         let counted = servers.iter().filter(|server| server.counted).count();
         let each: Vec<_> = servers.iter().map(Server::words).collect();
@@ -315,6 +319,9 @@ fn happening(sales: &[Sale], events: &[Event]) -> String {
         if !rates.is_empty() {
             out += &format!("sale {}  per second  {}\n", sale.id, per_s(&rates));
         }
+        if let Some(holds) = sale.holds.as_ref().and_then(Holds::words) {
+            out += &format!("sale {}  {holds}\n", sale.id);
+        }
         let lines = sale.items.iter().filter_map(|item| Some((item.product, item.line.as_ref()?)));
         for (product, line) in lines.take(ROWS_MAX) {
             out += &format!("sale {}  line of {product}  {}\n", sale.id, line.words());
@@ -348,10 +355,13 @@ fn items_table(sale: &Sale) -> String {
         numbers("available"),
         numbers("held"),
         numbers("sold"),
+        numbers("orders/s"),
     ];
     let row = |item: &Item| {
         let [total, available, held, sold] = item.units.words();
-        [item.product.to_string(), plain(&item.title), total, available, held, sold]
+        let rate = item.rates.as_ref().and_then(|rates| rates.get("accepted"));
+        let rate = rate.map_or_else(|| "-".to_owned(), f64::to_string);
+        [item.product.to_string(), plain(&item.title), total, available, held, sold, rate]
     };
     let shown: Vec<_> = sale.items.iter().take(ROWS_MAX).map(row).collect();
     let more = match sale.items_total.saturating_sub(shown.len()) {
@@ -376,10 +386,13 @@ mod tests {
         "health":{"ready":false,"reasons":["it stops"],"in_flight":1,"commit":null,"disk_free_bytes":4194304,
             "memory_bytes":null,"connections":2,"processors_busy":0.456,"refunds_due":4,"orders_per_s_max":15000,
             "measured_peak":{"orders_per_s":18000,"on":"2026-11-20"},
-            "webhooks":{"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2},
+            "webhooks":{"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2,
+            "mailbox":5,"backlog":300,"backlog_age_ms":8200,
+            "engines":[{"engine":"Redis","fault":null},{"engine":"MySQL","fault":"b: it hangs\u001b"}]},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
             "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
-            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null,
+            "holds":{"paid":6,"paid_late":1,"paid_after_p50_s":61.0,"paid_after_p90_s":80.0,"cancelled":2,"expired":3},
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null,"rates":{"accepted":1.5},
                 "line":{"draw":"drawn","joined":900,"joins_per_s":2.5,"waiting":700,"present":40,"sure_to":210,"reached":200,
                     "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,"pace_max_per_s":2,
                     "tail_wait_s":700,"wait":{"said_s":280,"took_s":300}}}]}],
@@ -405,7 +418,9 @@ mod tests {
             "server      in flight 1  connections 2  processors 46%  memory -  disk free 4 MiB",
             "2026-12-01T10:00:01Z  Drop is paused.\u{fffd}",
             "admission   15000/s of a measured 18000/s  2026-11-20",
-            "behind      refunds due 4  webhooks waiting 3  dead letters 2",
+            "engines     Redis well  MySQL NOT WELL: b: it hangs\u{fffd}",
+            "behind      refunds due 4  webhooks waiting 3  dead letters 2  commands waiting 5  messages waiting 300  the oldest for 8s",
+            "sale 3  since the start 5 of 10 holds were paid, half within 1m1s; 3 expired",
             "sale 3  per second  accepted 2.5  refused 0.5",
             "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \
              given back 7  away 20  pace 60/min (limited to 2/s), the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
