@@ -15,6 +15,8 @@ use super::{OpenError, migrate};
 pub const NAME_CHARS_MAX: usize = 64;
 /// For whoever still has a table of a database that is to be dropped.
 const LOCK_WAIT_S: u32 = 30;
+/// The lock of a program that was killed is free once the server has noticed, and ended what that had asked for last.
+const FREED_WITHIN_S: u32 = 3;
 /// Access denied, to a database.
 const DENIED: u16 = 1044;
 
@@ -55,7 +57,8 @@ impl Beside {
         let (mut connection, _) = connect(options, Purpose::Migrate).map_err(failed)?;
         connection.query_drop(format!("SET SESSION lock_wait_timeout = {LOCK_WAIT_S}"))?;
         let name = migrate::lock_name(&format!("doorbuster{infix}"));
-        let got: Option<Option<u8>> = connection.query_first(format!("SELECT GET_LOCK({name}, 0)"))?;
+        let got: Option<Option<u8>> =
+            connection.query_first(format!("SELECT GET_LOCK({name}, {FREED_WITHIN_S})"))?;
         let stem = format!("{}{infix}", options.database);
         Ok((got.flatten() == Some(1)).then_some(Beside { connection, stem }))
     }
