@@ -2,29 +2,52 @@
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
+use clap::Args;
 use engine::limits;
 
 use crate::failure::Failure;
-use crate::output::plain;
+use crate::output::{self, plain};
 
-/// Goes on if the title was given, or is typed. `intent`: a line that says what is done; `to`: `delete`; `undone`: `nothing was deleted`.
-pub(super) fn confirm(
-    title: &str,
-    given: Option<&str>,
-    intent: &str,
-    [to, undone]: [&str; 2],
-) -> Result<(), Failure> {
-    let wrong = || Failure::check(format!("{undone}: the title is {:?}", plain(title)));
-    if let Some(given) = given {
-        return if given == title { Ok(()) } else { Err(wrong()) };
+#[derive(Args, Debug)]
+pub(super) struct ByTitle {
+    /// The sale's title, so that nothing is asked
+    #[arg(long)]
+    title: Option<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// What is about to be done to a sale.
+pub(super) struct Intent<'a> {
+    pub(super) title: &'a str,
+    /// A line that says all of it.
+    pub(super) says: &'a str,
+    /// `delete`.
+    pub(super) to: &'static str,
+    /// `nothing was deleted`.
+    pub(super) undone: &'static str,
+}
+
+impl ByTitle {
+    /// Whether it is to be done: the title was given, or is typed, and it is not only shown.
+    pub(super) fn confirm(&self, intent: &Intent<'_>) -> Result<bool, Failure> {
+        let Intent { title, says, to, undone } = *intent;
+        if self.dry_run {
+            return output::print(&format!("{says}{undone}\n")).map(|()| false);
+        }
+        let wrong = || Failure::check(format!("{undone}: the title is {:?}", plain(title)));
+        if let Some(given) = &self.title {
+            return if given == title { Ok(true) } else { Err(wrong()) };
+        }
+        let (input, mut errors) = (io::stdin(), io::stderr());
+        if !input.is_terminal() || !errors.is_terminal() {
+            return Err(Failure::usage(format!("{undone}: name the sale by --title")));
+        }
+        write!(errors, "{says}Its title, to {to} it: ").map_err(Failure::unavailable)?;
+        let mut typed = String::new();
+        let bytes_max = limits::TITLE_BYTES_MAX as u64 + 2;
+        input.lock().take(bytes_max).read_line(&mut typed).map_err(Failure::unavailable)?;
+        if typed.trim() == title.trim() { Ok(true) } else { Err(wrong()) }
     }
-    let (input, mut errors) = (io::stdin(), io::stderr());
-    if !input.is_terminal() || !errors.is_terminal() {
-        return Err(Failure::usage(format!("{undone}: name the sale by --title")));
-    }
-    write!(errors, "{intent}Its title, to {to} it: ").map_err(Failure::unavailable)?;
-    let mut typed = String::new();
-    let bytes_max = limits::TITLE_BYTES_MAX as u64 + 2;
-    input.lock().take(bytes_max).read_line(&mut typed).map_err(Failure::unavailable)?;
-    if typed.trim() == title.trim() { Ok(()) } else { Err(wrong()) }
 }

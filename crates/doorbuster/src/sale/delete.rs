@@ -4,7 +4,8 @@ use clap::Args;
 use serde_json::json;
 use server::config::Environment;
 
-use super::{Sale, by_title};
+use super::Sale;
+use super::by_title::{ByTitle, Intent};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, plain};
@@ -25,12 +26,8 @@ Exit codes: 0 the sale is deleted; 1 it can't be, or is not there; 64 --title is
 pub(super) struct DeleteArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
-    /// The sale's title, so that nothing is asked
-    #[arg(long)]
-    title: Option<String>,
-    /// Show what would be deleted, and delete nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    by_title: ByTitle,
 
     #[command(flatten)]
     server: ServerArguments,
@@ -41,23 +38,18 @@ pub(super) fn run(arguments: &DeleteArguments, environment: &Environment) -> Res
     let id = arguments.sale;
     // One that is not there may have been deleted before: the server says so by answering as then.
     if let Some(sale) = super::find(&client, id)? {
-        if arguments.dry_run {
-            return output::print(&format!("{}nothing was deleted\n", intent(&sale)));
+        let (says, to, undone) = (&*says(&sale), "delete", "nothing was deleted");
+        if !arguments.by_title.confirm(&Intent { title: &sale.title, says, to, undone })? {
+            return Ok(());
         }
-        by_title::confirm(
-            &sale.title,
-            arguments.title.as_deref(),
-            &intent(&sale),
-            ["delete", "nothing was deleted"],
-        )?;
-    } else if arguments.dry_run {
+    } else if arguments.by_title.dry_run {
         return Err(Failure::check(format!("there is no sale {id}")));
     }
     client.post(&format!("/sales/{id}/delete"), &json!({}), None)?;
     output::print(&format!("sale {id} is deleted\n"))
 }
 
-fn intent(sale: &Sale) -> String {
+fn says(sale: &Sale) -> String {
     let Sale { id, items, starts_at_ms, .. } = sale;
     let items = if items.len() == 1 { "1 item".to_owned() } else { format!("{} items", items.len()) };
     format!(

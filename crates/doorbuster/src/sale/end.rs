@@ -4,10 +4,11 @@ use clap::Args;
 use serde_json::json;
 use server::config::Environment;
 
-use super::{Sale, by_title};
+use super::Sale;
+use super::by_title::{ByTitle, Intent};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
-use crate::output::{self, plain};
+use crate::output::plain;
 use crate::time::format_utc;
 
 /// What a sale is that is over.
@@ -27,12 +28,8 @@ Exit codes: 0 the sale is over; 1 it can't be ended, or is not there; 64 --title
 pub(super) struct EndArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
-    /// The sale's title, so that nothing is asked
-    #[arg(long)]
-    title: Option<String>,
-    /// Show what would be ended, and end nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    by_title: ByTitle,
 
     #[command(flatten)]
     server: ServerArguments,
@@ -42,22 +39,18 @@ pub(super) fn run(arguments: &EndArguments, environment: &Environment) -> Result
     let client = Client::connect(&arguments.server, environment)?;
     let id = arguments.sale;
     let sale = super::find(&client, id)?.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
-    if arguments.dry_run {
-        return output::print(&format!("{}nothing was ended\n", intent(&sale)));
-    }
-    if sale.state != ENDED {
-        by_title::confirm(
-            &sale.title,
-            arguments.title.as_deref(),
-            &intent(&sale),
-            ["end", "nothing was ended"],
-        )?;
+    // Asked to end one again, whoever asks is answered as the first time.
+    if sale.state != ENDED || arguments.by_title.dry_run {
+        let (says, to, undone) = (&*says(&sale), "end", "nothing was ended");
+        if !arguments.by_title.confirm(&Intent { title: &sale.title, says, to, undone })? {
+            return Ok(());
+        }
     }
     let answer = client.post(&format!("/sales/{id}/end"), &json!({}), None)?;
     super::show(&answer, &arguments.server)
 }
 
-fn intent(sale: &Sale) -> String {
+fn says(sale: &Sale) -> String {
     let Sale { id, items, ends_at_ms, .. } = sale;
     let units = |of: fn(&super::Item) -> u64| items.iter().map(of).sum::<u64>();
     let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
