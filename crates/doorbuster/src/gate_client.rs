@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::redis::Script;
-use server::gate::{Gate, GateConfig, Layout, Reserve, Reserved};
+use server::gate::{Gate, GateConfig, Reserve, Reserved};
 
 use crate::failure::Failure;
 use crate::output;
@@ -56,20 +56,8 @@ pub(crate) fn run(arguments: &GateClientArguments) -> Result<(), Failure> {
 }
 
 fn config(address: &str) -> GateConfig {
-    GateConfig {
-        addresses: vec![address.to_owned()],
-        layout: Layout::Single,
-        tls: None,
-        user: None,
-        password: None,
-        key_prefix: PREFIX.to_owned(),
-        connect_timeout: TIMEOUT,
-        reply_timeout: TIMEOUT,
-        batch_commands_max: BATCH_COMMANDS,
-        cool_down: CoolDown::NONE,
-        dial: None,
-        idle_check: TIMEOUT,
-    }
+    let batch_commands_max = BATCH_COMMANDS;
+    GateConfig { batch_commands_max, ..GateConfig::plain(vec![address.to_owned()], PREFIX, TIMEOUT) }
 }
 
 /// A sale that never ends nor runs short, without a limit.

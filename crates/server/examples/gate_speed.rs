@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::handover::{SaleState, Snapshot};
-use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId, UnixMs};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
-use server::gate::{Gate, GateConfig, Layout, Reserve};
+use server::gate::{Gate, GateConfig, Reserve};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -53,20 +53,9 @@ impl Redis {
     }
 
     fn gate(&self, batch_commands_max: usize) -> Gate {
-        Gate::new(GateConfig {
-            addresses: vec![format!("127.0.0.1:{}", self.port)],
-            layout: Layout::Single,
-            tls: None,
-            user: None,
-            password: None,
-            key_prefix: "db".to_owned(),
-            connect_timeout: Duration::from_secs(1),
-            idle_check: Duration::from_secs(1),
-            reply_timeout: Duration::from_secs(5),
-            batch_commands_max,
-            cool_down: CoolDown::NONE,
-            dial: None,
-        })
+        let address = format!("127.0.0.1:{}", self.port);
+        let plain = GateConfig::plain(vec![address], "db", Duration::from_secs(5));
+        Gate::new(GateConfig { batch_commands_max, ..plain })
     }
 }
 

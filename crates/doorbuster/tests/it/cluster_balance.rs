@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use engine::handover::{Claim, Settle, Verdict};
-use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, SkuId};
-use server::gate::{ClaimRequest, Claimed, Gate, GateConfig, Layout, Reserve, Reserved};
+use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
+use server::gate::{ClaimRequest, Claimed, Gate, GateConfig, Reserve, Reserved};
 use server::ledger::mysql::Options;
 use server::ledger::mysql::cluster::{SharedLedger, correction_id};
 use server::ledger::mysql::connect::{Limits, Tls};
@@ -39,20 +39,7 @@ fn set_at_last(server: &Serving, balance: u64) {
 }
 
 fn gate(name: &str) -> Gate {
-    Gate::new(GateConfig {
-        addresses: vec![Engines::shared(&["redis"]).address("redis")],
-        layout: Layout::Single,
-        tls: None,
-        user: None,
-        password: None,
-        key_prefix: name.to_owned(),
-        connect_timeout: SOON,
-        idle_check: SOON,
-        reply_timeout: SOON,
-        batch_commands_max: 64,
-        cool_down: CoolDown::NONE,
-        dial: None,
-    })
+    Gate::new(GateConfig::plain(vec![Engines::shared(&["redis"]).address("redis")], name, SOON))
 }
 
 /// What each item of the shop has left at the gate, if that is the same for all of them.

@@ -93,6 +93,26 @@ pub struct GateConfig {
     pub dial: Option<Arc<dyn Dial>>,
 }
 
+impl GateConfig {
+    /// A single Redis without a password, whose every answer is waited for so long.
+    pub fn plain(addresses: Vec<String>, key_prefix: &str, patience: Duration) -> GateConfig {
+        GateConfig {
+            addresses,
+            layout: Layout::Single,
+            tls: None,
+            user: None,
+            password: None,
+            key_prefix: key_prefix.to_owned(),
+            connect_timeout: patience,
+            idle_check: patience,
+            reply_timeout: patience,
+            batch_commands_max: 64,
+            cool_down: CoolDown::NONE,
+            dial: None,
+        }
+    }
+}
+
 /// Which servers there are, and who knows where they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
-use server::gate::{Built, Closed, Gate, GateConfig, GateError, Layout, Reserve, Reserved};
+use server::gate::{Built, Closed, Gate, GateConfig, GateError, Reserve, Reserved};
 use simulation::gate::{Dialect, Redis, Shared};
 
 use crate::both::parts;
@@ -22,18 +22,11 @@ fn redis() -> Shared {
 /// A server's client. `idle_check`: zero, so that it looks who is there before each call.
 pub(crate) fn config(dial: Arc<dyn server::gate::Dial>) -> GateConfig {
     GateConfig {
-        addresses: vec!["simulated".to_owned()],
-        layout: Layout::Single,
-        tls: None,
-        user: None,
-        password: None,
-        key_prefix: "db".to_owned(),
-        connect_timeout: Duration::from_secs(1),
         idle_check: Duration::ZERO,
-        reply_timeout: Duration::from_secs(1),
         batch_commands_max: 16,
         cool_down: CoolDown { first_ms: 500 },
         dial: Some(dial),
+        ..GateConfig::plain(vec!["simulated".to_owned()], "db", Duration::from_secs(1))
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{CoolDown, SkuId};
+use engine::SkuId;
 use rustix::process::{Pid, Signal, kill_process};
 use server::gate::{Gate, GateConfig, Layout};
 
@@ -166,21 +166,14 @@ fn run(program: &Path, port: u16, dir: &Path, arguments: &[String]) -> Child {
 }
 
 pub(crate) fn config(addresses: Vec<String>, layout: Layout) -> GateConfig {
+    // Only tests of silence wait for it, with a time-out of their own: a Redis that got no processor is not silent.
+    let plain = GateConfig::plain(addresses, "db", PATIENCE);
+    // An idle check comes later than any test ends: only those that are about it look.
     GateConfig {
-        addresses,
         layout,
-        tls: None,
-        user: None,
-        password: None,
-        key_prefix: "db".to_owned(),
         connect_timeout: Duration::from_secs(1),
-        // Longer than any test: only those that are about it look.
         idle_check: Duration::from_secs(3_600),
-        // Only tests of silence wait for it, with one of their own: a Redis that got no processor is not silent.
-        reply_timeout: PATIENCE,
-        batch_commands_max: 64,
-        cool_down: CoolDown::NONE,
-        dial: None,
+        ..plain
     }
 }
 
