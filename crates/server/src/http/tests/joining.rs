@@ -18,7 +18,8 @@ fn shop(admits_without_script: bool) -> Shop {
     open(setup)
 }
 
-fn open(setup: Setup) -> Shop {
+/// A shop with a sale whose two items have lines.
+pub(super) fn open(setup: Setup) -> Shop {
     let mut shop = Shop::with(setup);
     let item = |product| json!({ "product": product, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": {} });
     let sale = json!({

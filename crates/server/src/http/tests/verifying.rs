@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::shop::{Delivered, NOW, Sent, Setup, Shop};
+use super::joining::open;
+use super::shop::{Delivered, Sent, Setup, Shop};
 use super::{Response, problem};
 use crate::http::AuthMode;
 use crate::metrics::Metrics;
@@ -123,16 +124,7 @@ fn shop(stand_in: &StandIn, opens: bool) -> Shop {
     setup.verifier = Verifier::Http { desk, admits_without_script: false };
     setup.queue_commands_max = 2 * WAITING_MAX;
     setup.refused_without_script = Some("refused-verification-token-required");
-    let mut shop = Shop::with(setup);
-    let item = |product| json!({ "product": product, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": {} });
-    let sale = json!({
-        "id": 77, "title": "Drop", "currency": "EUR", "starts_at_ms": NOW.0 + 3_600_000, "ends_at_ms": NOW.0 + 7_200_000,
-        "items": [item(5), item(6)],
-    });
-    let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
-    assert_eq!(made.status, 201, "{}", made.text());
-    shop.advance(0);
-    shop
+    open(setup)
 }
 
 fn joining(line: &str, buyer: u64, token: Option<&str>) -> Sent {
