@@ -228,9 +228,8 @@ impl Holds {
     pub(super) fn words(&self) -> Option<String> {
         let in_time = self.paid - self.paid_late.min(self.paid);
         let ended = in_time + self.cancelled + self.expired;
-        let half =
-            self.paid_after_p50_s.map(|half| format_duration(Duration::from_secs_f64(half.max(0.0).ceil())));
-        let soon = half.map_or_else(String::new, |half| format!(", half within {half}"));
+        let half = self.paid_after_p50_s.and_then(|half| Duration::try_from_secs_f64(half.ceil()).ok());
+        let soon = half.map_or_else(String::new, |half| format!(", half within {}", format_duration(half)));
         (ended > 0).then(|| {
             format!("since the start {in_time} of {ended} holds were paid{soon}; {} expired", self.expired)
         })
