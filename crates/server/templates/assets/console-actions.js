@@ -1,7 +1,7 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
 import { ask, create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { slips } from "./console-slips.js";
+import { slips, slipsOfRestock } from "./console-slips.js";
 import { TOO_LARGE, byId, count, dayAndTime, duration, element, localTime, problemOf, reason, say, serverNow, set, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
@@ -88,7 +88,7 @@ const units = (verb, name, says, done) => ({
     method: "POST",
     path: `/api/v1/sales/${sale.id}/items/${item.product}/${verb}`,
     body: { units: Number(values.units.now) },
-    odd: slips({ items: [{ product: item.product, units: Number(values.units.now) }] }),
+    odd: verb === "restock" ? slipsOfRestock(item, Number(values.units.now)) : [],
     key,
   }),
   done,

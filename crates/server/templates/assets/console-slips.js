@@ -4,7 +4,7 @@ import { count, dayAndTime, duration, night, serverNow } from "./console-words.j
 const MINUTE_MS = 60_000;
 const DAY_S = 86_400;
 const LENGTH_MAX_MS = 30 * DAY_S * 1000;
-// Times the largest item so far.
+// Times the largest item so far; of a restock, times what the item has.
 const GROWTH_MAX = 10;
 
 /** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. */
@@ -22,4 +22,11 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
     if (largest > 0 && units > GROWTH_MAX * largest) found.push(`${count(units)} units of product ${product} are more than ${GROWTH_MAX} times the largest item here.`);
   }
   return found;
+};
+
+/** Of adding so many units to an item. One that has none has nothing to compare with. */
+export const slipsOfRestock = ({ product, total }, units) => {
+  const after = total + units;
+  if (total === 0 || after <= GROWTH_MAX * total) return [];
+  return [`Product ${product} has ${count(after)} units then, more than ${GROWTH_MAX} times what it has.`];
 };
