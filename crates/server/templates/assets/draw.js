@@ -3,11 +3,13 @@
 
 const ROUNDS = 10;
 
+/** What hexadecimal digits stand for. */
+export const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+
 /** The place of a number; whoever joined after the draw has the number as the place. */
 export async function placeOf(seedHex, entries, number) {
   if (number > entries || entries === 1) return number;
-  const seed = Uint8Array.from(seedHex.match(/../g), (byte) => Number.parseInt(byte, 16));
-  const key = await crypto.subtle.importKey("raw", seed, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const key = await crypto.subtle.importKey("raw", bytes(seedHex), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   const bits = Math.max(2, Math.ceil(Math.log2(entries)));
   const rightBits = Math.floor(bits / 2);
   const rightMask = 2 ** rightBits - 1;

@@ -246,7 +246,7 @@ async function askAs(what, given = {}) {
 
 let joining = false;
 // Whoever comes back with it from the shop's check has pressed the button before.
-let handed = handedVerification;
+let handed = byId("line").dataset.verification ? handedVerification : null;
 
 async function join(event) {
   event?.preventDefault();

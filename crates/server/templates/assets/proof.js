@@ -1,10 +1,9 @@
 // Whether a place is what the draw gives whoever holds the ticket: found out here, from what was published and what the shop shows of
 // the entries, whatever the shop says. What no browser can check is the beacon's own signature.
 
-import { placeOf } from "./draw.js";
+import { bytes, placeOf } from "./draw.js";
 
 const text = (words) => new TextEncoder().encode(words);
-const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
 const hex = (of) => Array.from(of, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 async function hashOf(...parts) {
