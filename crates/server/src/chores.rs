@@ -3,7 +3,7 @@
 //!
 //! Must not: know which ledger it is, or decide when a sale begins.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::UnixMs;
 
@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::intake::Reply;
 use crate::intake::catalog::Catalog;
 use crate::metrics::Metrics;
+use crate::time::Instant;
 
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);

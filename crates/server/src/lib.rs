@@ -28,6 +28,8 @@ mod serve;
 pub mod shop_keys;
 pub mod signing;
 pub mod stripe;
+
+pub mod time;
 mod tls_fault;
 pub mod verifier;
 pub mod webhooks;

@@ -20,7 +20,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["verifier"],
     &["metrics", "clock", "calendar", "recurring", "signing", "shop_keys", "tls_fault"],
     &["authorities", "line_ticket", "secret"],
-    &["hex"],
+    &["hex", "time"],
 ];
 
 /// What may not occur in the engine: it has no I/O, no clock, no entropy and no threads.

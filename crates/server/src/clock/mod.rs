@@ -9,9 +9,11 @@ mod start;
 mod system;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::UnixMs;
+
+use crate::time::Instant;
 
 pub use start::{Checks, Known, Notes, PURGE_WAIT_MS, Trust, Verdict, Who};
 pub use system::is_synchronised;

@@ -4,7 +4,7 @@
 //! that needs no answer. Nothing is carried while nobody asks. Must not: be waited for by anybody.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::{BuyerId, SkuId};
 
@@ -12,6 +12,7 @@ use crate::cluster::Core;
 use crate::gate::redis::{AttemptsSaid, Field};
 use crate::gate::{Gate, GateError};
 use crate::intake::Heard;
+use crate::time::Instant;
 
 /// Between two questions about the same item.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -68,7 +69,7 @@ impl Attempts {
     }
 
     fn questions(&mut self, wanted: &[SkuId], now: Instant) -> Vec<Field> {
-        let due = self.asked_at.is_none_or(|at| now.saturating_duration_since(at) >= ASK_EVERY);
+        let due = self.asked_at.is_none_or(|at| now.duration_since(at) >= ASK_EVERY);
         let asked = if due { wanted } else { &[] };
         if asked.is_empty() && self.forgotten.is_empty() {
             return Vec::new();

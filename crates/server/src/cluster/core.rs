@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use engine::working_set::Outcome;
 use engine::{SaleId, SkuId, UnixMs};
@@ -29,6 +29,7 @@ use crate::intake::catalog::Shelf;
 use crate::ledger::mysql::cluster::{LedgerError, Progress, QueueRow, SharedLedger};
 use crate::metrics::Metrics;
 use crate::queue::Topics;
+use crate::time::{Condvar, Instant};
 
 /// So long before its start a sale's items, which were fixed [`engine::limits::ITEMS_FIXED_MS`] before, are known to who then
 /// waits for the ledger's lock. In the 30 s between, a change that is judged in time has the lock or never gets it (10 s, see the
@@ -247,8 +248,7 @@ impl Core {
     /// Waits so long, or until the server stops.
     pub(super) fn wait(&self, duration: Duration) {
         let (lock, stopped) = &self.stopped;
-        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(stopped.wait_timeout_while(guard, duration, |()| !self.stopping.load(Ordering::Acquire)));
+        drop(stopped.wait_while(lock, duration, |()| !self.stopping.load(Ordering::Acquire)));
     }
 
     /// Ends the stages that work on their own.

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::attempts::Attempts;
 use crate::cluster::Core;
 use crate::gate::Gate;
 use crate::intake::{Heard, Servers};
+use crate::time::Instant;
 
 /// Between two looks. What is said once a second is known to the others so much later.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -75,7 +76,7 @@ impl Known {
 
     /// Runs that have been silent for so long that nobody misses them.
     fn forgotten(&self, now: Instant) -> Vec<String> {
-        let silent = |heard: &Heard| now.saturating_duration_since(heard.at) >= FORGOTTEN_AFTER;
+        let silent = |heard: &Heard| now.duration_since(heard.at) >= FORGOTTEN_AFTER;
         self.0.iter().filter(|(_, heard)| silent(heard)).map(|(run, _)| run.clone()).collect()
     }
 }

@@ -2,9 +2,11 @@
 //! a time, so that ten thousand products of last year cost next to nothing.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::{SkuId, UnixMs};
+
+use crate::time::Instant;
 
 use super::sales::Slot;
 

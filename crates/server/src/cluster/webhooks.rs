@@ -2,7 +2,7 @@
 //! far the endpoints were told. What operators change of them any server stores, and with it takes the lease from its holder.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::Command;
 use engine::handover::Grant;
@@ -10,6 +10,7 @@ use engine::working_set::Operation;
 
 use crate::cluster::Core;
 use crate::ledger::mysql::cluster::{Lease, LedgerError, SharedLedger};
+use crate::time::Instant;
 use crate::webhooks::{Duty, Noticing};
 
 /// The lease's name in the ledger.

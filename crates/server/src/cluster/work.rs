@@ -1,8 +1,8 @@
 //! What waits for the stages that read and change the ledger. Filled by the relay.
 
-use std::time::Instant;
-
 use engine::{BuyerId, By, Command, OrderId, Placement, SaleId};
+
+use crate::time::Instant;
 
 use super::answers::ReplyTo;
 

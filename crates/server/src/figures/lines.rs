@@ -2,7 +2,6 @@
 //! how long they waited beside what their page had said.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
 
 use engine::{LineView, Phase, SkuId, Standings, UnixMs};
 use serde::Serialize;
@@ -10,6 +9,7 @@ use serde::Serialize;
 use super::sales::{room, watched};
 use super::sample::per_s;
 use crate::intake::catalog::{Board, Catalog};
+use crate::time::Instant;
 
 /// Between two moments that are kept of a line, to compare with later.
 const KEPT_EVERY_MS: u64 = 10_000;
@@ -95,7 +95,7 @@ impl Lines {
                 let mut figures = LineFigures::of(&line, board, now, phase);
                 if let Some((before, looked_at)) = before.as_ref().zip(self.looked_at) {
                     let joined = u64::from(figures.joined.saturating_sub(before.figures.joined));
-                    figures.joins_per_s = Some(per_s(joined, at.saturating_duration_since(looked_at)));
+                    figures.joins_per_s = Some(per_s(joined, at.duration_since(looked_at)));
                 }
                 self.followed.insert(SkuId(number), Followed::after(before, figures, now));
             }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -23,6 +22,7 @@ use crate::chores;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Health, Heard, Need, REFUSALS, Servers};
 use crate::metrics::{Counts, Metrics};
+use crate::time::Instant;
 
 /// Looks at a server that runs, and publishes what it has seen.
 #[derive(Debug)]
@@ -287,7 +287,7 @@ impl Moment {
     }
 
     fn since(&self, earlier: &Moment) -> Passed {
-        let elapsed = self.at.saturating_duration_since(earlier.at);
+        let elapsed = self.at.duration_since(earlier.at);
         let refused = REFUSALS.iter().zip(self.refused.iter().zip(earlier.refused));
         let rate = |now: &u64, before: u64| per_s(now.saturating_sub(before), elapsed);
         Passed {

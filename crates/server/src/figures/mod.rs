@@ -22,13 +22,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::intake::{Client, Health, Intake, Servers};
 use crate::net::{NetStats, Stop};
+use crate::time::Instant;
 use crate::webhooks::Control;
 
 pub use history::{Asked, History, Kept, NotKept, POINTS_MAX, Points};
@@ -166,7 +167,7 @@ fn sample(mut looking: Looking, stopped: &Receiver<()>, to_history: &SyncSender<
     let mut next = Instant::now() + INTERVAL;
     let pause_max = if looking.has_others() { HEARING_INTERVAL } else { INTERVAL };
     loop {
-        let pause = next.saturating_duration_since(Instant::now()).min(pause_max);
+        let pause = next.duration_since(Instant::now()).min(pause_max);
         if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             return;
         }

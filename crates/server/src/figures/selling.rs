@@ -3,7 +3,7 @@
 //! Must not: know how it is carried to other servers.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::SaleId;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use super::sample::{Took, per_s, tenths};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{HoldCounts, OUTCOMES, Outcome, REFUSALS};
 use crate::metrics::Counts;
+use crate::time::Instant;
 
 /// By sale.
 pub(super) type Selling = BTreeMap<u64, SaleSecond>;
@@ -226,7 +227,7 @@ impl Counted {
     /// What came since the last look. Of a sale that was there and not shown nothing is known yet, and nothing is said; all
     /// that a new one has came since.
     pub(super) fn look(&mut self, catalog: &Catalog, now: engine::UnixMs, at: Instant) -> Selling {
-        let elapsed = at.saturating_duration_since(self.at);
+        let elapsed = at.duration_since(self.at);
         let watched = watched(catalog, now);
         let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
         let mut sales = BTreeMap::new();

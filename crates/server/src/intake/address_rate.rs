@@ -7,10 +7,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
 use super::shares::take;
 use crate::net::network_of;
+use crate::time::Instant;
 
 /// 8 bytes each. Two of a few hundred addresses share one, and its rate.
 const SLOTS: usize = 1 << 16;

@@ -14,6 +14,7 @@ use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
 
 use crate::intake::catalog::Catalog;
 use crate::intake::shares::{NS_PER_S, Shares, take};
+use crate::time::Instant;
 
 /// Bounds of admission; 0 means none.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +94,7 @@ pub struct Admission {
     rates: Rates,
     /// Theoretical arrival time of the next order, in nanoseconds since `epoch` (GCRA: one word, no timer).
     next_ns: AtomicU64,
-    epoch: std::time::Instant,
+    epoch: Instant,
     /// Made once there is a rate.
     shares: OnceLock<Shares>,
     in_flight: AtomicUsize,
@@ -122,7 +123,7 @@ impl Admission {
                 orders_per_s_per_buyer: AtomicU64::new(limits.orders_per_s_per_buyer),
             },
             next_ns: AtomicU64::new(0),
-            epoch: std::time::Instant::now(),
+            epoch: Instant::now(),
             shares: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
             buyers: (0..BUYER_SHARDS).map(|_| Mutex::default()).collect(),

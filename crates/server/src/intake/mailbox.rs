@@ -7,11 +7,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{self, Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Drained, Envelope, Reply, Request};
 use crate::net::{Ticket, Waker};
+use crate::time::Condvar;
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -33,7 +34,7 @@ pub struct Mailbox {
     filled: Condvar,
     /// Those of the event loops, and one more for all other threads that ask.
     by_loop: Vec<LoopReplies>,
-    answered: Condvar,
+    answered: sync::Condvar,
     asked: AtomicU32,
     /// Whose answers are still waited for.
     asking: Mutex<BTreeSet<u32>>,
@@ -58,9 +59,9 @@ impl Mailbox {
         let wakers = wakers.into_iter().map(Some).chain([None]);
         Arc::new(Mailbox {
             waiting: Mutex::default(),
-            filled: Condvar::new(),
+            filled: Condvar::default(),
             by_loop: wakers.map(of_loop).collect(),
-            answered: Condvar::new(),
+            answered: sync::Condvar::new(),
             asked: AtomicU32::new(0),
             asking: Mutex::default(),
             reserved: AtomicUsize::new(0),
@@ -87,13 +88,9 @@ impl Mailbox {
     /// Takes at most `max` commands, oldest first, into the empty `into`; waits at most `patience` for the first.
     pub(crate) fn drain(&self, into: &mut Vec<Envelope>, max: usize, patience: Duration) -> Drained {
         debug_assert!(into.is_empty(), "the last batch was answered");
-        let waiting = self.lock();
-        let (mut waiting, _) = self
+        let mut waiting = self
             .filled
-            .wait_timeout_while(waiting, patience, |waiting| {
-                waiting.envelopes.is_empty() && !waiting.stopping
-            })
-            .unwrap_or_else(PoisonError::into_inner);
+            .wait_while(&self.waiting, patience, |waiting| waiting.envelopes.is_empty() && !waiting.stopping);
         if waiting.envelopes.len() <= max {
             std::mem::swap(&mut waiting.envelopes, into);
         } else {

@@ -2,7 +2,8 @@
 //! is in them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+
+use crate::time::Instant;
 
 /// What this server says, and what it has heard of the others.
 #[derive(Debug, Default)]

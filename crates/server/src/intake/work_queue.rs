@@ -4,8 +4,10 @@
 //! queue itself refuses nothing.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use crate::time::Condvar;
 
 #[derive(Debug)]
 struct Inside<T> {
@@ -34,7 +36,7 @@ pub(crate) enum Drained {
 impl<T> Default for WorkQueue<T> {
     fn default() -> WorkQueue<T> {
         let inside = Inside { waiting: VecDeque::new(), nudged: false, closed: false };
-        WorkQueue { inside: Mutex::new(inside), filled: Condvar::new() }
+        WorkQueue { inside: Mutex::new(inside), filled: Condvar::default() }
     }
 }
 
@@ -71,12 +73,9 @@ impl<T> WorkQueue<T> {
 
     /// Takes at most `max`, oldest first, into `into`; waits at most `patience` for the first.
     pub(crate) fn drain(&self, into: &mut Vec<T>, max: usize, patience: Duration) -> Drained {
-        let (mut inside, _) = self
-            .filled
-            .wait_timeout_while(self.lock(), patience, |inside| {
-                inside.waiting.is_empty() && !inside.nudged && !inside.closed
-            })
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut inside = self.filled.wait_while(&self.inside, patience, |inside| {
+            inside.waiting.is_empty() && !inside.nudged && !inside.closed
+        });
         inside.nudged = false;
         let taken = inside.waiting.len().min(max);
         into.extend(inside.waiting.drain(..taken));

@@ -7,7 +7,9 @@
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::time::Instant;
 
 /// From one line about a fault that goes on to the next.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
@@ -76,7 +78,7 @@ impl Recurring {
     fn met_at(&self, now: Instant) -> Option<Line> {
         let mut episode = self.episode.lock().unwrap_or_else(PoisonError::into_inner);
         // Not everybody who meets a fault learns that it is over.
-        let goes_on = |known: &&mut Episode| now.saturating_duration_since(known.last_seen) < REPORT_INTERVAL;
+        let goes_on = |known: &&mut Episode| now.duration_since(known.last_seen) < REPORT_INTERVAL;
         let Some(known) = episode.as_mut().filter(goes_on) else {
             *episode =
                 Some(Episode { began: now, last_seen: now, reported: now, times: 1, times_reported: 1 });
@@ -84,7 +86,7 @@ impl Recurring {
         };
         known.last_seen = now;
         known.times += 1;
-        let since = now.saturating_duration_since(known.reported);
+        let since = now.duration_since(known.reported);
         if since < REPORT_INTERVAL {
             return None;
         }
@@ -95,8 +97,8 @@ impl Recurring {
 
     fn well_at(&self, now: Instant) -> Option<Line> {
         let mut episode = self.episode.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = episode.take_if(|known| now.saturating_duration_since(known.last_seen) >= QUIET)?;
-        let seconds = over.last_seen.saturating_duration_since(over.began).as_secs();
+        let over = episode.take_if(|known| now.duration_since(known.last_seen) >= QUIET)?;
+        let seconds = over.last_seen.duration_since(over.began).as_secs();
         Some(Line::Over { times: over.times, seconds })
     }
 }

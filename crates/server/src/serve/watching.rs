@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::Secrets;
 use crate::config::Config;
@@ -10,6 +9,7 @@ use crate::figures::{Cluster, Looking, Watched};
 use crate::intake::{Health, Intake, Mailbox};
 use crate::ledger::{Source, sqlite};
 use crate::net::{NetStats, Stop};
+use crate::time::Instant;
 use crate::webhooks::Control;
 
 /// The parts of the process that are looked at.

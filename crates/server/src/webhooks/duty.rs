@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::ledger::{EndpointChange, Progress, Waiting};
+use crate::time::{Condvar, Instant};
 
 /// Changes that were asked for and are not stored yet: more are refused.
 const CHANGES_MAX: usize = 64;
@@ -140,8 +141,7 @@ impl Duty {
 
     /// Waits for so long, or until it is otherwise than it was.
     pub(super) fn pause(&self, was: Now, pause: Duration) {
-        let shared = self.lock();
-        drop(self.changed.wait_timeout_while(shared, pause, |shared| shared.now() == was));
+        drop(self.changed.wait_while(&self.shared, pause, |shared| shared.now() == was));
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

@@ -4,12 +4,13 @@
 //! Must not: append. What is appended is noticed once, however often the server starts: it is read back from the ledger.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::{Notice, Phase, SaleId, SkuId, UnixMs};
 
 use crate::intake::catalog::{Catalog, Sale};
 use crate::ledger::{EventReader, OpenError};
+use crate::time::Instant;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);

@@ -6,7 +6,6 @@
 //! that come in while it is set take their units as always, so the balance is exact only while nobody buys.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use engine::balance::{Balance, plan};
 use engine::handover::{Claim, Grant, Settle, Verdict};
@@ -21,6 +20,7 @@ use crate::cluster::settle::settle;
 use crate::gate::{ClaimRequest, Open, OpenRecord, limits};
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{LedgerError, correction_id};
+use crate::time::Instant;
 
 /// The task's name in the ledger, and how long whoever died at it keeps others out.
 const LEASE: &str = "balance";

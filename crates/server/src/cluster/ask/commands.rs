@@ -5,7 +5,7 @@
 //! returns to sale is at the gate before its answer, and so is a sale's new state, in every slot: a server that the
 //! ledger can't reach asks the same gate.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::handover::{Claim, Grant, Settle, Verdict};
 use engine::working_set::{Executed, Operation};
@@ -23,6 +23,7 @@ use crate::gate::{self, ClaimRequest, Claimed, Gate};
 use crate::intake::Drained;
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::time::Instant;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -77,7 +78,7 @@ impl<'a> Commanding<'a> {
                 if waiting.is_empty() {
                     break;
                 }
-                std::thread::sleep(LOOK_INTERVAL);
+                crate::time::sleep(LOOK_INTERVAL);
             }
             let mut asked = std::mem::take(&mut waiting);
             for work in work.drain(..) {
@@ -364,7 +365,7 @@ impl<'a> Commanding<'a> {
         if sales.is_empty() {
             return sales;
         }
-        std::thread::sleep(SEEN_AFTER.saturating_sub(committed.elapsed()));
+        crate::time::sleep(SEEN_AFTER.saturating_sub(committed.elapsed()));
         while !sales.is_empty() && committed.elapsed() < BUILT_WITHIN {
             sales.retain(|sale| {
                 // What is over has no gate before somebody asks for it, and what is far off has the time to get one.
@@ -377,7 +378,7 @@ impl<'a> Commanding<'a> {
                 !self.gate.states(&skus).iter().all(open)
             });
             if !sales.is_empty() {
-                std::thread::sleep(LOOK_INTERVAL);
+                crate::time::sleep(LOOK_INTERVAL);
             }
         }
         sales

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::SkuId;
 
@@ -18,6 +18,7 @@ use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Engine, Need};
 use crate::ledger::mysql::cluster::{SharedLedger, SkuRow};
+use crate::time::Instant;
 
 /// Between two looks at the gate.
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -5,7 +5,7 @@
 //! consumer has committed, and often enough to see what other servers committed.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::handover::Reservation;
 use engine::working_set::Rejection;
@@ -22,6 +22,7 @@ use crate::intake::Drained;
 use crate::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger};
 
 use crate::intake::Reply;
+use crate::time::Instant;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Between two looks at what is waited for, if nothing was committed here.

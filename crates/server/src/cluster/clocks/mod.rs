@@ -16,7 +16,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::UnixMs;
 
@@ -26,6 +26,7 @@ use crate::gate::Gate;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
 use crate::intake::{Need, Remark, Remarks};
 use crate::ledger::mysql::cluster::{LedgerError, LedgerTime, ServerClock, SharedLedger};
+use crate::time::Instant;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -89,8 +90,7 @@ impl Look {
         }
         let middle = asked + took / 2;
         let (reference, since) = self.reference;
-        let reference =
-            reference.shifted(signed(crate::cluster::ms(middle.saturating_duration_since(since))));
+        let reference = reference.shifted(signed(crate::cluster::ms(middle.duration_since(since))));
         let ahead_ms = difference(at, reference);
         // A millisecond for the clocks' own steps.
         self.readings.push(Reading { whose, ahead_ms, doubt_ms: crate::cluster::ms(took / 2) + 1 });

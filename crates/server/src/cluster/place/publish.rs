@@ -5,7 +5,7 @@
 //! (the publish time-out after its reservation began); then the buyer is answered that the outcome is unknown. An
 //! acknowledgement after the deadline is not trusted either: the gate may be rebuilt from then on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::OrderView;
 
@@ -16,6 +16,7 @@ use crate::intake::Health;
 use crate::intake::Need;
 use crate::intake::Reply;
 use crate::queue::{Producer, SendError, Unavailable, batch_len};
+use crate::time::Instant;
 
 /// The longest that a sender waits for work before it looks after the broker again.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -78,7 +79,7 @@ pub(in crate::cluster) fn run(core: &Core, mut producer: Producer) {
             & send(core, &mut producer, &topics.messages, &mut messages, &mut answers);
         answers.hand_over(&core.mailbox);
         if !sent {
-            std::thread::sleep(RETRY_PAUSE);
+            crate::time::sleep(RETRY_PAUSE);
         }
     }
 }

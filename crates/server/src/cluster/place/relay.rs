@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::handover::Reservation;
 use engine::{BuyerId, OrderId, OrderView, Placement, Refunded, Refusal, Seq, Status, UnixMs};
@@ -24,6 +24,7 @@ use crate::intake::admission::{NotAdmitted, Permitted};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Drained, Envelope, Judged, NewOrder, Reply, Request};
 use crate::queue::{NotAMessage, message};
+use crate::time::Instant;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cluster::Core;
 use crate::cluster::core::Options;
@@ -17,6 +17,7 @@ use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLed
 use crate::queue::dead_letters::{DeadLetter, Record};
 use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
 use crate::recurring::Recurring;
+use crate::time::Instant;
 
 /// Why a message that can be read is put aside: the ledger could not store it.
 const UNFIT: &str = "a number in it is too large, or the text of its buyer is empty or too long";
@@ -106,7 +107,7 @@ impl<'a> Consuming<'a> {
                     self.core.warnings.consuming.met(&interrupted);
                     self.note(&interrupted);
                     self.claimed_at = None;
-                    std::thread::sleep(PAUSE);
+                    crate::time::sleep(PAUSE);
                 }
             }
         }
@@ -132,7 +133,7 @@ impl<'a> Consuming<'a> {
             self.claim()?;
         }
         if self.owned.is_empty() {
-            std::thread::sleep(PAUSE);
+            crate::time::sleep(PAUSE);
             return Ok(());
         }
         let max = self.core.options.consume_batch_max;

@@ -10,13 +10,14 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cluster::Core;
 use crate::cluster::queues::{Faults, Queues, look_for};
 use crate::intake::{Need, Remark, Remarks};
 use crate::ledger::mysql::cluster::QueueRow;
 use crate::queue::{Admin, AdminError, Consumer, PullError, Queue};
+use crate::time::Instant;
 
 /// Between two looks; with the half second in which the ledger is read, the bound is known within one.
 const INTERVAL: Duration = Duration::from_millis(400);
@@ -136,7 +137,7 @@ enum Then {
     Pause,
 }
 
-/// The watch itself, in steps (docs/decisions/040-stages-in-steps.md): without engines, threads or a clock.
+/// The watch itself, in steps (docs/decisions/040-time-of-the-stages.md): without engines, threads or a clock.
 #[derive(Debug, Default)]
 struct Watch {
     then: Then,
@@ -273,7 +274,7 @@ fn oldest(
             }
             seen.push_back((*end, now));
         }
-        let waited = seen.front().map_or(Duration::ZERO, |(_, at)| now.saturating_duration_since(*at));
+        let waited = seen.front().map_or(Duration::ZERO, |(_, at)| now.duration_since(*at));
         oldest = oldest.max(waited);
     }
     oldest

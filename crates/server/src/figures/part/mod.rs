@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, WebhookFi
 use super::selling::{Holds, Selling};
 use crate::intake::{Heard, Servers};
 use crate::metrics::Counts;
+use crate::time::Instant;
 
 /// What was heard so long ago is not in the sum: figures are at most so old.
 const COUNTED: Duration = Duration::from_secs(2);
@@ -112,7 +113,7 @@ impl Part {
                 if part.server.is_empty() {
                     return None;
                 }
-                let silent = now.saturating_duration_since(heard.at);
+                let silent = now.duration_since(heard.at);
                 Some((part, silent, heard.lives && silent <= COUNTED))
             })
             .collect();

@@ -3,7 +3,7 @@
 //! It sends packed commands and reads replies one by one, so that whoever calls knows of each command whether it was
 //! answered. It retries nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -15,6 +15,7 @@ use super::link::Link;
 use super::reply::{self, ErrorMeaning};
 use super::scripts;
 use crate::gate::{GateConfig, Layout, Why};
+use crate::time::Instant;
 use crate::tls_fault::{TlsKeys, explain};
 
 /// Which run of which master a state belongs to: 20 digits of the process's `run_id` and 20 of `master_replid2`. The run

@@ -1,6 +1,6 @@
 //! Commands on their way to one node, and what came back.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -8,6 +8,7 @@ use super::commands::Commands;
 use super::connection::Connection;
 use super::reply::{self, ErrorMeaning};
 use crate::gate::{GateError, Why};
+use crate::time::Instant;
 
 pub(super) type Outcome = Result<Value, GateError>;
 

@@ -3,14 +3,13 @@
 //! The client library's own cluster client retries by itself, which hides whether a command was carried out; so this
 //! is ours. The rule: a command is sent again only after an answer that says it was not carried out.
 
-use std::time::Instant;
-
 use super::cluster::{self, NO_NODE};
 use super::commands::{Commands, SLOTS};
 use super::connection::Connection;
 use super::flight::{Flight, Outcome, Todo};
 use super::sentinel::{Sentinels, of_named};
 use crate::gate::{GateConfig, GateError, Layout, Why, limits};
+use crate::time::Instant;
 
 /// A node and our connection to it.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ impl Router {
             let mut flights = self.assign(commands, std::mem::take(&mut todo), &mut outcomes);
             self.fly(commands, &mut flights, &mut outcomes, &mut todo);
             if flights.iter().any(|flight| flight.learnt.pause) {
-                std::thread::sleep(limits::TRY_AGAIN_PAUSE);
+                crate::time::sleep(limits::TRY_AGAIN_PAUSE);
             }
             todo.sort_unstable_by_key(|todo| todo.index);
         }

@@ -4,13 +4,12 @@
 //! decides which gates may be used. Must not: be asked for each batch. A router without a connection asks at most every
 //! `RETRY_PAUSE`, one with a connection once a second.
 
-use std::time::Instant;
-
 use redis::{Cmd, Value};
 
 use super::connection::Connection;
 use super::reply::{array, bytes};
 use crate::gate::{GateConfig, Sentinel, Why, limits};
+use crate::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Sentinels {

@@ -1,8 +1,8 @@
 //! What the clocks of the masters say.
 
-use std::time::Instant;
-
 use engine::UnixMs;
+
+use crate::time::Instant;
 
 use super::Gate;
 use super::reply::{array, int};

@@ -1,12 +1,13 @@
 //! The figures as operators read them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::problem;
 use super::shop::{Delivered, Sent, Setup, Shop, demo_mode};
 use crate::http::Entrance;
+use crate::time::Instant;
 
 #[test]
 fn operators_read_the_last_second_and_nobody_else_does() {

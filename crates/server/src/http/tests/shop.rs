@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::draw::LedgerSecret;
 use engine::{
@@ -31,6 +31,7 @@ use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
 use crate::rehearsals::Rehearsals;
 use crate::shop_keys::KeySource;
 use crate::signing::SigningKey;
+use crate::time::Instant;
 use crate::verifier::Verifier;
 
 pub(super) const NOW: UnixMs = UnixMs(1_700_000_000_000);

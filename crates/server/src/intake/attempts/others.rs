@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::{BuyerId, SaleId, SkuId, UnixMs};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::table::{Attempts, CAME};
 use super::{AllAttempts, LISTED_MAX, Top, Tops, Tried};
 use crate::intake::Servers;
+use crate::time::Instant;
 
 /// Items that are asked for at a time; one more takes the place of the one that was looked at longest ago.
 const WANTED_MAX: usize = 16;
@@ -74,7 +75,7 @@ impl Others {
         let none_yet = || Wanted { looked_at: now, reports: HashMap::new(), others: 1 };
         let wanted = state.wanted.entry(sku).or_insert_with(none_yet);
         wanted.looked_at = now;
-        let fresh = wanted.reports.values().filter(|(_, at)| now.saturating_duration_since(*at) <= HEARD_FOR);
+        let fresh = wanted.reports.values().filter(|(_, at)| now.duration_since(*at) <= HEARD_FOR);
         let tops: Vec<Tops> = fresh.filter_map(|(report, _)| read(report)).collect();
         let missing = wanted.others.saturating_sub(tops.len());
         Some((tops, missing))
@@ -112,7 +113,7 @@ impl AllAttempts {
     pub fn wanted(&self) -> Vec<SkuId> {
         let now = Instant::now();
         let wanted = &mut self.others.lock().wanted;
-        wanted.retain(|_, wanted| now.saturating_duration_since(wanted.looked_at) <= WANTED_FOR);
+        wanted.retain(|_, wanted| now.duration_since(wanted.looked_at) <= WANTED_FOR);
         wanted.keys().copied().collect()
     }
 

@@ -16,7 +16,7 @@ mod rebuild;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::handover::{Claim, Settle, Verdict};
 use engine::{SkuId, Status, UnixMs};
@@ -32,6 +32,7 @@ use crate::cluster::settle::{settle, tell_gate};
 use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger, SkuRow};
 use crate::queue::Admin;
+use crate::time::Instant;
 
 /// The lease's name in the ledger.
 const LEASE: &str = "reconcile";

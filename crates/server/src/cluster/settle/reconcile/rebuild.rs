@@ -10,7 +10,7 @@
 //! what is needed sooner.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::handover::{MarkState, ReturnedHolds, Snapshot};
 use engine::{BuyerId, SkuId};
@@ -23,6 +23,7 @@ use crate::gate::{Closed, GateError, limits};
 use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised, SharedLedger};
 use crate::queue::Queue;
 use crate::recurring::Recurring;
+use crate::time::Instant;
 
 /// Consumption gets there in this time; later that is logged.
 const DRAINS_WITHIN: Duration = Duration::from_secs(10);

@@ -1,7 +1,5 @@
 //! What the clocks of the database and of the servers say, and how late the ledger is. Nothing here takes the writer's lock.
 
-use std::time::Instant;
-
 use engine::UnixMs;
 use mysql::from_row_opt;
 use mysql::prelude::Queryable;
@@ -9,6 +7,7 @@ use mysql::prelude::Queryable;
 use super::leases::{DB_NOW, STEP_MS_MAX};
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::sql::unsigned;
+use crate::time::Instant;
 
 /// Milliseconds for which what a server said of its clock is believed.
 const SAID_MS: u64 = 3_000;
