@@ -107,11 +107,11 @@ impl Sub for Instant {
 
 /// [`sync::Condvar`], waited at for a bounded time, by the thread's own.
 #[derive(Debug, Default)]
-pub(crate) struct Condvar(sync::Condvar);
+pub struct Condvar(sync::Condvar);
 
 impl Condvar {
     /// Locks, and waits while it must, at most so long.
-    pub(crate) fn wait_while<'a, T>(
+    pub fn wait_while<'a, T>(
         &self,
         mutex: &'a Mutex<T>,
         at_most: Duration,
@@ -134,14 +134,14 @@ impl Condvar {
         }
     }
 
-    pub(crate) fn notify_one(&self) {
+    pub fn notify_one(&self) {
         match keeper() {
             Some(keeper) => keeper.notify(self.place()),
             None => self.0.notify_one(),
         }
     }
 
-    pub(crate) fn notify_all(&self) {
+    pub fn notify_all(&self) {
         match keeper() {
             Some(keeper) => keeper.notify(self.place()),
             None => self.0.notify_all(),
@@ -181,7 +181,7 @@ mod tests {
         fn wait(&self, place: usize, at_most: Duration) {
             assert_ne!(place, 0);
             self.waits.set(self.waits.get() + 1);
-            self.sleep(if self.waits.get() % 3 == 0 { Duration::from_secs(1) } else { at_most });
+            self.sleep(if self.waits.get().is_multiple_of(3) { Duration::from_secs(1) } else { at_most });
         }
 
         fn notify(&self, place: usize) {

@@ -6,6 +6,7 @@
 mod commands;
 mod keys;
 mod link;
+mod network;
 mod numbers;
 mod packed;
 mod resp;
@@ -18,6 +19,7 @@ use self::keys::Keys;
 use self::scripts::Scripts;
 
 pub use self::link::Shared;
+pub use self::network::{Faults, Happened, Network};
 pub use self::resp::{Parts, commands};
 
 /// Whose words and numbers it has, where the engines differ: a number of Lua as text, and some errors.

@@ -7,7 +7,7 @@ use engine::{BuyerId, Fingerprint, OrderId, Placement, ProductId, SkuId, UnixMs}
 use server::gate::redis::AttemptsSaid;
 use server::gate::{ClaimRequest, Gate, Reserve, limits};
 
-use crate::random::Random;
+use simulation::random::Random;
 
 const SKUS: usize = 2;
 const ORDERS: usize = 40;

@@ -3,7 +3,7 @@
 use simulation::gate::Parts;
 
 use crate::both::{Pair, parts};
-use crate::random::Random;
+use simulation::random::Random;
 
 const ODD: [&[u8]; 30] = [
     b"",

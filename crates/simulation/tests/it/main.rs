@@ -12,10 +12,11 @@ mod alone;
 mod both;
 mod calls;
 mod conversions;
+mod crowd;
 mod engine;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../../server/tests/it/engines.rs"]
 mod engines;
 mod faulty;
-mod random;
+mod seeds;
 mod sequences;

@@ -1,6 +1,5 @@
 //! Sequences of script calls that a seed decides, on a real engine and on its stand-in.
 
-use std::env;
 use std::sync::Arc;
 
 use engine::UnixMs;
@@ -12,29 +11,15 @@ use crate::alone::config;
 use crate::both::{Both, Pair, parts};
 use crate::calls::Caller;
 use crate::faulty;
+use crate::seeds::{Seed, count, seeds};
 
-/// In `make test`; `DOORBUSTER_SEEDS` and `DOORBUSTER_SEED_FROM` say otherwise.
+/// In `make test`.
 const SEEDS: u64 = 120;
 const STEPS: usize = 40;
 
-/// Names the seed of a sequence that fails.
-struct Seed(u64);
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the seed is {0}: make simulate SEEDS=1 FROM={0}", self.0);
-        }
-    }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    env::var(variable).map_or(default, |text| text.parse().expect("a number of seeds"))
-}
-
 fn play(seed: u64, both: &Both) {
     let mut caller = Caller::new(seed);
-    let start_us = 1_700_000_000_000_000 + caller.random.next() % 100_000_000_000_000;
+    let start_us = 1_700_000_000_000_000 + caller.random.number() % 100_000_000_000_000;
     set_now(&mut caller, &mut both.lock(), start_us);
     {
         let mut pair = both.lock();
@@ -85,20 +70,20 @@ fn another_life(caller: &mut Caller, pair: &mut Pair) {
     if caller.random.below(3) == 0 {
         pair.ask(&parts(&[b"FLUSHALL"]));
     } else {
-        let run = format!("{:040x}", caller.random.next());
+        let run = format!("{:040x}", caller.random.number());
         pair.set_run(run);
     }
 }
 
 fn sequences(dialect: Dialect) {
     let both = Both::start(dialect);
-    let (seeds, from) = (number("DOORBUSTER_SEEDS", SEEDS), number("DOORBUSTER_SEED_FROM", 0));
-    for seed in from..from + seeds {
+    let count = count(SEEDS);
+    for seed in seeds(SEEDS) {
         let _named = Seed(seed);
         play(seed, &both);
     }
     let pair = both.lock();
-    if seeds >= SEEDS {
+    if count >= SEEDS {
         // As gate/redis/scripts.rs and gate/redis/reply.rs list them.
         assert_eq!(pair.scripts.len(), 11, "scripts that were called");
         assert!(pair.codes.iter().copied().eq(0..=21), "answers that came: {:?}", pair.codes);

@@ -1,0 +1,254 @@
+//! A network between clients and the simulated Redis: what is on its way takes time, and may come after its sender has given up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::Value;
+use server::gate::{Dial, Link, Why};
+use server::time::{Condvar, Instant};
+
+use super::{Redis, commands};
+use crate::random::Random;
+
+/// One way, mostly.
+const WAY_US: (usize, usize) = (30, 300);
+/// One way, once in a while.
+const SLOW_MS: (usize, usize) = (10, 3_000);
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
+/// How often what goes wrong, out of so many messages; 0: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// The connection is cut before the message arrives.
+    pub cut_before: usize,
+    /// It arrives, is carried out, and the connection is cut before the answer does.
+    pub cut_after: usize,
+    /// The message is on its way for up to seconds.
+    pub slow: usize,
+}
+
+/// How often each happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Happened {
+    pub cut_before: u64,
+    pub cut_after: u64,
+    pub slow: u64,
+    /// Commands that were carried out for a client that had given up.
+    pub late: u64,
+}
+
+/// What was written at once.
+struct Message {
+    connection: u64,
+    bytes: Vec<u8>,
+    cut_after: bool,
+}
+
+#[derive(Default)]
+struct Connection {
+    /// When the last message that was written arrives: none overtakes another.
+    last_arrives: Option<Instant>,
+    /// With the time of their arrival.
+    replies: VecDeque<(Instant, Vec<u8>)>,
+    cut: bool,
+}
+
+struct Inside {
+    redis: Redis,
+    /// What Redis' clock said when the run began.
+    began_us: u64,
+    begun: Instant,
+    random: Random,
+    faults: Faults,
+    happened: Happened,
+    on_their_way: BTreeMap<(Instant, u64), Message>,
+    connections: BTreeMap<u64, Connection>,
+    count: u64,
+}
+
+/// One Redis for several clients; what `GateConfig::dial` takes. Somebody must [carry](Network::carry).
+#[derive(Clone)]
+pub struct Network {
+    inside: Arc<Mutex<Inside>>,
+    changed: Arc<Condvar>,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("happened", &self.happened()).finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    /// `began_us`: what Redis' clock says now, in microseconds since 1970.
+    pub fn new(redis: Redis, began_us: u64, seed: u64) -> Network {
+        let inside = Inside {
+            redis,
+            began_us,
+            begun: Instant::now(),
+            random: Random(seed),
+            faults: Faults::default(),
+            happened: Happened::default(),
+            on_their_way: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            count: 0,
+        };
+        Network { inside: Arc::new(Mutex::new(inside)), changed: Arc::default() }
+    }
+
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    pub fn happened(&self) -> Happened {
+        self.lock().happened
+    }
+
+    /// Brings what is on its way to Redis, in the order of its arrival.
+    pub fn carry(&self) -> ! {
+        loop {
+            let next = self.lock().on_their_way.first_key_value().map(|((arrives, _), _)| *arrives);
+            let left = next.map_or(FOREVER, |arrives| arrives.duration_since(Instant::now()));
+            if !left.is_zero() {
+                drop(self.changed.wait_while(&self.inside, left, |inside| {
+                    let first = inside.on_their_way.first_key_value().map(|((arrives, _), _)| *arrives);
+                    first == next
+                }));
+                continue;
+            }
+            self.lock().deliver();
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn way(&mut self) -> Duration {
+        let (least, most) = WAY_US;
+        Duration::from_micros((least + self.random.below(most - least)) as u64)
+    }
+
+    /// One in so many.
+    fn chance(&mut self, in_so_many: usize) -> bool {
+        in_so_many > 0 && self.random.below(in_so_many) == 0
+    }
+
+    fn send(&mut self, connection: u64, bytes: Vec<u8>) {
+        let Faults { cut_before, cut_after, slow } = self.faults;
+        let mut way = self.way();
+        if self.chance(slow) {
+            let (least, most) = SLOW_MS;
+            way += Duration::from_millis((least + self.random.below(most - least)) as u64);
+            self.happened.slow += 1;
+        }
+        let (before, cut_after) = (self.chance(cut_before), self.chance(cut_after));
+        let Some(of) = self.connections.get_mut(&connection) else { return };
+        if before {
+            self.happened.cut_before += 1;
+            of.cut = true;
+            return;
+        }
+        let arrives = (Instant::now() + way).max(of.last_arrives.unwrap_or_else(Instant::now));
+        of.last_arrives = Some(arrives);
+        self.count += 1;
+        self.on_their_way.insert((arrives, self.count), Message { connection, bytes, cut_after });
+    }
+
+    /// The first one arrives.
+    fn deliver(&mut self) {
+        let Some((_, Message { connection, bytes, cut_after })) = self.on_their_way.pop_first() else {
+            return;
+        };
+        let gone_by = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.redis.set_now(self.began_us + gone_by);
+        let answers: Vec<Vec<u8>> = commands(&bytes).iter().map(|parts| self.redis.answer(parts)).collect();
+        let arrives = Instant::now() + self.way();
+        let happened = &mut self.happened;
+        match self.connections.get_mut(&connection) {
+            None => happened.late += answers.len() as u64,
+            Some(of) if of.cut => happened.late += answers.len() as u64,
+            Some(of) if cut_after => {
+                happened.cut_after += 1;
+                of.cut = true;
+            }
+            Some(of) => of.replies.extend(answers.into_iter().map(|answer| (arrives, answer))),
+        }
+    }
+}
+
+impl Dial for Network {
+    fn dial(&self, _: &str) -> Result<Box<dyn Link>, Why> {
+        let mut inside = self.lock();
+        inside.count += 1;
+        let number = inside.count;
+        inside.connections.insert(number, Connection::default());
+        Ok(Box::new(Way { network: self.clone(), number, limit: FOREVER }))
+    }
+}
+
+/// A client's end of a connection.
+struct Way {
+    network: Network,
+    number: u64,
+    limit: Duration,
+}
+
+impl Link for Way {
+    fn write(&mut self, packed: &[u8]) -> Result<(), Why> {
+        let mut inside = self.network.lock();
+        if inside.connections[&self.number].cut {
+            return Err(Why::ConnectionLost);
+        }
+        inside.send(self.number, packed.to_vec());
+        drop(inside);
+        self.network.changed.notify_all();
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<Value, Why> {
+        let Way { network, number, limit } = self;
+        let begun = Instant::now();
+        loop {
+            let left = limit.saturating_sub(begun.elapsed());
+            let mut inside = network.lock();
+            let of = inside.connections.get_mut(number).expect("it is removed with its end");
+            let arrives = of.replies.front().map(|(arrives, _)| *arrives);
+            match arrives {
+                Some(arrives) if arrives <= Instant::now() => {
+                    let (_, reply) = of.replies.pop_front().expect("there is one");
+                    return Ok(redis::parse_redis_value(&reply).expect("a reply of ours is RESP"));
+                }
+                None if of.cut => return Err(Why::ConnectionLost),
+                Some(_) | None if left.is_zero() => return Err(Why::TimedOut),
+                Some(arrives) => {
+                    drop(inside);
+                    server::time::sleep(arrives.duration_since(Instant::now()).min(left));
+                }
+                None => {
+                    drop(inside);
+                    drop(network.changed.wait_while(&network.inside, left, |inside| {
+                        let of = &inside.connections[&*number];
+                        of.replies.is_empty() && !of.cut
+                    }));
+                }
+            }
+        }
+    }
+
+    fn wait_at_most(&mut self, limit: Duration) -> Result<(), Why> {
+        self.limit = limit;
+        Ok(())
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.network.lock().connections.remove(&self.number);
+    }
+}
