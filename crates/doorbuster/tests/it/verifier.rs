@@ -1,28 +1,37 @@
-//! A service is asked about whoever joins a line, by the real program: stopped while it is asked, and configured wrongly.
+//! A service is asked about whoever joins a line, by the real program: stopped while it is asked, configured wrongly, and away so
+//! that an alarm says it.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::alarms::made::Alarm;
 use crate::exchange::{Connection, Response};
 use crate::line::{LINE, make_sale};
+use crate::reload::wait_until;
 use crate::serving::Serving;
 use crate::{doorbuster, run};
 
 const ARGUMENTS: [&str; 8] =
     ["serve", "--demo", "--config", "line.toml", "--listen", "127.0.0.1:0", "--data-dir", "data"];
 
-fn configure(directory: &Path, url: &str) {
-    let more = "http_allow_private = true\nhttp_secret_file = \"secret\"\nhttp_send_address = false\n";
-    let section = format!("[line]\nverifier = \"http\"\nhttp_url = \"{url}\"\n{more}");
-    std::fs::write(directory.join("line.toml"), section).unwrap();
+/// The section of the configuration by which the service at a URL is asked.
+pub(crate) fn section(directory: &Path, url: &str) -> String {
     std::fs::write(directory.join("secret"), "of-the-shop\n").unwrap();
     let owners_alone = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(directory.join("secret"), owners_alone).unwrap();
+    let more = "http_allow_private = true\nhttp_secret_file = \"secret\"\nhttp_send_address = false\n";
+    format!("[line]\nverifier = \"http\"\nhttp_url = \"{url}\"\n{more}")
+}
+
+fn configure(directory: &Path, url: &str) {
+    std::fs::write(directory.join("line.toml"), section(directory, url)).unwrap();
 }
 
 fn start(directory: &Path) -> Serving {
@@ -44,8 +53,12 @@ fn read_form(stream: &TcpStream) -> String {
     String::from_utf8(form).unwrap()
 }
 
-fn say(mut stream: &TcpStream, body: &str) {
-    let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+fn say(stream: &TcpStream, body: &str) {
+    say_with(stream, 200, body);
+}
+
+fn say_with(mut stream: &TcpStream, status: u16, body: &str) {
+    let head = format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all((head + body).as_bytes()).unwrap();
 }
 
@@ -121,4 +134,53 @@ fn a_service_without_its_secret_is_no_configuration() {
         .unwrap();
     let (code, _, errors) = run(directory.path(), &ARGUMENTS);
     assert!(code == 64 && errors.contains("set line.http_secret_file"), "{code}: {errors}");
+}
+
+/// A service that lets everybody pass, if it answers 200.
+struct Service {
+    address: SocketAddr,
+    status: Arc<AtomicU16>,
+}
+
+impl Service {
+    fn start() -> Service {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, status) = (listener.local_addr().unwrap(), Arc::new(AtomicU16::new(200)));
+        let shared = Arc::clone(&status);
+        // It ends with the test's process.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                read_form(&stream);
+                say_with(&stream, shared.load(Ordering::Relaxed), r#"{"success":true}"#);
+            }
+        });
+        Service { address, status }
+    }
+
+    fn set(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+}
+
+/// What makes the alarm happen: the service answers 500, while people join.
+pub(crate) fn away(alarm: &mut Alarm) {
+    let service = Service::start();
+    configure(alarm.directory(), &format!("http://{}/siteverify", service.address));
+    let server = start(alarm.directory());
+    make_sale(alarm.directory(), server.address);
+    let mut buyers = 1..;
+    let mut joins = || {
+        let buyer = buyers.next().unwrap().to_string();
+        join(&server, &buyer, &format!(r#"{{"verification":"of-{buyer}"}}"#)).status
+    };
+    assert_eq!(joins(), 201);
+    alarm.is_quiet(&[&server]);
+    service.set(500);
+    alarm.is_seen(|| assert_eq!(joins(), 503, "as the runbook says"));
+    service.set(200);
+    wait_until("people join again", || joins() == 201);
+    alarm.lets_others_go_on();
+    alarm.is_gone();
+    assert_eq!(server.stop(), 0);
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::dashboard::queries;
 use super::metrics_in;
 use super::prometheus::{Patience, Prometheus};
-use crate::cluster;
 use crate::exchange::Connection;
 use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
 use crate::webhooks::{Receiver, place, serve};
+use crate::{cluster, verifier};
 
 /// Shown where Stripe takes the payments, which the tests of that look at.
 const OF_STRIPE: &str = "doorbuster_stripe_authorisations_lost_total";
@@ -40,7 +40,9 @@ fn is_refused(server: &Serving) {
 #[test]
 fn prometheus_has_an_answer_to_every_query_and_a_server_shows_every_metric() {
     let (directory, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
-    let server = serve(directory.path(), &receiver, "[http]\nmetrics_token_required = true\n");
+    let verified = verifier::section(directory.path(), "http://127.0.0.1:9/siteverify");
+    let more = format!("[http]\nmetrics_token_required = true\n{verified}");
+    let server = serve(directory.path(), &receiver, &more);
     let prometheus = Prometheus::start(directory.path(), &[&server], Patience::Shipped);
     place(&server, "anna");
     is_refused(&server);

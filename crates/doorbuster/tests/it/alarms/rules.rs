@@ -42,6 +42,8 @@ const HEALTHY: &[Series] = &[
     ("doorbuster_webhook_off{endpoint=\"shop\"}", "0+0xN"),
     ("doorbuster_webhook_waiting_since_seconds{endpoint=\"shop\"}", "0+0xN"),
     ("doorbuster_webhook_events_given_up{endpoint=\"shop\"}", "0+0xN"),
+    ("doorbuster_line_verifications_total{outcome=\"passed\"}", "0+95xN"),
+    ("doorbuster_line_verifications_total{outcome=\"unreachable\"}", "0+5xN"),
     ("doorbuster_clocks_out", "0+0xN"),
     ("doorbuster_orders_lost_total", "7+0xN"),
     ("doorbuster_messages_misplaced", "0+0xN"),
@@ -100,6 +102,26 @@ const CASES: &[(&[Series], &[&str])] = &[
     ),
     (&[("doorbuster_webhook_waiting_since_seconds{endpoint=\"shop\"}", "1200+0xN")], &[]),
     (&[("doorbuster_webhook_events_given_up{endpoint=\"shop\"}", "1+0xN")], &["DoorbusterWebhookGivenUp"]),
+    (
+        &[("doorbuster_line_verifications_total{outcome=\"unreachable\"}", "0+20xN")],
+        &["DoorbusterLineVerifierAway"],
+    ),
+    // Since a minute before the look alone.
+    (&[("doorbuster_line_verifications_total{outcome=\"unreachable\"}", "0+5x115 800+90x3")], &[]),
+    (
+        &[
+            ("doorbuster_line_verifications_total{outcome=\"passed\"}", "7+0xN"),
+            ("doorbuster_line_verifications_total{outcome=\"unreachable\"}", "0+1xN"),
+        ],
+        &["DoorbusterLineVerifierAway"],
+    ),
+    (
+        &[
+            ("doorbuster_line_verifications_total{outcome=\"passed\"}", "7+0xN"),
+            ("doorbuster_line_verifications_total{outcome=\"unreachable\"}", "7+0xN"),
+        ],
+        &[],
+    ),
     (&[("doorbuster_clocks_out", "1+0xN")], &["DoorbusterClocksOut"]),
     (&[("doorbuster_orders_lost_total", "7+0x20 8+0x99")], &["DoorbusterOrdersLost"]),
     (&[("doorbuster_messages_misplaced", "1+0xN")], &["DoorbusterMessagesMisplaced"]),

@@ -15,7 +15,7 @@ use std::thread;
 
 pub(crate) use self::alarm::Alarm;
 use super::{RUNBOOK, alerts, file, text};
-use crate::stripe;
+use crate::{stripe, verifier};
 
 /// What is made to happen, and what has to show it.
 #[derive(Debug)]
@@ -119,6 +119,12 @@ const ROWS: &[Row] = &[
         &["DoorbusterAuthorisationLost"],
         None,
         stripe::alarms::authorisation_lost,
+    ),
+    row(
+        "a service that verifies who joins a line answers 500",
+        &["DoorbusterLineVerifierAway"],
+        None,
+        verifier::away,
     ),
     row("an endpoint that answers 410", &["DoorbusterWebhookOff"], None, shop::webhook_off),
     row(
