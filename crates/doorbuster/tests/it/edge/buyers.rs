@@ -18,12 +18,12 @@ fn signed_as(header: &str, claims: &str, secret: &str) -> String {
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
 }
 
-fn token(claims: &str) -> String {
+pub(super) fn token(claims: &str) -> String {
     signed_as(r#"{"alg":"HS256","typ":"JWT"}"#, claims, SECRET)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the edge goes by the wall clock, and so must its tokens")]
-fn now_s() -> u64 {
+pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 

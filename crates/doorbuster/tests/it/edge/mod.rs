@@ -4,12 +4,14 @@
 //! What they sell is not in Redis, so a stock that comes from there can't be mistaken for theirs.
 
 mod buyers;
+mod groups;
 mod pages;
 mod servers;
 mod stock;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -47,8 +49,7 @@ impl Shop {
     /// Two servers behind an edge that wants buyers' tokens.
     fn with_tokens(settings: &[(&str, &str)]) -> Shop {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("token-secret");
-        std::fs::write(&file, format!("{SECRET}\n")).unwrap();
+        let file = token_secret(dir.path());
         let mut all = vec![("EDGE_TOKEN_SECRET_FILE", file.to_str().unwrap())];
         all.extend(settings);
         Shop::start(&all)
@@ -68,6 +69,12 @@ impl Shop {
                 Serving::start(command)
             })
             .collect();
+        Shop::before(servers, dir, settings)
+    }
+
+    /// An edge before these servers, the first of which may write its pages into `pages` of the directory.
+    fn before(servers: Vec<Serving>, dir: TempDir, settings: &[(&str, &str)]) -> Shop {
+        let pages = dir.path().join("pages");
         let addresses = servers.iter().map(|server| server.address.to_string()).collect::<Vec<_>>().join(" ");
         let mut all = vec![("EDGE_SERVERS", addresses.as_str()), ("EDGE_PAGES", pages.to_str().unwrap())];
         all.extend(settings);
@@ -113,6 +120,13 @@ impl Shop {
         assert!(!lines.iter().any(|line| line.starts_with('-')), "{commands:?}: {lines:?}");
         lines
     }
+}
+
+/// The file with the secret of the shop's tokens.
+fn token_secret(directory: &Path) -> PathBuf {
+    let file = directory.join("token-secret");
+    std::fs::write(&file, format!("{SECRET}\n")).unwrap();
+    file
 }
 
 #[track_caller]
