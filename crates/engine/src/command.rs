@@ -46,8 +46,8 @@ pub enum Command {
         sku: SkuId,
         per_s_max: Option<u32>,
     },
-    /// Everybody in a line is to read this, in place of what they were told before; empty: nothing.
-    TellLine {
+    /// Everybody in a line is to read this, in place of what there was before; empty: nothing.
+    SetLineMessage {
         sku: SkuId,
         message: Box<str>,
     },

@@ -91,7 +91,7 @@ pub enum Event {
         per_s_max: Option<u32>,
     },
     /// What everybody in a line is to read from now on; empty: nothing.
-    LineTold {
+    LineMessageSet {
         sku: SkuId,
         message: Box<str>,
     },

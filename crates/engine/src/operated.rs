@@ -74,7 +74,7 @@ impl Operated {
                 let about = format!("product {}, {limit}", product_of(*sku));
                 ("line_pace_limited", of_sku(*sku), about)
             }
-            Command::TellLine { sku, message } => {
+            Command::SetLineMessage { sku, message } => {
                 let begins: String = message.chars().take(ABOUT_MESSAGE_CHARS).collect();
                 ("line_told", of_sku(*sku), format!("product {}: {begins}", product_of(*sku)))
             }

@@ -284,7 +284,7 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Restock(restock) => stock::restock(restock, environment),
         SaleCommand::Correct(correct) => stock::correct(correct, environment),
         SaleCommand::Pace(limit) => limit_pace(limit, environment),
-        SaleCommand::Message(told) => tell_line(told, environment),
+        SaleCommand::Message(message) => set_line_message(message, environment),
     }
 }
 
@@ -375,11 +375,11 @@ fn limit_pace(limit: &PaceLimit, environment: &Environment) -> Result<(), Failur
     show(&answer, &limit.server)
 }
 
-fn tell_line(told: &LineMessage, environment: &Environment) -> Result<(), Failure> {
-    let client = Client::connect(&told.server, environment)?;
-    let path = format!("/sales/{}/items/{}/line/message", told.sale, told.product);
-    let answer = client.post(&path, &json!({ "message": told.message }), None)?;
-    show(&answer, &told.server)
+fn set_line_message(set: &LineMessage, environment: &Environment) -> Result<(), Failure> {
+    let client = Client::connect(&set.server, environment)?;
+    let path = format!("/sales/{}/items/{}/line/message", set.sale, set.product);
+    let answer = client.post(&path, &json!({ "message": set.message }), None)?;
+    show(&answer, &set.server)
 }
 
 fn show(answer: &Answer, server: &ServerArguments) -> Result<(), Failure> {

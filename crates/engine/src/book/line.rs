@@ -22,8 +22,8 @@ pub struct LineView {
     pub standings: Standings,
     /// Places that may be reached per second; `None`: as many as can be.
     pub pace_max: Option<u32>,
-    /// How often it was told something: what it was told last is [`Book::message_to_line`].
-    pub told: u32,
+    /// How often its message was changed: see [`Book::message_to_line`].
+    pub message_changes: u32,
     /// What the secret of its draw was committed to with.
     pub commitment: Hash,
     /// The latest entry that it may have changed with.
@@ -64,7 +64,7 @@ impl Book {
             joined: line.joined(),
             standings: line.standings(),
             pace_max: line.pace_max(),
-            told: line.told().0,
+            message_changes: line.message().0,
             commitment: line.commitment(),
             version: Seq(self.end.next.0 - 1),
             promised: line.promised(),
@@ -74,7 +74,7 @@ impl Book {
 
     /// What those in the line of a SKU are to read; empty: nothing.
     pub fn message_to_line(&self, sku: SkuId) -> &str {
-        self.line(sku).map_or("", |line| line.told().1)
+        self.line(sku).map_or("", |line| line.message().1)
     }
 
     /// Takes the lines that may have changed since the last call, each once, with what is to be read in them.
@@ -233,7 +233,7 @@ impl Book {
     }
 
     /// The same again changes nothing.
-    pub(super) fn tell_line(
+    pub(super) fn set_line_message(
         &mut self,
         now: UnixMs,
         sku: SkuId,
@@ -241,8 +241,8 @@ impl Book {
     ) -> Result<Accepted, Refusal> {
         let line = self.known_line(sku)?;
         Line::judge_message(&message).map_err(Refusal::InvalidChange)?;
-        if line.told().1 != &*message {
-            record(self, now, Event::LineTold { sku, message });
+        if line.message().1 != &*message {
+            record(self, now, Event::LineMessageSet { sku, message });
         }
         Ok(Accepted::LineSteered(sku))
     }
@@ -350,7 +350,7 @@ impl Book {
                 }
             }
             Event::PaceLimited { sku, per_s_max } => line(*sku)?.judge_pace(*per_s_max),
-            Event::LineTold { sku, message } => {
+            Event::LineMessageSet { sku, message } => {
                 line(*sku)?;
                 Line::judge_message(message)
             }

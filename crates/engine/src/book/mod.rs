@@ -167,7 +167,7 @@ impl Book {
             Command::ShowPresence { sku, buyer } => return self.show_presence(now, sku, buyer),
             Command::GiveTurnBack { sku, buyer } => return self.give_turn_back(now, sku, buyer),
             Command::Draw { sku, spoken } => return self.draw(now, sku, spoken),
-            Command::TellLine { sku, message } => return self.tell_line(now, sku, message),
+            Command::SetLineMessage { sku, message } => return self.set_line_message(now, sku, message),
             Command::LimitPace { sku, per_s_max } => return self.limit_pace(now, sku, per_s_max),
             _ => {}
         }

@@ -86,7 +86,7 @@ impl Book {
             | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::PaceLimited { .. }
-            | Event::LineTold { .. }
+            | Event::LineMessageSet { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => {
                 ensure(kind == LedgerKind::Book, "a ledger that many servers share has no lines")?;

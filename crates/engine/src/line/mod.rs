@@ -279,7 +279,7 @@ pub(crate) struct Line {
     paced_until: UnixMs,
     /// What everybody is to read, and how often that was changed.
     message: Box<str>,
-    told: u32,
+    message_changes: u32,
 }
 
 impl Line {
@@ -309,7 +309,7 @@ impl Line {
             pace_max: None,
             paced_until: UnixMs(0),
             message: Box::default(),
-            told: 0,
+            message_changes: 0,
         }
     }
 
@@ -341,8 +341,9 @@ impl Line {
         self.pace_max
     }
 
-    pub(crate) fn told(&self) -> (u32, &str) {
-        (self.told, &self.message)
+    /// How often it was changed, and what it is.
+    pub(crate) fn message(&self) -> (u32, &str) {
+        (self.message_changes, &self.message)
     }
 
     pub(crate) fn number_of(&self, buyer: BuyerId) -> Option<u32> {
@@ -521,10 +522,10 @@ impl Line {
         self.paced_until = UnixMs(0);
     }
 
-    pub(crate) fn tell(&mut self, message: Box<str>) {
+    pub(crate) fn set_message(&mut self, message: Box<str>) {
         self.message = message;
         // Another number than the one before is all that it is for.
-        self.told = self.told.wrapping_add(1);
+        self.message_changes = self.message_changes.wrapping_add(1);
     }
 
     pub(crate) fn open_turn(&mut self, at: UnixMs, place: u32) {

@@ -74,7 +74,7 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
             line(rows, *sku).move_to(at, *to, Reached { by: seq, left });
         }
         Event::PaceLimited { sku, per_s_max } => line(rows, *sku).limit_pace(*per_s_max),
-        Event::LineTold { sku, message } => line(rows, *sku).tell(message.clone()),
+        Event::LineMessageSet { sku, message } => line(rows, *sku).set_message(message.clone()),
         Event::TurnOpened { sku, turn } => {
             let line = line(rows, *sku);
             line.open_turn(at, turn.place);

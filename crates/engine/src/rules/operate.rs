@@ -65,7 +65,7 @@ pub(crate) fn execute<R: Rows>(
         | Command::ShowPresence { .. }
         | Command::Draw { .. }
         | Command::LimitPace { .. }
-        | Command::TellLine { .. }
+        | Command::SetLineMessage { .. }
         | Command::GiveTurnBack { .. } => {
             unreachable!("these have ways of their own")
         }

@@ -64,7 +64,7 @@ impl Needs {
                 | Command::ShowPresence { .. }
                 | Command::Draw { .. }
                 | Command::LimitPace { .. }
-                | Command::TellLine { .. }
+                | Command::SetLineMessage { .. }
                 | Command::GiveTurnBack { .. }
                 | Command::KeepAction(..)
                 | Command::Place(_) => {}

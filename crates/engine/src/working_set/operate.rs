@@ -106,7 +106,7 @@ impl WorkingSet<'_> {
         | Command::ShowPresence { sku, .. }
         | Command::Draw { sku, .. }
         | Command::LimitPace { sku, .. }
-        | Command::TellLine { sku, .. }
+        | Command::SetLineMessage { sku, .. }
         | Command::GiveTurnBack { sku, .. } = command
         {
             let known = self.sales.known_sku(sku);

@@ -107,7 +107,7 @@ fn one_history(seed: u64, seen: &mut [u64; 12]) {
 fn steer(shop: &mut Shop, model: &mut Model, random: &mut Random) {
     if random.index(4) == 0 {
         let message = ["", "Sorry!", "We are back."][random.index(3)];
-        shop.run(Command::TellLine { sku: SKU, message: message.into() }).expect("it has a line");
+        shop.run(Command::SetLineMessage { sku: SKU, message: message.into() }).expect("it has a line");
         assert_eq!(shop.book.message_to_line(SKU), message);
         return;
     }
@@ -129,7 +129,7 @@ fn count_events(journal: &[Entry], seen: &mut [u64; 12]) {
             Event::LineDrawn { spoken: None, .. } => 8,
             Event::LineDrawn { spoken: Some(_), .. } => 9,
             Event::PaceLimited { .. } => 10,
-            Event::LineTold { .. } => 11,
+            Event::LineMessageSet { .. } => 11,
             _ => 7,
         };
         seen[kind] += 1;

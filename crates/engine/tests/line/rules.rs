@@ -341,17 +341,17 @@ fn an_operator_limits_the_pace_and_whoever_is_sure_stays_so() {
 #[test]
 fn a_message_to_a_line_is_short_and_of_one_line() {
     let mut shop = joined(1, 1);
-    let mut tell = |message: &str| {
-        let told = shop.run(Command::TellLine { sku: SKU, message: message.into() }).map(drop);
-        (told.map_err(|refusal| refusal.code()), shop.book.line_of(SKU).unwrap().told)
+    let mut set = |message: &str| {
+        let answer = shop.run(Command::SetLineMessage { sku: SKU, message: message.into() }).map(drop);
+        (answer.map_err(|refusal| refusal.code()), shop.book.line_of(SKU).unwrap().message_changes)
     };
     let (longest, longer) = ("é".repeat(280), "é".repeat(281));
-    assert_eq!(tell(&longest), (Ok(()), 1));
+    assert_eq!(set(&longest), (Ok(()), 1));
     for wrong in [longer.as_str(), "one\ntwo", "\u{1b}[2J", "a\0"] {
-        assert_eq!(tell(wrong), (Err("invalid_change"), 1), "{wrong:?}");
+        assert_eq!(set(wrong), (Err("invalid_change"), 1), "{wrong:?}");
     }
-    assert_eq!(tell(&longest), (Ok(()), 1), "the same again changes nothing");
-    assert_eq!([tell("We are back at nine."), tell(""), tell("")], [2, 3, 3].map(|told| (Ok(()), told)));
+    assert_eq!(set(&longest), (Ok(()), 1), "the same again changes nothing");
+    assert_eq!([set("We are back at nine."), set(""), set("")], [2, 3, 3].map(|changes| (Ok(()), changes)));
     assert_eq!(shop.book.message_to_line(SKU), "");
     shop.assert_replays();
 }

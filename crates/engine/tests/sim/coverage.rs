@@ -147,7 +147,7 @@ impl Coverage {
             | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::PaceLimited { .. }
-            | Event::LineTold { .. }
+            | Event::LineMessageSet { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("no item of these histories has a line"),
             Event::ClockCorrected { .. } => "event: corrected",

@@ -154,7 +154,7 @@ impl Tables {
             | Event::LineDrawn { .. }
             | Event::LineMoved { .. }
             | Event::PaceLimited { .. }
-            | Event::LineTold { .. }
+            | Event::LineMessageSet { .. }
             | Event::TurnOpened { .. }
             | Event::TurnEnded { .. } => unreachable!("a shared ledger has no lines"),
             Event::SaleChanged { .. }

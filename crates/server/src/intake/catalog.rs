@@ -179,7 +179,7 @@ impl Board {
     /// What everybody in the line is to read, and how often that was changed. `None`: nobody has said yet.
     pub fn message(&self) -> Option<(u32, Arc<str>)> {
         let posted = self.lock();
-        posted.line.map(|line| (line.told, Arc::clone(&posted.message)))
+        posted.line.map(|line| (line.message_changes, Arc::clone(&posted.message)))
     }
 
     pub fn publish_present(&self, present: u32) {

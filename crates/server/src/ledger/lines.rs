@@ -103,7 +103,7 @@ struct PaceRecord {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct ToldRecord {
+struct MessageRecord {
     sku: u32,
     message: Box<str>,
 }
@@ -235,13 +235,13 @@ impl OpeningRecord {
     }
 }
 
-pub(super) const KINDS: [&str; 7] = [JOINED, CLOSED, DRAWN, MOVED, PACE_LIMITED, TOLD, TURN];
+pub(super) const KINDS: [&str; 7] = [JOINED, CLOSED, DRAWN, MOVED, PACE_LIMITED, MESSAGE_SET, TURN];
 pub(super) const JOINED: &str = "line_joined";
 pub(super) const CLOSED: &str = "line_closed";
 pub(super) const DRAWN: &str = "line_drawn";
 pub(super) const MOVED: &str = "line_moved";
 pub(super) const PACE_LIMITED: &str = "line_pace_limited";
-pub(super) const TOLD: &str = "line_told";
+pub(super) const MESSAGE_SET: &str = "line_told";
 pub(super) const TURN: &str = "line_turn";
 
 /// `None`: the event is not of a line.
@@ -266,8 +266,8 @@ pub(super) fn row(event: &Event) -> Option<(&'static str, String)> {
         Event::PaceLimited { sku, per_s_max } => {
             (PACE_LIMITED, json(&PaceRecord { sku: sku.0, per_s_max: *per_s_max }))
         }
-        Event::LineTold { sku, message } => {
-            (TOLD, json(&ToldRecord { sku: sku.0, message: message.clone() }))
+        Event::LineMessageSet { sku, message } => {
+            (MESSAGE_SET, json(&MessageRecord { sku: sku.0, message: message.clone() }))
         }
         Event::TurnOpened { sku, turn: Turn { place, number, buyer } } => {
             let opened = Some(TurnOpenRecord { number: *number, buyer: buyer.to_string() });
@@ -310,9 +310,9 @@ pub(super) fn event(kind: &str, body: &[u8]) -> Result<Event, RowError> {
             let PaceRecord { sku, per_s_max } = serde_json::from_slice(body)?;
             Event::PaceLimited { sku: SkuId(sku), per_s_max }
         }
-        TOLD => {
-            let ToldRecord { sku, message } = serde_json::from_slice(body)?;
-            Event::LineTold { sku: SkuId(sku), message }
+        MESSAGE_SET => {
+            let MessageRecord { sku, message } = serde_json::from_slice(body)?;
+            Event::LineMessageSet { sku: SkuId(sku), message }
         }
         TURN => {
             let TurnRecord { sku, place, opened, ended } = serde_json::from_slice(body)?;

@@ -151,7 +151,7 @@ pub(super) const FURTHER_KINDS: [&str; 15] = [
     lines::DRAWN,
     lines::MOVED,
     lines::PACE_LIMITED,
-    lines::TOLD,
+    lines::MESSAGE_SET,
     lines::TURN,
 ];
 const CLOCK_CORRECTED: &str = "clock_corrected";

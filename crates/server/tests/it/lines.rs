@@ -71,7 +71,7 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
                     Event::LineClosed { .. } => "closed",
                     Event::LineDrawn { .. } => "drawn",
                     Event::LineMoved { .. } => "moved",
-                    Event::LineTold { .. } => "told",
+                    Event::LineMessageSet { .. } => "message",
                     Event::PaceLimited { per_s_max: Some(_), .. } => "limited",
                     Event::PaceLimited { per_s_max: None, .. } => "not limited",
                     Event::TurnOpened { .. } => "opened",
@@ -100,7 +100,7 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
         let present = everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
         let limit = |per_s_max| Command::LimitPace { sku: SKU, per_s_max };
         let message: Box<str> = "O'Neil's “line”, №1".into();
-        step(&mut book, 70_000, vec![limit(Some(1_000)), Command::TellLine { sku: SKU, message }]);
+        step(&mut book, 70_000, vec![limit(Some(1_000)), Command::SetLineMessage { sku: SKU, message }]);
         step(&mut book, STARTS_AT, present.clone());
         step(&mut book, STARTS_AT, vec![limit(None)]);
         step(&mut book, STARTS_AT + 1, present);
@@ -118,7 +118,7 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
             "closed",
             "drawn",
             "moved",
-            "told",
+            "message",
             "limited",
             "not limited",
             "opened",

@@ -95,7 +95,7 @@ impl Model {
                 Ok(Accepted::BuyerErased)
             }
             Command::Join { .. }
-            | Command::TellLine { .. }
+            | Command::SetLineMessage { .. }
             | Command::ShowPresence { .. }
             | Command::GiveTurnBack { .. }
             | Command::LimitPace { .. }

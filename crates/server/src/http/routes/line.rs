@@ -120,9 +120,9 @@ impl HttpService {
 
     fn show_message(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let (_, board, _) = self.line_of(call)?;
-        let (told, message) = board.message().expect("the line was just read");
+        let (changes, message) = board.message().expect("the line was just read");
         self.scratch.clear();
-        Object::begin(&mut self.scratch).number("told", told.into()).text("message", &message).end();
+        Object::begin(&mut self.scratch).number("told", changes.into()).text("message", &message).end();
         out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
         Ok(Answer::Ready)
     }
@@ -301,7 +301,7 @@ impl HttpService {
 
 /// At most 300 bytes.
 fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), now_ms: u64) {
-    let LineView { borders, joined, stock, standings, told, version, .. } = line;
+    let LineView { borders, joined, stock, standings, message_changes, version, .. } = line;
     Object::begin(out)
         .text("state", state)
         .number_or_null("drawn", line.draw.drawn().map(u64::from))
@@ -314,7 +314,7 @@ fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), n
         .number("sold", stock.sold())
         .number("gave_up", standings.gave_up().into())
         .number("pace", pace.into())
-        .number("told", (*told).into())
+        .number("told", (*message_changes).into())
         .number("version", version.0)
         .number("now_ms", now_ms)
         .end();
@@ -411,7 +411,7 @@ mod tests {
             joined: places,
             standings: Standings { away: places, ..Standings::default() },
             pace_max: None,
-            told: u32::MAX,
+            message_changes: u32::MAX,
             commitment: [0; 32],
             version: Seq(1 << 53),
             promised: units,

@@ -45,7 +45,7 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     ),
     Route::post(
         "/api/v1/sales/{sale}/items/{product}/line/message",
-        Handler::Operator(Role::Operator, HttpService::tell_line),
+        Handler::Operator(Role::Operator, HttpService::set_line_message),
     ),
     Route::get("/api/v1/stock", Handler::Anybody(HttpService::stock)),
 ];
@@ -352,9 +352,9 @@ impl HttpService {
         self.steer_line(call, |sku| Command::LimitPace { sku, per_s_max })
     }
 
-    fn tell_line(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    fn set_line_message(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let Message { message } = read_object(call)?;
-        self.steer_line(call, |sku| Command::TellLine { sku, message })
+        self.steer_line(call, |sku| Command::SetLineMessage { sku, message })
     }
 
     fn steer_line(

@@ -145,7 +145,7 @@ impl Tally {
             | Event::LineDrawn { sku, .. }
             | Event::LineMoved { sku, .. }
             | Event::PaceLimited { sku, .. }
-            | Event::LineTold { sku, .. }
+            | Event::LineMessageSet { sku, .. }
             | Event::TurnOpened { sku, .. }
             | Event::TurnEnded { sku, .. } => self.index(*sku).is_some(),
             Event::OrderPlaced { id, .. } => self.index(id.sku).is_some(),

@@ -245,7 +245,7 @@ fn insert_beside(
         | Event::LineDrawn { .. }
         | Event::LineMoved { .. }
         | Event::PaceLimited { .. }
-        | Event::LineTold { .. }
+        | Event::LineMessageSet { .. }
         | Event::TurnOpened { .. }
         | Event::TurnEnded { .. }
         | Event::Operated(_) => {}
