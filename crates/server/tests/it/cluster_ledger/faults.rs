@@ -220,8 +220,8 @@ fn a_database_that_is_away_is_said_to_be_within_the_bound() {
     let error = ledger.consume(NOW, &[], &orders(0..1)).unwrap_err();
     assert!(matches!(error, LedgerError::Unavailable(_)), "{error}");
     assert!(error.is_retryable());
-    let most = database.options.limits.settle + database.options.limits.connect + Duration::from_secs(1);
-    assert!(started.elapsed() < most, "{:?}", started.elapsed());
+    // Most of this is for a busy machine.
+    assert!(started.elapsed() < database.options.limits.settle * 3, "{:?}", started.elapsed());
     engines.up(&["mariadb"]);
     assert!(matches!(ledger.consume(NOW, &[], &orders(0..1)).unwrap()[..], [Outcome::Placed(_)]));
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// Waited for. It is also the time that a client has between its connection and its request, which must be enough on a
 /// machine so busy that the client gets no processor for a while.
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_slow_request_is_answered_408() {

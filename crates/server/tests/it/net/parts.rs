@@ -79,7 +79,8 @@ fn who_has_gone_is_noticed_and_a_stop_does_not_wait() {
 
 #[test]
 fn who_does_not_read_misses_parts_and_is_cut_and_the_others_get_theirs() {
-    let server = Server::start(Limits { write_timeout: Duration::from_millis(700), ..relaxed() });
+    // Enough for whoever reads, on however busy a machine.
+    let server = Server::start(Limits { write_timeout: Duration::from_secs(3), ..relaxed() });
     let (_hangs, mut reads) = (begin(&server), begin(&server));
     wait_until_read_by(&server, 2);
     // More than both systems keep for a connection, in parts that the one who reads gets whole.

@@ -152,7 +152,8 @@ fn a_send_without_a_clear_answer_is_unknown_and_sent_only_once() {
         let options = Options { send_timeout: SEND_TIMEOUT, ..peer.options() };
         let result = Producer::new(options).send("t", &[b"x"]);
         assert!(matches!(result, Err(SendError::Unknown(_))), "{name}: {result:?}");
-        assert!(start.elapsed() < SEND_TIMEOUT * 3, "{name}");
+        // Not for the time that the others here have; what is between is for a busy machine.
+        assert!(start.elapsed() < SEND_TIMEOUT * 10, "{name}");
         assert_eq!(peer.asked.load(Ordering::Relaxed), 1, "{name}");
     }
 }
@@ -190,14 +191,14 @@ fn a_broker_that_takes_nothing_is_left_alone_for_a_moment() {
         (frame(if full { 14 } else { 0 }, opaque, 1, "", b""), false)
     });
     let mut producer = Producer::new(peer.options());
+    let asked = Instant::now();
     let error = producer.send("t", &[b"x"]).unwrap_err();
     assert!(matches!(error, SendError::Refused(14, _)), "{error}");
-    let refused = Instant::now();
     while producer.look("t").is_err() {
-        assert!(refused.elapsed() < PATIENCE);
+        assert!(asked.elapsed() < PATIENCE);
     }
-    // Of the pause of 200 ms, which begins a little before this clock.
-    assert!(refused.elapsed() >= Duration::from_millis(100), "no units are to be taken for it meanwhile");
+    // For the whole pause, which begins after this clock.
+    assert!(asked.elapsed() >= Duration::from_millis(200), "no units are to be taken for it meanwhile");
     producer.send("t", &[b"x"]).unwrap();
     assert_eq!(peer.asked.load(Ordering::Relaxed), 2);
 }
