@@ -12,7 +12,7 @@ use crate::exchange::{Connection, Response};
 
 /// A buyer's patience. Longer than every bound of the servers; shorter than the time for which they are frozen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
-const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+const KNOWN_WITHIN: Duration = Duration::from_secs(60);
 const OPERATED_WITHIN: Duration = Duration::from_secs(60);
 const FEED_PAGE: u64 = 5000;
 

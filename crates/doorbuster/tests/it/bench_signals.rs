@@ -110,9 +110,11 @@ fn said(folder: &Path) -> String {
 fn two_signals_at_once_are_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::redis(folder.path());
+    // However long this test gets no processor between them.
+    freeze(running.bench.id());
     running.signal(Signal::INT);
-    sleep(Duration::from_millis(5));
     running.signal(Signal::TERM);
+    running.signal(Signal::CONT);
     assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
     assert!(running.server_is_gone());
     let said = said(folder.path());
@@ -201,7 +203,7 @@ fn what_a_killed_bench_leaves_is_ended_by_the_next_one() {
 #[test]
 fn a_repeat_that_was_audited_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let crowd = ["run", "flash-crowd", "--quick", "--only", "embedded", "--repeats", "2"];
+    let crowd = ["run", "flash-crowd", "--quick", "--only", "embedded", "--repeats", "9"];
     let mut running = Running::start(folder.path(), &crowd, " serve ");
     let begun = Instant::now();
     while !said(folder.path()).contains(" units left") && begun.elapsed() < PATIENCE {
@@ -213,6 +215,6 @@ fn a_repeat_that_was_audited_is_kept() {
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     let cases = report["scenarios"][0]["cases"].as_array().unwrap();
     let trials: Vec<usize> = cases.iter().map(|case| case["trials"].as_array().unwrap().len()).collect();
-    assert_eq!(trials, [1], "{}", said(folder.path()));
+    assert!(matches!(trials[..], [1..9]), "{trials:?} {}", said(folder.path()));
     assert_eq!(report["complete"], false);
 }

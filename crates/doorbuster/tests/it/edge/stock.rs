@@ -101,13 +101,13 @@ fn what_the_replica_does_not_say_the_servers_are_asked() {
 fn a_replica_that_is_gone_or_out_of_touch_is_not_believed() {
     let shop = Shop::demo(&[("EDGE_REPLICA_SILENCE_S_MAX", "2")]);
     set_units(&shop, UNITS);
-    stock(&shop).expect("the edge knows it");
     let servers_say = || {
         let response = shop.get(ASK);
         assert!(response.status == 200, "nobody notices: {response:?}");
         response.body == SERVERS_UNITS && header(&response, "Age-Ms").is_none()
     };
     let edge_says = || stock(&shop).is_ok_and(|response| response.body == UNITS);
+    soon("the edge knows it", edge_says);
 
     shop.engines.freeze("redis-edge");
     soon("the servers are asked while the replica hangs", servers_say);
