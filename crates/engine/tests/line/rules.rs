@@ -3,11 +3,14 @@
 use engine::handover::Grant;
 use engine::working_set::{Executed, Operation, WorkingSet};
 use engine::{
-    Accepted, Book, Borders, Command, Entry, Event, ItemChange, LedgerKind, OrderId, ProductId, Refusal,
-    SaleChange, Sales, Seq, Standing, Turn, TurnEnd, UnixMs,
+    Accepted, Book, Borders, Command, Entry, Event, ItemChange, ItemSpec, LedgerKind, OrderId, PRESENT_AHEAD,
+    Pay, Placement, ProductId, Refusal, SaleChange, Sales, Seq, SkuId, Standing, Status, Turn, TurnEnd,
+    UnixMs,
 };
 
-use crate::shop::{GRACE_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale};
+use crate::shop::{
+    CLOSE_MS, GRACE_MS, PAYMENT_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale,
+};
 
 /// The entries close before anybody joins: places are in the order of joining.
 fn joined(total: u64, people: u64) -> Shop {
@@ -125,14 +128,37 @@ fn an_expired_hold_goes_to_the_line_and_not_to_everybody() {
     let mut shop = joined(1, 2);
     shop.at(START, &[0]);
     shop.book.place(UnixMs(START), &place(1, buyer(0), 1)).expect("the buyer was called");
-    shop.at(START + crate::shop::PAYMENT_MS, &[1]);
+    shop.at(START + PAYMENT_MS, &[1]);
     assert!(matches!(shop.standing(1), Standing::Called { .. }));
     let other = shop.book.place(UnixMs(shop.now), &place(1, buyer(7), 1));
     assert_eq!(other, Err(Refusal::TurnRequired));
 }
 
+/// Whoever pays when the time is over gets what nobody in the line was promised, or the money back.
 #[test]
-fn sure_never_falls_and_binds_corrections_and_late_payments() {
+fn a_late_payment_takes_no_promised_unit() {
+    for (restocked, status) in [(0, Status::Expired), (1, Status::Expired), (3, Status::Paid)] {
+        let mut shop = joined(1, 3);
+        shop.at(START, &[0]);
+        let order = place(1, buyer(0), 1);
+        shop.book.place(UnixMs(START), &order).expect("the buyer was called");
+        // The next is sure of it, and whoever stands behind of what is added.
+        shop.at(START + PAYMENT_MS, &[]);
+        if restocked > 0 {
+            shop.restock(restocked);
+        }
+        shop.at(shop.now, &[]);
+        let before = shop.sure_to();
+        shop.run(Command::Pay(Pay { id: "late".into(), order: order.id, amount: 250 })).unwrap();
+        let paid = shop.book.order(order.id).expect("it was placed");
+        assert_eq!((paid.status, shop.sure_to()), (status, before), "{restocked} more");
+        shop.book.check_invariants().expect("no invariant is broken");
+        shop.assert_replays();
+    }
+}
+
+#[test]
+fn sure_never_falls_and_binds_corrections() {
     let mut shop = joined(3, 5);
     shop.at(shop.now, &[]);
     assert_eq!(shop.sure_to(), 3);
@@ -211,6 +237,72 @@ fn so_many_are_reached_at_once_and_the_others_lose_nothing_by_it() {
     shop.assert_replays();
 }
 
+/// Whoever is farther back has nothing to tell, and keeps nothing in memory.
+#[test]
+fn presence_counts_near_the_front_alone() {
+    let far = u64::from(PRESENT_AHEAD) + 2;
+    let mut shop = joined(1, far);
+    shop.at(START - 1, &[]);
+    shop.at(START - 1, &[far - 1, far - 2]);
+    assert_eq!(shop.sure_to(), 1);
+    // Of those two the one in the last of the places that are near.
+    assert_eq!(shop.book.count_present(UnixMs(START - 1), SKU), 1);
+    shop.restock(1);
+    shop.at(START - 1, &[]);
+    shop.at(START - 1, &[far - 1]);
+    assert_eq!(shop.book.count_present(UnixMs(START - 1), SKU), 2, "they have come nearer");
+}
+
+/// Two items of a sale, each with its line.
+#[test]
+fn lines_are_independent_of_each_other() {
+    const OTHER: SkuId = SkuId(1);
+    let mut spec = sale(item(1, 1));
+    spec.items.push(ItemSpec { product: ProductId(32), ..item(1, 1) });
+    let mut shop = Shop::of(spec);
+    for (sku, who) in [(SKU, 0), (SKU, 1), (OTHER, 1), (OTHER, 0)] {
+        shop.run(Command::Join { sku, buyer: buyer(who) }).expect("anybody can join");
+    }
+    let standing = |shop: &Shop, sku, who| shop.book.place_in_line(sku, buyer(who)).unwrap().standing;
+    let places =
+        |shop: &Shop, sku| [0, 1].map(|who| shop.book.place_in_line(sku, buyer(who)).unwrap().place.unwrap());
+    shop.at(START - CLOSE_MS, &[]);
+    let first = |shop: &Shop, sku| u64::from(places(shop, sku)[0] == 2);
+    let (of_one, of_other) = (first(&shop, SKU), first(&shop, OTHER));
+    // Present in one is not present in the other.
+    shop.at(START, &[of_one]);
+    assert!(matches!(standing(&shop, SKU, of_one), Standing::Called { .. }));
+    assert_eq!(standing(&shop, OTHER, of_other), Standing::Grace);
+    // A turn of one orders nothing of the other.
+    let other = Placement { id: OrderId { sku: OTHER, hash: 9 }, ..place(1, buyer(of_one), 1) };
+    assert_eq!(shop.book.place(UnixMs(START), &other), Err(Refusal::TurnRequired));
+    // What one is given the other has nothing of.
+    let before = shop.book.line_of(OTHER);
+    shop.restock(5);
+    shop.at(START, &[0, 1]);
+    let after = shop.book.line_of(OTHER).zip(before).expect("it has a line");
+    assert_eq!((after.0.borders, after.0.stock), (after.1.borders, after.1.stock));
+    assert_eq!(shop.book.line_of(SKU).unwrap().borders.sure_to, 2);
+}
+
+/// All of that was judged when the buyer was called.
+#[test]
+fn an_order_with_a_turn_is_not_refused_for_other_open_orders() {
+    let mut spec = sale(item(1, 1));
+    spec.open_holds_per_buyer_max = Some(1);
+    spec.items.push(ItemSpec { product: ProductId(32), line: None, ..item(5, 1) });
+    let mut shop = Shop::of(spec);
+    shop.run(Command::Join { sku: SKU, buyer: buyer(0) }).expect("anybody can join");
+    shop.at(START, &[]);
+    let mut open = |hash| {
+        let id = OrderId { sku: SkuId(1), hash };
+        shop.book.place(UnixMs(START), &Placement { id, ..place(1, buyer(0), 1) }).map(drop)
+    };
+    assert_eq!([open(1), open(2)], [Ok(()), Err(Refusal::TooManyHolds)]);
+    shop.at(START, &[0]);
+    shop.book.place(UnixMs(START), &place(1, buyer(0), 1)).expect("who was called is never too late");
+}
+
 #[test]
 fn steps_are_bounded_and_the_rest_follows() {
     let mut shop = joined(5, 5);
@@ -226,7 +318,7 @@ fn steps_are_bounded_and_the_rest_follows() {
 
 #[test]
 fn terms_of_a_line_are_bounded() {
-    type Change = fn(&mut engine::ItemSpec);
+    type Change = fn(&mut ItemSpec);
     let rows: [(&str, Change); 8] = [
         ("no units", |item| item.line.as_mut().unwrap().units = 0),
         ("more than the limit", |item| item.line.as_mut().unwrap().units = 3),
@@ -280,24 +372,50 @@ fn a_line_that_broke_a_rule_is_found_in_its_ledger() {
     let move_to =
         |away_to, reached, sure_to| Event::LineMoved { sku: SKU, to: Borders { away_to, reached, sure_to } };
     let rows = [
-        ("calls who was not reached", 0, open(2), "not reached"),
-        ("calls twice", 0, open(1), "called before"),
-        ("promises more than there is", 0, move_to(0, 2, 2), "more units than there are"),
-        ("takes a promise back", 0, move_to(0, 0, 0), "moved back"),
-        ("reaches who is not sure", 0, move_to(0, 2, 1), "out of their order"),
-        ("ends a grace before its time", 0, move_to(1, 1, 1), "before its time"),
-        ("ends a turn before its time", 0, end(1, TurnEnd::Expired), "before its time"),
-        ("ends a turn that is not open", 0, end(2, TurnEnd::GivenBack), "no turn"),
-        ("gives two places", 0, Event::LineJoined { sku: SKU, buyer: buyer(0) }, "already"),
+        ("calls who was not reached", open(2), "not reached"),
+        ("calls twice", open(1), "called before"),
+        ("promises more than there is", move_to(0, 2, 2), "more units than there are"),
+        ("takes a promise back", move_to(0, 0, 0), "moved back"),
+        ("reaches who is not sure", move_to(0, 2, 1), "out of their order"),
+        ("ends a grace before its time", move_to(1, 1, 1), "before its time"),
+        ("ends a turn before its time", end(1, TurnEnd::Expired), "before its time"),
+        ("ends a turn that is not open", end(2, TurnEnd::GivenBack), "no turn"),
+        ("gives two places", Event::LineJoined { sku: SKU, buyer: buyer(0) }, "already"),
     ];
-    for (name, after_ms, event, why) in rows {
-        let mut shop = joined(1, 3);
-        shop.at(START, &[0]);
+    let is_found = |mut shop: Shop, (name, at, event, why): (&str, u64, Event, &str)| {
         let seq = shop.book.next_seq();
-        let entry = Entry { seq, at: UnixMs(START + after_ms), event };
+        let entry = Entry { seq, at: UnixMs(at), event };
         let found = shop.book.replay(LedgerKind::Book, &entry).expect_err(name);
         assert!(found.why.contains(why), "{name}: {found}");
+    };
+    for (name, event, why) in rows {
+        let mut shop = joined(1, 3);
+        shop.at(START, &[0]);
+        is_found(shop, (name, START, event, why));
     }
+    // The first was away; the second has the grace, and the only unit.
+    let mut away = joined(1, 3);
+    away.at(START, &[]);
+    away.at(START + GRACE_MS, &[]);
+    is_found(away, ("calls for a promised unit", START + GRACE_MS, open(1), "another was promised"));
+    let mut early = joined(1, 3);
+    early.at(START - 1_000, &[0]);
+    is_found(early, ("reaches before the start", START - 1, move_to(0, 1, 1), "before the start"));
+    let mut paused = joined(2, 3);
+    paused.at(START, &[0]);
+    assert!(paused.pause());
+    for row in [
+        ("moves in a pause", START + GRACE_MS, move_to(2, 2, 2), "in a pause"),
+        ("calls in a pause", START, open(2), "in a pause"),
+        ("ends a turn in a pause", START + TURN_MS, end(1, TurnEnd::Expired), "in a pause"),
+    ] {
+        is_found(paused.clone(), row);
+    }
+    let mut ended = joined(1, 3);
+    ended.at(START, &[0]);
+    assert!(ended.end());
+    ended.restock(1);
+    is_found(ended, ("promises after the end", START, move_to(0, 1, 2), "after the end"));
 }
 
 #[test]

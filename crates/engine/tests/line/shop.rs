@@ -76,6 +76,7 @@ pub(crate) fn sale(item: ItemSpec) -> SaleSpec {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Shop {
     pub(crate) book: Book,
     pub(crate) now: u64,
@@ -85,8 +86,12 @@ pub(crate) struct Shop {
 impl Shop {
     /// Half a minute before the start.
     pub(crate) fn new(item: ItemSpec) -> Shop {
+        Shop::of(sale(item))
+    }
+
+    pub(crate) fn of(sale: SaleSpec) -> Shop {
         let mut shop = Shop { book: Book::new(), now: START - 30_000, keys: 0 };
-        shop.run(Command::CreateSale(sale(item))).expect("the sale can be");
+        shop.run(Command::CreateSale(sale)).expect("the sale can be");
         shop
     }
 
