@@ -156,7 +156,8 @@ function drawPlace() {
   byId("when").textContent = waits || view === "drawing" ? prospects(place).join(" ") : "";
   const closes = draw?.closes_at_ms && draw.state === "open" ? { time: moment(draw.closes_at_ms) } : null;
   byId("drawn").hidden = view !== "outside" || !closes;
-  if (closes) byId("drawn").textContent = t("line-draw-open", closes);
+  // Also what whoever runs the sale could still do.
+  if (closes) byId("drawn").textContent = `${t("line-draw-open", closes)} ${t(draw.beacon ? "line-draw-beacon" : "line-draw-alone")}`;
 }
 
 function figures(place) {

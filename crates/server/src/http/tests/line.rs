@@ -103,6 +103,44 @@ fn who_joins_waits_is_called_and_orders() {
     assert_eq!(units, [0, 1, 0, 0]);
 }
 
+/// Nor is whoever was called sold out to.
+#[test]
+fn without_a_key_and_by_the_published_route_an_order_takes_a_turn_too() {
+    let mut shop = shop(2, &json!({}));
+    for buyer in 1..=3 {
+        ask(&mut shop, "", buyer);
+    }
+    shop.advance(60_000);
+    assert_eq!([1, 2, 3].map(|buyer| standing(&mut shop, buyer)), ["called", "called", "waiting"]);
+    assert_eq!(board(&mut shop)["free"], 0);
+    let without_key = |shop: &mut Shop, buyer| {
+        shop.send(&Sent::post("/api/v1/orders", r#"{"sale":77,"product":5}"#).member(buyer))
+    };
+    let published = |shop: &mut Shop, buyer| {
+        let body = r#"{"flashPromotionId":77,"productId":5,"payType":3,"orderId":1,"orderItemId":1,"memberReceiveAddress":{}}"#;
+        shop.send(&Sent::post("/seckillOrder/generateOrder", body).member(buyer))
+    };
+    assert_eq!(without_key(&mut shop, 3).problem(), problem(409, "turn_required"));
+    let refused = published(&mut shop, 3);
+    assert!(refused.status == 409 && refused.text().contains("line"), "{}", refused.text());
+    assert_eq!(without_key(&mut shop, 1).status, 201);
+    assert_eq!(published(&mut shop, 2).status, 200);
+    assert_eq!(board(&mut shop)["held"], 2);
+}
+
+/// Whoever had joined finds what became of it.
+#[test]
+fn a_draw_that_is_never_made_stays_listed() {
+    let mut shop = shop_of(2, &json!({ "close_s": 20 }));
+    ask(&mut shop, "", 1);
+    let before = shop.send(&Sent::get(&format!("{LINE}/draw"))).json();
+    assert_eq!(shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator()).status, 200);
+    shop.advance(3_600_000);
+    let after = shop.send(&Sent::get(&format!("{LINE}/draw"))).json();
+    assert_eq!((&after["state"], &after["commitment"]), (&json!("abandoned"), &before["commitment"]));
+    assert_eq!([&after["entries"], &after["root"], &after["secret"], &after["seed"]], [&Value::Null; 4]);
+}
+
 #[test]
 fn the_metrics_have_who_stands_where_in_a_line() {
     let mut shop = shop(2, &json!({}));

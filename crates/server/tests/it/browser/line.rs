@@ -98,6 +98,8 @@ fn who_was_away_is_called_for_the_unit_that_comes_free() {
     browser.wait_until("the draw is told of", |browser| {
         browser.text("#drawn").starts_with("Places are drawn at")
     });
+    let told = browser.text("#drawn");
+    assert!(told.contains("No public beacon takes part: whoever runs the sale could still"), "{told}");
     browser.click("#join-button");
     wait_for_view(&browser, "#line", "drawing");
     assert_eq!(browser.text("#place"), "Your number: 1");
@@ -343,6 +345,83 @@ fn whoever_has_a_place_checks_it_in_the_browser() {
         ));
         assert_eq!(held, json!(expected), "{change}");
     }
+}
+
+/// What the page does by the board, as modules of its own say it.
+#[test]
+fn a_page_asks_more_seldom_the_farther_back_it_stands_and_promises_what_the_board_has() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": {}, "total": 1 }));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    let found = browser.run_async(
+        "const { href } = document.querySelector('link[href*=\"/assets/place-\"]');
+         const board = { state: 'live', served: 0, sure_to: 2, free: 0, turns: 0, held: 0 };
+         import(href).then(({ boardDelay, worthOf, isNear }) => ({
+           delays: [null, 1, 100, 400, 10_000, 1_000_000].map((place) => boardDelay(board, place)),
+           moved: boardDelay({ ...board, served: 999_900 }, 1_000_000),
+           worth: [2, 3].map((place) => worthOf(board, place)),
+           open: ['free', 'turns', 'held'].map((units) => worthOf({ ...board, [units]: 1 }, 3)),
+           ended: [2, 3].map((place) => worthOf({ ...board, state: 'ended', held: 1 }, place)),
+           near: [[10_002, 0], [10_003, 0], [1, 21_000]].map(([place, startsIn]) => isNear(board, place, startsIn)),
+         })).then(done, (error) => done(String(error)));",
+    );
+    let expected = json!({
+        "delays": [11_000, 1_000, 1_000, 2_000, 10_000, 11_000], "moved": 1_000,
+        "worth": ["sure", "none"], "open": ["maybe", "maybe", "maybe"], "ended": ["sure", "closed"],
+        "near": [true, false, false],
+    });
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn progress_moves_forward_alone() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "line": {}, "total": 1, "starts_at_ms": shop.now_ms() + 1_800_000 }));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    browser.run(&format!(
+        "const mine = {{ number: 100, place: null, standing: 'waiting', turn_until_ms: null }};
+         localStorage.setItem('doorbuster.line.demo.{SALE}.{PRODUCT}', JSON.stringify(mine));"
+    ));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    wait_for_view(&browser, "#line", "drawing");
+    browser.run(
+        "const ask = window.fetch;
+         const changed = async (answer) => Response.json({
+           ...await answer.json(), drawn: 1, tail: 200, sure_to: 60, free: 1, ...window.board });
+         window.fetch = (url, how) => (
+           url.endsWith('/line/draw') ? Promise.resolve(Response.json({ state: 'drawn', entries: 1, seed: '00' }))
+           : url.endsWith('/line') ? ask(url, how).then(changed) : ask(url, how));
+         window.board = { served: 50, gave_up: 7 }",
+    );
+    come_back(&browser);
+    browser.wait_for_text("#figures", "Gave up so far: 7.");
+    let progress = |browser: &Browser| browser.run("return document.getElementById('way').value");
+    assert_eq!(progress(&browser), 50);
+    browser.run("window.board = { served: 40, gave_up: 8 }");
+    come_back(&browser);
+    browser.wait_for_text("#figures", "Gave up so far: 8.");
+    assert_eq!(progress(&browser), 50);
+    browser.run("window.board = { served: 55, gave_up: 9 }");
+    come_back(&browser);
+    browser.wait_for_text("#figures", "Gave up so far: 9.");
+    assert_eq!(progress(&browser), 55);
+}
+
+/// By a status, which a screen reader speaks; the clock itself is silent.
+#[test]
+fn the_last_seconds_of_a_turn_are_said() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": { "turn_s": 40 }, "total": 1 }));
+    join(&browser, &shop);
+    wait_for_view(&browser, "#line", "called");
+    assert_eq!(browser.attribute("#turn", "aria-live").as_deref(), Some("off"));
+    let said = || browser.run("return document.getElementById('turn-said').textContent");
+    browser.wait_until("a minute is not left", |_| {
+        said().as_str().is_some_and(|said| said.ends_with("seconds left to order."))
+    });
+    let first = said();
+    browser.wait_until("half of one is not", |_| said() != first);
+    assert_eq!(browser.attribute("#turn-said", "role").as_deref(), Some("status"));
 }
 
 #[test]
