@@ -281,6 +281,27 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     assert_eq!(serving.stop(), 0);
 }
 
+#[test]
+fn a_draw_of_nobody_is_one_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let serving = Serving::demo(&directory.path().join("data"), &[]);
+    make_sale(directory.path(), serving.address);
+    let mut connection = Connection::open(serving.address).unwrap();
+    let drawn = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] == "drawn");
+    assert_eq!(drawn["entries"], 0);
+    let (code, _, errors) = run(directory.path(), &export("draw.txt"));
+    assert_eq!(code, 0, "{errors}");
+    let key = drawn["signed_by"].as_str().unwrap();
+    let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--key", key]);
+    assert!(code == 0 && output.starts_with("ok: 0 places of product 5 in sale 70"), "{output}{errors}");
+    // One that is said to have somebody is another.
+    let text = std::fs::read_to_string(directory.path().join("draw.txt")).unwrap();
+    std::fs::write(directory.path().join("draw.txt"), text.replace("\"entries\":0", "\"entries\":1"))
+        .unwrap();
+    assert_eq!(run(directory.path(), &["draw", "verify", "draw.txt"]).0, 1);
+    assert_eq!(serving.stop(), 0);
+}
+
 fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str, key: &str) {
     let asked = json!({ "ticket": ticket }).to_string();
     let receipt = connection.exchange("POST", &format!("{LINE}/receipt"), &[], &asked).unwrap();
