@@ -498,8 +498,10 @@ class MeasuredPeak(TypedDict):
 
 
 class WebhookFigures(TypedDict):
+    off: list[str]
     waiting: int
     waiting_since_ms: int | None
+    waiting_for: str | None
     given_up: int
 
 
@@ -709,6 +711,8 @@ class ServerHealth(TypedDict):
     refunds_due: int | None
     webhooks: WebhookFigures | None
     dead_letters: int | None
+    dead_letter_age_ms: int | None
+    reconciled_age_ms: int | None
     backlog: int | None
     backlog_age_ms: int | None
     processors_busy: float | None

@@ -95,6 +95,9 @@ pub(super) struct MeasuredPeak {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Webhooks {
+    /// One that is older does not name them.
+    #[serde(default)]
+    pub(super) off: Vec<String>,
     pub(super) waiting: u64,
     pub(super) given_up: u64,
 }
@@ -210,6 +213,8 @@ impl Health {
         if let Some(age_ms) = self.backlog_age_ms.filter(|age_ms| *age_ms >= 1_000) {
             behind.push(format!("the oldest for {}", format_duration(Duration::from_secs(age_ms / 1_000))));
         }
+        let off = webhooks.map_or(&[][..], |webhooks| &webhooks.off);
+        behind.extend(off.iter().map(|endpoint| format!("webhook {} off", plain(endpoint))));
         behind
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Counts {
     pub(super) drift_units: Counter,
     /// 1: this server holds the lease of reconciliation.
     pub(super) reconciling: Gauge,
+    /// Times that reconciliation ended well here. Among the figures alone.
+    pub(super) reconciled: Counter,
     /// Clocks of this server, others, Redis masters and the database that are off from the majority.
     pub(super) clocks_out: Gauge,
     pub(super) clock_ahead_ms: Gauge,
@@ -71,6 +73,7 @@ impl Counts {
             gates_open: Gauge::default(),
             drift_units: Counter::default(),
             reconciling: Gauge::default(),
+            reconciled: Counter::default(),
             clocks_out: Gauge::default(),
             clock_ahead_ms: Gauge::default(),
         };

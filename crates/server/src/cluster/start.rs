@@ -103,6 +103,7 @@ impl Stages {
             dead_letters: counts.dead_letters.clone(),
             backlog: counts.backlog.clone(),
             backlog_age_ms: counts.backlog_age_ms.clone(),
+            reconciled: counts.reconciled.clone(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::metrics::counter::Counter;
 
+use super::ages::Ages;
 use super::events::{Events, Look};
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
@@ -36,6 +37,8 @@ pub struct Looking {
     counted: Counted,
     lines: Lines,
     events: Events,
+    /// Of a cluster.
+    ages: Option<Ages>,
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
     streaks: Streaks,
@@ -135,6 +138,7 @@ impl Looking {
             counted: Counted::none(now),
             lines: Lines::default(),
             events: Events::default(),
+            ages: watched.cluster.as_ref().map(|cluster| Ages::begin(cluster, now)),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
             number: 0,
@@ -168,6 +172,10 @@ impl Looking {
             .map(|earlier| moment.since(earlier.expect("the start's is there")));
         self.found = self.host.look();
         self.hindered = Hindered::look(&self.watched, &self.catalog);
+        let ages = self.ages.as_mut().zip(self.watched.cluster.as_ref()).map(|(ages, cluster)| {
+            ages.look(cluster, at);
+            *ages
+        });
         self.ours = Part {
             server: self.watched.server.clone(),
             rates: last.rates,
@@ -178,7 +186,11 @@ impl Looking {
             totals: moment.totals,
             sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
             holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
-            health: health(&self.watched, &self.hindered, &self.found),
+            health: HealthFigures {
+                dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
+                reconciled_age_ms: ages.map(|ages| ages.reconciled_ms(at)),
+                ..health(&self.watched, &self.hindered, &self.found)
+            },
         };
         self.lines.look(&self.catalog, self.watched.core.clock.now(), at);
         self.moments.push_back(moment);
@@ -238,6 +250,12 @@ impl Looking {
             order_p99: sum.recent.order.quantile(990),
             commit_p99: sum.recent.commit.quantile(990),
             refunds_due: health.refunds_due.unwrap_or(0),
+            backlog: health.backlog.unwrap_or(0),
+            backlog_age_ms: health.backlog_age_ms.unwrap_or(0),
+            reconciled_age_ms: health.reconciled_age_ms.unwrap_or(0),
+            dead_letters: health.dead_letters.unwrap_or(0),
+            dead_letter_age_ms: health.dead_letter_age_ms,
+            webhooks: health.webhooks.as_ref(),
             processors_busy_seconds: self.streaks.processors_busy,
             reasons: &health.reasons,
             servers: &servers,
@@ -358,6 +376,8 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         connections: watched.net.open(),
         refunds_due: u64::try_from(due).ok(),
         webhooks: WebhookFigures::of(&watched.webhooks),
+        dead_letter_age_ms: None,
+        reconciled_age_ms: None,
         dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),
         backlog: backlog.map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
         backlog_age_ms: backlog.map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),

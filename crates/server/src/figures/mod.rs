@@ -6,6 +6,7 @@
 //! machine. A reader copies the bytes of the last second, so a hundred of them cost the orders nothing. Must not: take a lock that
 //! an order waits for, read the ledger, or ask an engine.
 
+mod ages;
 mod events;
 mod history;
 mod host;
@@ -80,6 +81,8 @@ pub struct Cluster {
     pub backlog: Gauge,
     /// For how long the oldest of them has waited, at least.
     pub backlog_age_ms: Gauge,
+    /// Times that reconciliation ended well here.
+    pub reconciled: Counter,
 }
 
 /// What is read of a server's figures.

@@ -228,6 +228,10 @@ pub(super) struct HealthFigures {
     pub(super) webhooks: Option<WebhookFigures>,
     /// `None`: not of a cluster, as below.
     pub(super) dead_letters: Option<u64>,
+    /// Since the last of them was put aside; `None`: also if none was since the start.
+    pub(super) dead_letter_age_ms: Option<u64>,
+    /// Since reconciliation ended well on any server that is counted, or since the last of them was started.
+    pub(super) reconciled_age_ms: Option<u64>,
     /// What all queues have together.
     pub(super) backlog: Option<u64>,
     /// Of the oldest of them, since this server saw it or one after it.
@@ -253,13 +257,17 @@ pub(super) struct MeasuredPeak {
 }
 
 /// What the shop was not told yet, of all endpoints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct WebhookFigures {
+    /// Endpoints to which nothing is sent: they answered 410, or failed again and again, or an operator wants it so.
+    pub(super) off: Vec<String>,
     /// Events that wait for another try.
     pub(super) waiting: u64,
     /// When the oldest of them was to be sent first.
     pub(super) waiting_since_ms: Option<u64>,
+    /// The endpoint for which it waits.
+    pub(super) waiting_for: Option<String>,
     /// Until somebody has them sent again.
     pub(super) given_up: u64,
 }
@@ -272,20 +280,29 @@ impl WebhookFigures {
             if !standing.here {
                 return WebhookFigures::default();
             }
+            // One that was paused and has nothing to send is not tried again: it may be well.
+            let is_off = standing.disabled || (standing.paused_until.is_some() && standing.waiting > 0);
             WebhookFigures {
+                off: is_off.then(|| endpoint.name.clone()).into_iter().collect(),
                 waiting: standing.waiting as u64,
                 waiting_since_ms: standing.waiting_since.map(|at| at.0),
+                waiting_for: standing.waiting_since.map(|_| endpoint.name.clone()),
                 given_up: standing.dead as u64,
             }
         });
         figures.reduce(WebhookFigures::and)
     }
 
-    pub(super) fn and(self, other: WebhookFigures) -> WebhookFigures {
-        let since = [self.waiting_since_ms, other.waiting_since_ms];
+    pub(super) fn and(mut self, other: WebhookFigures) -> WebhookFigures {
+        self.off.extend(other.off);
+        let since = [(self.waiting_since_ms, self.waiting_for), (other.waiting_since_ms, other.waiting_for)];
+        let oldest = since.into_iter().filter_map(|(since, endpoint)| Some((since?, endpoint))).min();
+        let (waiting_since_ms, waiting_for) = oldest.unzip();
         WebhookFigures {
+            off: self.off,
             waiting: self.waiting.saturating_add(other.waiting),
-            waiting_since_ms: since.into_iter().flatten().min(),
+            waiting_since_ms,
+            waiting_for: waiting_for.flatten(),
             given_up: self.given_up.saturating_add(other.given_up),
         }
     }

@@ -25,6 +25,7 @@ struct Server {
     health: Arc<Health>,
     /// What it hears of other servers.
     servers: Arc<Servers>,
+    cluster: Option<Cluster>,
 }
 
 impl Server {
@@ -39,6 +40,7 @@ impl Server {
             dead_letters: Counter::default(),
             backlog: Gauge::default(),
             backlog_age_ms: Gauge::default(),
+            reconciled: Counter::default(),
         });
         let health = Arc::<Health>::default();
         let limits = Limits {
@@ -60,7 +62,7 @@ impl Server {
             server: "here:80".to_owned(),
             data_dir: None,
             ledger: None,
-            cluster,
+            cluster: cluster.clone(),
             measured_peak: Some((18_000, "2026-11-20".to_owned())),
             webhooks: Vec::new(),
         };
@@ -75,6 +77,7 @@ impl Server {
             stop,
             health,
             servers,
+            cluster,
         };
         for sale in sales {
             server.book.execute(NOW, Command::CreateSale(sale)).unwrap();
@@ -328,6 +331,34 @@ fn orders_are_taken_while_the_ledger_is_away() {
     assert_eq!(seen["health"]["engines"][2]["fault"], "the ledger (MySQL) can't be used: read only");
     server.health.note(Need::Ledger, true);
     assert_eq!(server.look(3_000)["verdict"]["code"], "selling");
+}
+
+#[test]
+fn what_a_cluster_does_not_do_is_seen_by_what_it_counts() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let cluster = server.cluster.clone().unwrap();
+    let code = |seen: &Value| seen["verdict"]["code"].as_str().unwrap().to_owned();
+    assert_eq!(code(&server.look(30_000)), "selling");
+    let seen = server.look(30_001);
+    assert_eq!(
+        (code(&seen), &seen["health"]["reconciled_age_ms"]),
+        ("nobody_reconciles".into(), &json!(30_001))
+    );
+    cluster.reconciled.inc();
+    let seen = server.look(31_000);
+    assert_eq!((code(&seen), &seen["health"]["reconciled_age_ms"]), ("selling".into(), &json!(0)));
+    cluster.dead_letters.inc();
+    cluster.backlog.set(7);
+    cluster.backlog_age_ms.set(30_001);
+    assert_eq!(code(&server.look(32_000)), "backlog");
+    server.health.note(Need::Ledger, false);
+    assert_eq!(code(&server.look(33_000)), "ledger_away", "that is why they wait");
+    server.health.note(Need::Ledger, true);
+    cluster.backlog_age_ms.set(0);
+    let seen = server.look(34_000);
+    assert_eq!((code(&seen), &seen["health"]["dead_letter_age_ms"]), ("dead_letters".into(), &json!(2_000)));
+    cluster.reconciled.inc();
+    assert_eq!(code(&server.look(32_000 + HOUR_MS)), "selling");
 }
 
 /// What another server says is added at once, to what this one saw at its last look.

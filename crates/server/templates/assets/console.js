@@ -164,7 +164,7 @@ const draw = () => {
     ["Refunds due", known(health.refunds_due, count)],
     ...(health.webhooks ? [["Webhooks waiting", count(health.webhooks.waiting), toldLate(health.webhooks)]] : []),
     ...(health.dead_letters === null ? [] : [["Messages waiting", health.backlog === null ? "not known" : count(health.backlog), health.backlog_age_ms >= 1000 ? `the oldest for ${duration(health.backlog_age_ms)}` : "in all queues"]]),
-    ...(health.dead_letters === null ? [] : [["Dead letters", count(health.dead_letters), "since the servers' start"]]),
+    ...(health.dead_letters === null ? [] : [["Dead letters", count(health.dead_letters), health.dead_letter_age_ms === null ? "since the servers' start" : `the last ${duration(health.dead_letter_age_ms)} ago`]]),
     ["Processors busy", known(health.processors_busy, (part) => `${Math.round(part * 100)} %`)],
     ["Memory", known(health.memory_bytes, bytes)],
     ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
@@ -183,7 +183,7 @@ const carried = (peak) => (peak ? `of a measured ${count(peak.orders_per_s)}${pe
 
 // What the shop was not told yet.
 const toldLate = (webhooks) => {
-  const parts = [];
+  const parts = webhooks.off.map((endpoint) => `${endpoint} is off`);
   if (webhooks.waiting_since_ms !== null) parts.push(`the oldest for ${duration(serverNow() - webhooks.waiting_since_ms)}`);
   if (webhooks.given_up > 0) parts.push(`${count(webhooks.given_up)} given up`);
   return parts.join(", ");

@@ -93,7 +93,7 @@ impl Part {
     fn shown(&self, silent: Duration, counted: bool) -> ServerFigures {
         ServerFigures {
             server: self.server.clone(),
-            silent_ms: u64::try_from(silent.as_millis()).unwrap_or(u64::MAX),
+            silent_ms: ms(silent),
             counted,
             ready: self.health.ready,
             accepted_per_s: self.rates.accepted,
@@ -137,6 +137,8 @@ impl Part {
             sum.holds = sum.holds.take().zip(part.holds.take()).map(added);
             sum.health.dead_letters =
                 both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);
+            let age = part.health.dead_letter_age_ms.map(|age| age.saturating_add(ms(silent)));
+            sum.health.dead_letter_age_ms = both(sum.health.dead_letter_age_ms, age, u64::min);
             if counted {
                 part.health.name_reasons(&part.server);
                 sum.add(part);
@@ -145,6 +147,10 @@ impl Part {
         sum.health.commit = Took::of(&sum.commit);
         (sum, servers)
     }
+}
+
+pub(super) fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What only one knows is the sum.
@@ -193,7 +199,8 @@ impl HealthFigures {
         }
         self.clock_confirmed &= other.clock_confirmed;
         self.memory_bytes = both(self.memory_bytes, other.memory_bytes, u64::saturating_add);
-        self.webhooks = both(self.webhooks, other.webhooks, WebhookFigures::and);
+        self.reconciled_age_ms = both(self.reconciled_age_ms, other.reconciled_age_ms, u64::min);
+        self.webhooks = both(self.webhooks.take(), other.webhooks, WebhookFigures::and);
         self.connections = self.connections.saturating_add(other.connections);
         self.processors_busy =
             [self.processors_busy, other.processors_busy].into_iter().flatten().reduce(f64::max);

@@ -94,10 +94,14 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
 fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
     let now = Instant::now();
     let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
-    let webhooks =
-        |waiting, waiting_since_ms, given_up| Some(WebhookFigures { waiting, waiting_since_ms, given_up });
+    let webhooks = |waiting, waiting_since_ms: Option<u64>, given_up| {
+        let waiting_for = waiting_since_ms.map(|_| "shop".to_owned());
+        Some(WebhookFigures { off: Vec::new(), waiting, waiting_since_ms, waiting_for, given_up })
+    };
     (a.health.webhooks, b.health.webhooks) = (webhooks(0, None, 1), webhooks(4, Some(900), 2));
     (a.health.dead_letters, b.health.dead_letters) = (Some(1), Some(2));
+    (a.health.dead_letter_age_ms, b.health.dead_letter_age_ms) = (Some(9_000), Some(4_000));
+    (a.health.reconciled_age_ms, b.health.reconciled_age_ms) = (Some(70_000), Some(100));
     (a.health.refunds_due, b.health.refunds_due) = (Some(5), Some(5));
     (a.health.backlog, b.health.backlog) = (Some(70), Some(71));
     let holds = |holds: serde_json::Value| Some(serde_json::from_value::<Holds>(holds).unwrap());
@@ -108,12 +112,27 @@ fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
     let both = json!({ "3": { "expired": 2, "cancelled": 1, "paid_late": 1, "paid_after": [[40, 3], [90, 1]] }, "4": { "expired": 1 } });
     let (sum, _) = a.with(&[heard(&b, now, true)], now);
     assert_eq!(sum.health.webhooks, webhooks(4, Some(900), 3));
-    assert_eq!(sum.health.dead_letters, Some(3));
+    assert_eq!((sum.health.dead_letters, sum.health.dead_letter_age_ms), (Some(3), Some(4_000)));
+    assert_eq!(sum.health.reconciled_age_ms, Some(100), "the one that did it last");
     assert_eq!((sum.health.refunds_due, sum.health.backlog), (Some(5), Some(70)), "each knows all of them");
     assert_eq!(sum.holds, holds(both.clone()));
     let (sum, _) = a.with(&[heard(&b, now, false)], now);
     assert_eq!(sum.holds, holds(both), "what ended stays ended");
     assert_eq!((sum.health.webhooks, sum.health.dead_letters), (webhooks(0, None, 1), Some(3)));
+    assert_eq!(sum.health.reconciled_age_ms, Some(70_000), "who is silent does not count");
+    let later = now + Duration::from_secs(30);
+    let (sum, _) = a.with(&[heard(&b, now, true)], later);
+    assert_eq!(sum.health.dead_letter_age_ms, Some(9_000), "it was longer ago by its silence");
+
+    let webhooks = |off: &[&str], since, endpoint: Option<&str>| WebhookFigures {
+        off: off.iter().map(|name| (*name).to_owned()).collect(),
+        waiting: 1,
+        waiting_since_ms: since,
+        waiting_for: endpoint.map(str::to_owned),
+        given_up: 0,
+    };
+    let sum = webhooks(&["a"], Some(900), Some("a")).and(webhooks(&["b"], Some(800), Some("b")));
+    assert_eq!(sum, WebhookFigures { waiting: 2, ..webhooks(&["a", "b"], Some(800), Some("b")) });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
 use crate::figures::part::SILENT;
 use crate::figures::sales::SaleFigures;
-use crate::figures::sample::ServerFigures;
+use crate::figures::sample::{ServerFigures, WebhookFigures};
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
 pub(in crate::figures) const SECONDS: usize = 10;
@@ -24,6 +24,15 @@ const MIB: u64 = 1024 * 1024;
 /// Of any disk; of a small one, a tenth of it.
 const DISK_LOW_BYTES: u64 = 5 * 1024 * MIB;
 const DISK_FULL_SOON_BYTES: u64 = 100 * MIB;
+/// A burst is stored within seconds.
+const BACKLOG_AGE_MS_MAX: u64 = 30 * 1000;
+/// Its lease changes hands within 5 s, and a round takes less than one, but where gates with millions of marks are rebuilt.
+const RECONCILED_AGE_MS_MAX: u64 = 30 * 1000;
+/// Longer than the pauses after the first failures.
+const WEBHOOK_AGE_MS_MAX: u64 = 10 * MINUTE_MS;
+/// No server knows whether a letter was sent again, so it is remembered for as long as by the alert.
+const DEAD_LETTER_AGE_MS_MAX: u64 = 60 * MINUTE_MS;
+const MINUTE_MS: u64 = 60 * 1000;
 /// A sale that begins so soon is what everybody waits for.
 const SOON_MS: u64 = 10 * 60 * 1000;
 
@@ -74,6 +83,15 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) order_p99: Option<Duration>,
     pub(in crate::figures) commit_p99: Option<Duration>,
     pub(in crate::figures) refunds_due: u64,
+    /// Messages that wait at the broker, and for how long the oldest has.
+    pub(in crate::figures) backlog: u64,
+    pub(in crate::figures) backlog_age_ms: u64,
+    /// Since reconciliation ended well on any server of a cluster.
+    pub(in crate::figures) reconciled_age_ms: u64,
+    /// Put aside since the servers' start, and how long ago the last was.
+    pub(in crate::figures) dead_letters: u64,
+    pub(in crate::figures) dead_letter_age_ms: Option<u64>,
+    pub(in crate::figures) webhooks: Option<&'a WebhookFigures>,
     /// For how many seconds in a row they have been busier than [`PROCESSORS_BUSY_MAX`].
     pub(in crate::figures) processors_busy_seconds: usize,
     /// Why servers take no orders.
@@ -149,6 +167,9 @@ const RULES: &[Rule] = &[
         },
         action: "Read the log for commits that failed, and look at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
     },
+    // Amber, by what somebody must do first; a cause comes before what it causes. What keeps accepted orders from being carried
+    // out; servers that are missing; what turns buyers away or has them wait; what sells nothing because somebody wants it so, or has
+    // forgotten it; what the shop does not hear; what must be done before the next sale; what can wait until the morning.
     Rule {
         level: Level::Amber,
         code: "ledger_away",
@@ -159,6 +180,18 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Bring the ledger's database back, and let it be written to; what waits is stored by itself. Nothing is paid or cancelled before.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "nobody_reconciles",
+        says: |night| {
+            let age_ms = night.reconciled_age_ms;
+            (age_ms > RECONCILED_AGE_MS_MAX).then(|| {
+                let age = ago(age_ms);
+                format!("No server has made gate and ledger agree for {age}: holds do not expire, and lost gates stay closed.")
+            })
+        },
+        action: "Read the log of each server for what keeps it from reconciling: the database, Redis or a clock.",
     },
     Rule {
         level: Level::Amber,
@@ -186,6 +219,17 @@ const RULES: &[Rule] = &[
             Some(format!("{out} of {} servers take no orders. {reason}", night.servers.len()))
         },
         action: "Mend what is named; the server takes orders again by itself.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "backlog",
+        says: |night| {
+            (night.backlog > 0 && night.backlog_age_ms > BACKLOG_AGE_MS_MAX).then(|| {
+                let (waiting, age) = (grouped(night.backlog), ago(night.backlog_age_ms));
+                format!("{waiting} messages wait at the broker, the oldest for {age}: their buyers see their orders as pending.")
+            })
+        },
+        action: "See which queues nobody reads (`doorbuster queues list`), and what keeps the ledger's database busy. What waits is stored, and nothing is lost.",
     },
     Rule {
         level: Level::Amber,
@@ -236,6 +280,41 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "sale_paused",
+        says: |night| {
+            let paused = night.sales.iter().find(|sale| sale.phase == Phase::Paused)?;
+            Some(format!("{:?} is paused: nothing of it is sold, what was ordered is paid.", paused.title))
+        },
+        action: "`doorbuster sale resume SALE` when it may go on.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "webhook_off",
+        says: |night| {
+            let webhooks = night.webhooks.filter(|webhooks| !webhooks.off.is_empty())?;
+            let (off, waiting) = (webhooks.off.join(", "), grouped(webhooks.waiting));
+            Some(format!(
+                "Nothing is sent to the shop's endpoint {off}: it is off, or paused after failures. {waiting} events wait."
+            ))
+        },
+        action: "`doorbuster webhooks list` has what was answered last. Mend the endpoint, then `doorbuster webhooks enable NAME`; what waits is sent.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "webhook_waiting",
+        says: |night| {
+            let webhooks = night.webhooks?;
+            let since_ms = webhooks.waiting_since_ms?;
+            let age_ms = night.now.0.saturating_sub(since_ms);
+            (age_ms > WEBHOOK_AGE_MS_MAX).then(|| {
+                let (endpoint, age) = (webhooks.waiting_for.as_deref().unwrap_or_default(), ago(age_ms));
+                format!("The shop's endpoint {endpoint} has not taken an event for {age}.")
+            })
+        },
+        action: "`doorbuster webhooks list` has what was answered last. Mend the endpoint; what waits is sent by itself.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "clock_differs",
         says: |night| {
             let ms = night.clock_difference_ms;
@@ -257,6 +336,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "dead_letters",
+        says: |night| {
+            let age_ms = night.dead_letter_age_ms.filter(|age_ms| *age_ms < DEAD_LETTER_AGE_MS_MAX)?;
+            let (letters, age) = (grouped(night.dead_letters), ago(age_ms));
+            Some(format!(
+                "{letters} messages could not be read since the servers' start, and were put aside; the last one {age} ago."
+            ))
+        },
+        action: "`doorbuster dead-letters list` has the reasons. Their orders come by their reservations; `doorbuster dead-letters replay` sends them again.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "refunds_due",
         says: |night| match night.refunds_due {
             0 => None,
@@ -264,15 +355,6 @@ const RULES: &[Rule] = &[
             due => Some(format!("{due} payments paid for nothing: their refunds are due.")),
         },
         action: "`doorbuster refunds list` names them; settle each once the provider has given the money back.",
-    },
-    Rule {
-        level: Level::Amber,
-        code: "sale_paused",
-        says: |night| {
-            let paused = night.sales.iter().find(|sale| sale.phase == Phase::Paused)?;
-            Some(format!("{:?} is paused: nothing of it is sold, what was ordered is paid.", paused.title))
-        },
-        action: "`doorbuster sale resume SALE` when it may go on.",
     },
     Rule {
         level: Level::Green,
@@ -394,6 +476,14 @@ pub fn grouped(number: u64) -> String {
 )]
 fn whole(rate: f64) -> String {
     grouped(rate.round() as u64)
+}
+
+/// How long that is, in words.
+fn ago(ms: u64) -> String {
+    match ms / 1_000 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
 }
 
 /// What is free, in words, if it is less than that.

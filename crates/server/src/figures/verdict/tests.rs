@@ -42,6 +42,12 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         order_p99: Some(ORDER_P99_MAX),
         commit_p99: Some(COMMIT_P99_MAX),
         refunds_due: 0,
+        backlog: 9,
+        backlog_age_ms: BACKLOG_AGE_MS_MAX,
+        reconciled_age_ms: RECONCILED_AGE_MS_MAX,
+        dead_letters: 3,
+        dead_letter_age_ms: Some(DEAD_LETTER_AGE_MS_MAX),
+        webhooks: None,
         processors_busy_seconds: SECONDS - 1,
         reasons: &[],
         servers: &[],
@@ -72,7 +78,23 @@ static ONE_STOPS: LazyLock<[ServerFigures; 3]> =
 static ONE_IS_SILENT: LazyLock<[ServerFigures; 3]> =
     LazyLock::new(|| [server("a", 0, true), server("b", 500, false), server("c", 4_000, true)]);
 
-const FAULTS: [Fault; 16] = [
+/// Two endpoints, one of which is off.
+static ONE_IS_OFF: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
+    off: vec!["shop".to_owned()],
+    waiting: 1_200,
+    ..WebhookFigures::default()
+});
+static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
+    waiting: 1,
+    waiting_since_ms: Some(NOW.0 - WEBHOOK_AGE_MS_MAX - 1),
+    waiting_for: Some("shop".to_owned()),
+    ..WebhookFigures::default()
+});
+/// One of two.
+static ONE_IS_PAUSED: LazyLock<[SaleFigures<'static>; 2]> =
+    LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
+
+const FAULTS: [Fault; 22] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -103,11 +125,21 @@ const FAULTS: [Fault; 16] = [
         |night| night.ledger_fault = Some("b: the ledger (MySQL) can't be used"),
         "Orders are accepted, and wait at the broker until a server can store them. b: the ledger (MySQL) can't be used.",
     ),
+    (
+        "nobody_reconciles",
+        |night| night.reconciled_age_ms = 31_000,
+        "No server has made gate and ledger agree for 31 s",
+    ),
     ("servers_silent", |night| night.servers = &*ONE_IS_SILENT, "2 of 3 servers; c silent for 4 s."),
     (
         "servers_out",
         |night| (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS),
         "1 of 3 servers take no orders. b: The server is stopping.",
+    ),
+    (
+        "backlog",
+        |night| (night.backlog, night.backlog_age_ms) = (12_000, 125_000),
+        "12,000 messages wait at the broker, the oldest for 2 min",
     ),
     (
         "busy_with_stock",
@@ -117,11 +149,27 @@ const FAULTS: [Fault; 16] = [
     ("orders_slow", |night| night.order_p99 = Some(Duration::from_millis(1_200)), "after 1.2 s or later"),
     ("commits_slow", |night| night.commit_p99 = Some(Duration::from_millis(501)), "took 501 ms"),
     ("processors_busy", |night| night.processors_busy_seconds = SECONDS, "busier than 95% for 10 s"),
+    ("sale_paused", |night| night.sales = &*ONE_IS_PAUSED, "\"Drop\" is paused"),
+    (
+        "webhook_off",
+        |night| night.webhooks = Some(&ONE_IS_OFF),
+        "endpoint shop: it is off, or paused after failures. 1,200 events wait.",
+    ),
+    (
+        "webhook_waiting",
+        |night| night.webhooks = Some(&ONE_WAITS),
+        "endpoint shop has not taken an event for 10 min.",
+    ),
     ("clock_differs", |night| night.clock_difference_ms = -2_100, "is 2 s behind the clock that sales"),
     (
         "disk_low",
         |night| night.disk = Some(Disk { free_bytes: DISK_LOW_BYTES - 1, bytes: 100 * DISK_LOW_BYTES }),
         "5119 MiB are free",
+    ),
+    (
+        "dead_letters",
+        |night| night.dead_letter_age_ms = Some(DEAD_LETTER_AGE_MS_MAX - 1),
+        "3 messages could not be read since the servers' start, and were put aside; the last one 59 min ago.",
     ),
     ("refunds_due", |night| night.refunds_due = 2, "2 payments paid for nothing"),
 ];

@@ -126,11 +126,11 @@ const ROWS: &[Row] = &[
         None,
         verifier::away,
     ),
-    row("an endpoint that answers 410", &["DoorbusterWebhookOff"], None, shop::webhook_off),
+    row("an endpoint that answers 410", &["DoorbusterWebhookOff"], Some("webhook_off"), shop::webhook_off),
     row(
         "an endpoint that answered 500 for 16 min",
         &["DoorbusterWebhookWaiting"],
-        None,
+        Some("webhook_waiting"),
         shop::webhook_waiting,
     ),
     row(
@@ -161,7 +161,19 @@ const ROWS: &[Row] = &[
     ),
     row("a unit taken from a gate by hand", &["DoorbusterDrift"], None, cluster::drift),
     row("110,000 messages while the ledger is frozen", &["DoorbusterBacklog"], None, cluster::backlog),
-    row("messages that are no orders", &["DoorbusterDeadLetters"], None, cluster::dead_letters),
+    row("the queues kept by a server that is not there", &[], Some("backlog"), cluster::queues_kept),
+    row(
+        "the task of reconciliation kept by a server that is not there",
+        &["DoorbusterNobodyReconciles"],
+        Some("nobody_reconciles"),
+        cluster::reconciliation_kept,
+    ),
+    row(
+        "messages that are no orders",
+        &["DoorbusterDeadLetters"],
+        Some("dead_letters"),
+        cluster::dead_letters,
+    ),
     row(
         "Redis wiped, and half of the queues retired unread and put back",
         &["DoorbusterOrdersLost"],

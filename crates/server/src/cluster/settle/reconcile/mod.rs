@@ -157,7 +157,10 @@ impl<'a> Reconciling<'a> {
     pub(in crate::cluster) fn run(mut self) {
         while !self.core.stopping.load(Ordering::Acquire) {
             match self.round() {
-                Ok(()) => self.core.warnings.reconciling.well(),
+                Ok(()) => {
+                    self.core.warnings.reconciling.well();
+                    self.core.counts.reconciled.inc_by(u64::from(self.lease.is_some()));
+                }
                 Err(error) => {
                     self.core.counts.reconciling.set(0);
                     self.core.warnings.reconciling.met(&error);

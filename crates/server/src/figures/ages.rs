@@ -1,0 +1,64 @@
+//! How long ago what only a counter is known of happened last.
+//!
+//! A stage that hangs can't say since when it does; its counter stands. Must not: count anything itself.
+
+use super::Cluster;
+use super::part::ms;
+use crate::time::Instant;
+
+/// Of one counter.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    count: u64,
+    at: Option<Instant>,
+}
+
+/// Of what a server of a cluster does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ages {
+    begun: Instant,
+    dead_letters: Grown,
+    reconciled: Grown,
+}
+
+impl Grown {
+    fn of(count: u64) -> Grown {
+        Grown { count, at: None }
+    }
+
+    fn look(&mut self, count: u64, at: Instant) {
+        if count > self.count {
+            *self = Grown { count, at: Some(at) };
+        }
+    }
+}
+
+impl Ages {
+    /// As it stands at the first look.
+    pub(super) fn begin(cluster: &Cluster, at: Instant) -> Ages {
+        Ages {
+            begun: at,
+            dead_letters: Grown::of(cluster.dead_letters.get()),
+            reconciled: Grown::of(cluster.reconciled.get()),
+        }
+    }
+
+    pub(super) fn look(&mut self, cluster: &Cluster, at: Instant) {
+        self.dead_letters.look(cluster.dead_letters.get(), at);
+        self.reconciled.look(cluster.reconciled.get(), at);
+    }
+
+    /// Since a message was put aside, if one was while we looked.
+    pub(super) fn dead_letter_ms(&self, now: Instant) -> Option<u64> {
+        self.dead_letters.at.map(|at| since(at, now))
+    }
+
+    /// Since reconciliation ended well here, or since the first look.
+    pub(super) fn reconciled_ms(&self, now: Instant) -> u64 {
+        since(self.reconciled.at.unwrap_or(self.begun), now)
+    }
+}
+
+fn since(at: Instant, now: Instant) -> u64 {
+    ms(now.duration_since(at))
+}
