@@ -713,6 +713,7 @@ class ServerHealth(TypedDict):
     dead_letters: int | None
     dead_letter_age_ms: int | None
     reconciled_age_ms: int | None
+    units_age_ms: int | None
     backlog: int | None
     backlog_age_ms: int | None
     processors_busy: float | None

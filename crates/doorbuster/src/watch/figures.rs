@@ -8,6 +8,9 @@ use serde::Deserialize;
 use crate::output::plain;
 use crate::time::format_duration;
 
+/// A server of a cluster reads what is held and sold each second.
+const UNITS_OLD_MS: u64 = 3_000;
+
 /// As the API gives them.
 #[derive(Debug, Deserialize)]
 pub(super) struct Figures {
@@ -76,6 +79,7 @@ pub(super) struct Health {
     pub(super) dead_letters: Option<u64>,
     pub(super) backlog: Option<u64>,
     pub(super) backlog_age_ms: Option<u64>,
+    pub(super) units_age_ms: Option<u64>,
     pub(super) mailbox: Option<u64>,
     #[serde(default)]
     pub(super) engines: Vec<Engine>,
@@ -212,6 +216,10 @@ impl Health {
         let mut behind: Vec<_> = there.map(|(name, count)| format!("{name} {count}")).collect();
         if let Some(age_ms) = self.backlog_age_ms.filter(|age_ms| *age_ms >= 1_000) {
             behind.push(format!("the oldest for {}", format_duration(Duration::from_secs(age_ms / 1_000))));
+        }
+        if let Some(age_ms) = self.units_age_ms.filter(|age_ms| *age_ms >= UNITS_OLD_MS) {
+            let age = format_duration(Duration::from_secs(age_ms / 1_000));
+            behind.push(format!("held and sold as of {age} ago"));
         }
         let off = webhooks.map_or(&[][..], |webhooks| &webhooks.off);
         behind.extend(off.iter().map(|endpoint| format!("webhook {} off", plain(endpoint))));

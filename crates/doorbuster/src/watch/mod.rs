@@ -387,7 +387,7 @@ mod tests {
             "memory_bytes":null,"connections":2,"processors_busy":0.456,"refunds_due":4,"orders_per_s_max":15000,
             "measured_peak":{"orders_per_s":18000,"on":"2026-11-20"},
             "webhooks":{"off":["shop\u001b"],"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2,
-            "mailbox":5,"backlog":300,"backlog_age_ms":8200,
+            "units_age_ms":12000,"mailbox":5,"backlog":300,"backlog_age_ms":8200,
             "engines":[{"engine":"Redis","fault":null},{"engine":"MySQL","fault":"b: it hangs\u001b"}]},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
             "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
@@ -419,7 +419,7 @@ mod tests {
             "2026-12-01T10:00:01Z  Drop is paused.\u{fffd}",
             "admission   15000/s of a measured 18000/s  2026-11-20",
             "engines     Redis well  MySQL NOT WELL: b: it hangs\u{fffd}",
-            "behind      refunds due 4  webhooks waiting 3  dead letters 2  commands waiting 5  messages waiting 300  the oldest for 8s  webhook shop\u{fffd} off",
+            "behind      refunds due 4  webhooks waiting 3  dead letters 2  commands waiting 5  messages waiting 300  the oldest for 8s  held and sold as of 12s ago  webhook shop\u{fffd} off",
             "sale 3  since the start 5 of 10 holds were paid, half within 1m1s; 3 expired",
             "sale 3  per second  accepted 2.5  refused 0.5",
             "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::cluster::{accepted, ask_once, configure, configure_on, serve};
+use crate::cluster::{accepted, ask_once, configure, configure_on, configure_with, serve};
 use crate::cluster_gate::{until, until_ready};
 use crate::engines::Engines;
 use crate::serving::{OPERATOR, Serving};
@@ -135,4 +135,30 @@ fn a_server_shows_its_own_figures_while_redis_is_away() {
     until_ready(&a);
     until_ready(&b);
     until_shown(&a, "both are shown again", both);
+}
+
+/// A database that is frozen says nothing, not even that it is away.
+#[test]
+fn what_was_read_of_a_ledger_that_is_frozen_is_not_said_to_be_of_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["mariadb"], &[]);
+    let redis = Engines::shared(&["redis"]).address("redis");
+    configure_with(&redis, &engines.address("mariadb"), dir.path(), "frozen", "");
+    let server = serve(dir.path());
+    accepted(&server, 1, "k", 30);
+    let age = |seen: &Value| seen["health"]["units_age_ms"].as_u64().unwrap();
+    until_shown(&server, "they are read", |seen| {
+        age(seen) < 5_000 && seen["sales"][0]["units"]["total"] != 0
+    });
+    engines.freeze("mariadb");
+    let seen = until_shown(&server, "they are old", |seen| age(seen) > 5_000);
+    let says = seen["verdict"]["says"].as_str().unwrap();
+    assert_eq!(seen["verdict"]["code"], "ledger_away", "{says}");
+    let hangs =
+        says.contains("The ledger has not answered for ") || says.contains("it does not answer in time");
+    assert!(hangs && says.starts_with("Orders are accepted"), "{says}");
+    engines.thaw("mariadb");
+    until_shown(&server, "they are read again", |seen| {
+        age(seen) < 5_000 && seen["verdict"]["code"] != "ledger_away"
+    });
 }

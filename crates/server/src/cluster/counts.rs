@@ -44,6 +44,8 @@ pub(super) struct Counts {
     pub(super) reconciling: Gauge,
     /// Times that reconciliation ended well here. Among the figures alone.
     pub(super) reconciled: Counter,
+    /// Times that what is held and sold was read from the ledger. Among the figures alone.
+    pub(super) units_read: Counter,
     /// Clocks of this server, others, Redis masters and the database that are off from the majority.
     pub(super) clocks_out: Gauge,
     pub(super) clock_ahead_ms: Gauge,
@@ -74,6 +76,7 @@ impl Counts {
             drift_units: Counter::default(),
             reconciling: Gauge::default(),
             reconciled: Counter::default(),
+            units_read: Counter::default(),
             clocks_out: Gauge::default(),
             clock_ahead_ms: Gauge::default(),
         };

@@ -104,6 +104,7 @@ impl Stages {
             backlog: counts.backlog.clone(),
             backlog_age_ms: counts.backlog_age_ms.clone(),
             reconciled: counts.reconciled.clone(),
+            units_read: counts.units_read.clone(),
         }
     }
 

@@ -19,6 +19,7 @@ pub(super) struct Ages {
     begun: Instant,
     dead_letters: Grown,
     reconciled: Grown,
+    units_read: Grown,
 }
 
 impl Grown {
@@ -40,12 +41,14 @@ impl Ages {
             begun: at,
             dead_letters: Grown::of(cluster.dead_letters.get()),
             reconciled: Grown::of(cluster.reconciled.get()),
+            units_read: Grown::of(cluster.units_read.get()),
         }
     }
 
     pub(super) fn look(&mut self, cluster: &Cluster, at: Instant) {
         self.dead_letters.look(cluster.dead_letters.get(), at);
         self.reconciled.look(cluster.reconciled.get(), at);
+        self.units_read.look(cluster.units_read.get(), at);
     }
 
     /// Since a message was put aside, if one was while we looked.
@@ -56,6 +59,11 @@ impl Ages {
     /// Since reconciliation ended well here, or since the first look.
     pub(super) fn reconciled_ms(&self, now: Instant) -> u64 {
         since(self.reconciled.at.unwrap_or(self.begun), now)
+    }
+
+    /// Since what is held and sold was read here, or since the first look.
+    pub(super) fn units_ms(&self, now: Instant) -> u64 {
+        since(self.units_read.at.unwrap_or(self.begun), now)
     }
 }
 

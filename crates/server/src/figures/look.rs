@@ -189,6 +189,7 @@ impl Looking {
             health: HealthFigures {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
                 reconciled_age_ms: ages.map(|ages| ages.reconciled_ms(at)),
+                units_age_ms: ages.map(|ages| ages.units_ms(at)),
                 ..health(&self.watched, &self.hindered, &self.found)
             },
         };
@@ -240,6 +241,7 @@ impl Looking {
             read_only: self.hindered.read_only,
             engine_fault: self.hindered.by_engine.as_deref(),
             ledger_fault: ledger_fault(&health.engines),
+            units_age_ms: health.units_age_ms.unwrap_or(0),
             clock_confirmed: self.hindered.by_clock.is_none(),
             clock_difference_ms: health.clock_difference_ms,
             disk: self.found.disk,
@@ -378,6 +380,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         webhooks: WebhookFigures::of(&watched.webhooks),
         dead_letter_age_ms: None,
         reconciled_age_ms: None,
+        units_age_ms: None,
         dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),
         backlog: backlog.map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
         backlog_age_ms: backlog.map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),

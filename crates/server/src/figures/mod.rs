@@ -83,6 +83,8 @@ pub struct Cluster {
     pub backlog_age_ms: Gauge,
     /// Times that reconciliation ended well here.
     pub reconciled: Counter,
+    /// Times that what is held and sold was read from the ledger here.
+    pub units_read: Counter,
 }
 
 /// What is read of a server's figures.

@@ -232,6 +232,8 @@ pub(super) struct HealthFigures {
     pub(super) dead_letter_age_ms: Option<u64>,
     /// Since reconciliation ended well on any server that is counted, or since the last of them was started.
     pub(super) reconciled_age_ms: Option<u64>,
+    /// Since the server that answers read from the ledger what is held and sold, or since its start.
+    pub(super) units_age_ms: Option<u64>,
     /// What all queues have together.
     pub(super) backlog: Option<u64>,
     /// Of the oldest of them, since this server saw it or one after it.

@@ -41,6 +41,7 @@ impl Server {
             backlog: Gauge::default(),
             backlog_age_ms: Gauge::default(),
             reconciled: Counter::default(),
+            units_read: Counter::default(),
         });
         let health = Arc::<Health>::default();
         let limits = Limits {
@@ -338,27 +339,36 @@ fn what_a_cluster_does_not_do_is_seen_by_what_it_counts() {
     let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
     let cluster = server.cluster.clone().unwrap();
     let code = |seen: &Value| seen["verdict"]["code"].as_str().unwrap().to_owned();
-    assert_eq!(code(&server.look(30_000)), "selling");
-    let seen = server.look(30_001);
+    cluster.units_read.inc();
+    assert_eq!(code(&server.look(5_000)), "selling");
+    assert_eq!(code(&server.look(10_000)), "selling");
+    let seen = server.look(10_001);
+    assert_eq!((code(&seen), &seen["health"]["units_age_ms"]), ("ledger_away".into(), &json!(5_001)));
+    let look = |server: &mut Server, after_ms| {
+        cluster.units_read.inc();
+        server.look(after_ms)
+    };
+    assert_eq!(code(&look(&mut server, 30_000)), "selling");
+    let seen = look(&mut server, 30_001);
     assert_eq!(
         (code(&seen), &seen["health"]["reconciled_age_ms"]),
         ("nobody_reconciles".into(), &json!(30_001))
     );
     cluster.reconciled.inc();
-    let seen = server.look(31_000);
+    let seen = look(&mut server, 31_000);
     assert_eq!((code(&seen), &seen["health"]["reconciled_age_ms"]), ("selling".into(), &json!(0)));
     cluster.dead_letters.inc();
     cluster.backlog.set(7);
     cluster.backlog_age_ms.set(30_001);
-    assert_eq!(code(&server.look(32_000)), "backlog");
+    assert_eq!(code(&look(&mut server, 32_000)), "backlog");
     server.health.note(Need::Ledger, false);
-    assert_eq!(code(&server.look(33_000)), "ledger_away", "that is why they wait");
+    assert_eq!(code(&look(&mut server, 33_000)), "ledger_away", "that is why they wait");
     server.health.note(Need::Ledger, true);
     cluster.backlog_age_ms.set(0);
-    let seen = server.look(34_000);
+    let seen = look(&mut server, 34_000);
     assert_eq!((code(&seen), &seen["health"]["dead_letter_age_ms"]), ("dead_letters".into(), &json!(2_000)));
     cluster.reconciled.inc();
-    assert_eq!(code(&server.look(32_000 + HOUR_MS)), "selling");
+    assert_eq!(code(&look(&mut server, 32_000 + HOUR_MS)), "selling");
 }
 
 /// What another server says is added at once, to what this one saw at its last look.

@@ -149,8 +149,8 @@ const draw = () => {
     ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "time to answer"],
     ["Order, p99", route ? `${milliseconds(route.p99_ms)} ms` : "–", "time to answer"],
     ["Left", count(sum("available")), "units of what sells"],
-    ["Held", count(sum("held")), "not paid yet"],
-    ["Sold", count(sum("sold")), "paid"],
+    ["Held", count(sum("held")), `not paid yet${asOf(health.units_age_ms)}`],
+    ["Sold", count(sum("sold")), `paid${asOf(health.units_age_ms)}`],
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
   tiles(byId("health"), [
@@ -177,6 +177,9 @@ const draw = () => {
   drawSales(sales);
   byId("no-sales").hidden = sales.length > 0;
 };
+
+// Units that were not read from the ledger for a while, which a server of a cluster does each second.
+const asOf = (age) => (age >= STALE_MS ? `, ${duration(age)} ago` : "");
 
 // What the installation was found to carry.
 const carried = (peak) => (peak ? `of a measured ${count(peak.orders_per_s)}${peak.on && `, bench peak of ${peak.on}`}` : "");

@@ -98,7 +98,8 @@ impl Refreshing<'_> {
             if slowly {
                 looked_slowly = Some(Instant::now());
                 let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
-                look_at_ledger(self.core, &mut self.ledger, &skus);
+                let is_read = look_at_ledger(self.core, &mut self.ledger, &skus);
+                self.core.counts.units_read.inc_by(u64::from(is_read));
                 self.count_refunds_due();
             }
             self.core.wait(INTERVAL);
@@ -210,14 +211,16 @@ fn evicts(node: &NodeHealth) -> bool {
 }
 
 /// Takes over what the ledger says of these SKUs, which are in the order of their numbers. Whether it can be used is noted
-/// by the stage that writes to it: what is read of one that is read-only says nothing of that.
-pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger, skus: &[SkuId]) {
+/// by the stage that writes to it: what is read of one that is read-only says nothing of that. Returns whether they were read.
+pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger, skus: &[SkuId]) -> bool {
     match ledger.stocks_of(skus) {
-        Ok(stocks) => {
-            publish_stocks(&core.shelf.current(), &stocks);
+        Ok(stocks) => publish_stocks(&core.shelf.current(), &stocks),
+        Err(error) => {
+            tracing::debug!(%error, "the ledger's stock could not be read");
+            return false;
         }
-        Err(error) => tracing::debug!(%error, "the ledger's stock could not be read"),
     }
+    true
 }
 
 /// Takes over what the ledger says of each SKU.

@@ -24,6 +24,8 @@ const MIB: u64 = 1024 * 1024;
 /// Of any disk; of a small one, a tenth of it.
 const DISK_LOW_BYTES: u64 = 5 * 1024 * MIB;
 const DISK_FULL_SOON_BYTES: u64 = 100 * MIB;
+/// It is read once a second. A database that hangs is given 4 s at each try, and so is known to be away much later.
+const UNITS_AGE_MS_MAX: u64 = 5 * 1000;
 /// A burst is stored within seconds.
 const BACKLOG_AGE_MS_MAX: u64 = 30 * 1000;
 /// Its lease changes hands within 5 s, and a round takes less than one, but where gates with millions of marks are rebuilt.
@@ -70,6 +72,8 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) engine_fault: Option<&'a str>,
     /// Why a server of a cluster can't use the ledger.
     pub(in crate::figures) ledger_fault: Option<&'a str>,
+    /// Since this server of a cluster read from the ledger what is held and sold.
+    pub(in crate::figures) units_age_ms: u64,
     pub(in crate::figures) clock_confirmed: bool,
     pub(in crate::figures) clock_difference_ms: i64,
     pub(in crate::figures) disk: Option<Disk>,
@@ -174,7 +178,14 @@ const RULES: &[Rule] = &[
         level: Level::Amber,
         code: "ledger_away",
         says: |night| {
-            let fault = night.ledger_fault?;
+            let hangs = || {
+                let age = ago(night.units_age_ms);
+                let is_old = night.units_age_ms > UNITS_AGE_MS_MAX;
+                is_old.then(|| {
+                    format!("The ledger has not answered for {age}: what is held and sold is as it was then")
+                })
+            };
+            let fault = night.ledger_fault.map(str::to_owned).or_else(hangs)?;
             Some(format!(
                 "Orders are accepted, and wait at the broker until a server can store them. {fault}."
             ))

@@ -32,6 +32,7 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         read_only: false,
         engine_fault: None,
         ledger_fault: None,
+        units_age_ms: UNITS_AGE_MS_MAX,
         clock_confirmed: true,
         clock_difference_ms: -1_000,
         disk: Some(Disk { free_bytes: DISK_LOW_BYTES, bytes: 100 * DISK_LOW_BYTES }),
@@ -188,6 +189,17 @@ fn each_fault_is_a_verdict_and_the_most_severe_one_is_given() {
             assert!(verdict.says.contains(says), "{code}: {}", verdict.says);
         }
     }
+}
+
+#[test]
+fn a_ledger_that_hangs_is_away_before_it_is_known_to_be() {
+    let sales = [sale(Phase::Live, 0, [5, 1, 0])];
+    let night = Night { units_age_ms: 6_100, ..quiet(&sales) };
+    let verdict = Verdict::on(&night);
+    assert_eq!(verdict.code, "ledger_away");
+    assert!(verdict.says.ends_with(
+        "can store them. The ledger has not answered for 6 s: what is held and sold is as it was then."
+    ));
 }
 
 #[test]
