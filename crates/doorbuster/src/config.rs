@@ -19,7 +19,7 @@ Examples:
   doorbuster config --check doorbuster.toml --connect
 
 DOORBUSTER_<SECTION>_<KEY> variables stand above the file, and are checked with it. What `serve` opens is opened: secrets,
-certificate, keys and other files that it names, and the data directory; with --connect also the engines. Nothing is made
+certificate, keys and other files that it names, and its directories; with --connect also the engines. Nothing is made
 or changed. Exit code 69: it is right, but something can't be reached.")]
 pub(crate) struct ConfigArguments {
     /// Check FILE and what it names, with the environment on top of it, instead of printing the defaults
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Res
     let Some(path) = &arguments.check else { return output::print(DEFAULTS) };
     let config = Sources::default().file(path).environment(environment).load()?;
     let secrets = Secrets::load(&config, environment)?;
-    config.check_data_dir().map_err(|problem| ConfigErrors(vec![problem]))?;
+    config.check_directories().map_err(|problem| ConfigErrors(vec![problem]))?;
     if let Some(path) = config.signing_key() {
         SigningKey::read(&path).map_err(Failure::usage)?;
     }

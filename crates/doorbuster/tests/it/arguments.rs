@@ -131,6 +131,10 @@ fn a_check_opens_what_a_start_opens() {
         ),
         (format!("{secret}[ledger]\ndata_dir = \"no-directory/ledger\"\n"), "no-directory: is no directory"),
         (
+            format!("{secret}[figures]\nhistory_dir = \"no-directory/figures\"\n"),
+            "figures.history_dir = \"no-directory/figures\" can't be used: no-directory: is no directory",
+        ),
+        (
             format!("{secret}[ledger]\nsigning_key_file = \"secret\"\n"),
             "the signing key secret can't be used",
         ),

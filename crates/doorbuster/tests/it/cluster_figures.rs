@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::cluster::{accepted, ask_once, configure, configure_on, configure_with, serve};
+use crate::cluster::{accepted, ask_once, command, configure, configure_on, configure_with, serve};
 use crate::cluster_gate::{until, until_ready};
 use crate::engines::Engines;
+use crate::figures::history;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
@@ -115,6 +116,41 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
         .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR)
         .output();
     assert_eq!(outcome(status.unwrap()).0, 0, "orders are taken");
+}
+
+fn history_csv(server: &Serving) -> String {
+    let token = format!("Bearer {OPERATOR}");
+    let path = "/api/v1/figures/history.csv?points=4000";
+    ask_once(server, "GET", path, &[("Authorization", token.as_str())], "").body
+}
+
+#[test]
+fn a_servers_history_outlives_a_kill_and_a_directory_is_one_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "kept", "[figures]\nhistory_dir = \"kept/figures\"\n");
+    let a = serve(dir.path());
+    let log = dir.path().join("log");
+    let command = command(dir.path(), "127.0.0.1:0");
+    let b = Serving::start_logging(command, std::fs::File::create(&log).unwrap());
+    until_ready(&b);
+    accepted(&b, 1, "k", 30);
+    let mut before = Vec::new();
+    until("what the other server accepted is in the history", || {
+        before = history(&a, |rows| !rows.is_empty());
+        (before.iter().any(|(_, accepted)| *accepted > 0.0), format!("{before:?}"))
+    });
+    let csv = history_csv(&a);
+    a.kill();
+    let a = serve(dir.path());
+    let after = history(&a, |rows| rows.len() > before.len());
+    assert!(before.iter().all(|row| after.contains(row)), "{before:?} in {after:?}");
+    let csv_after = history_csv(&a);
+    assert!(csv.lines().all(|line| csv_after.contains(line)), "{csv} in {csv_after}");
+    assert!(!history(&b, |rows| !rows.is_empty()).is_empty(), "in its memory");
+    assert_eq!(b.stop(), 0);
+    let log = std::fs::read_to_string(log).unwrap();
+    let warning = "another server keeps its history of the figures in kept/figures";
+    assert_eq!(log.matches(warning).count(), 1, "{log}");
 }
 
 #[test]

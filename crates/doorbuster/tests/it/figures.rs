@@ -10,7 +10,7 @@ use crate::serving::{OPERATOR, Serving};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The times of the history's rows and the orders accepted in each, once they are enough.
-fn history(server: &Serving, are_enough: impl Fn(&[(u64, f64)]) -> bool) -> Vec<(u64, f64)> {
+pub(crate) fn history(server: &Serving, are_enough: impl Fn(&[(u64, f64)]) -> bool) -> Vec<(u64, f64)> {
     let bearer = format!("Bearer {OPERATOR}");
     let headers = [("Authorization", bearer.as_str())];
     let until = Instant::now() + PATIENCE;

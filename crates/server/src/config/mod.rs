@@ -64,6 +64,7 @@ pub struct Config {
     pub beacon: Beacon,
     pub line: Line,
     pub webhooks: Webhooks,
+    pub figures: Figures,
     pub clock: Clock,
     pub pages: Pages,
     pub log: Log,
@@ -266,6 +267,14 @@ impl Sale {
     }
 }
 
+/// Where the history of the figures is kept.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figures {
+    #[serde(deserialize_with = "path_unless_empty")]
+    history_dir: Option<PathBuf>,
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pages {
@@ -321,25 +330,38 @@ impl Config {
         if self.cluster.enabled { None } else { self.ledger.signing_key() }
     }
 
-    /// Whether a server could keep its ledger in the data directory, or make it. Makes nothing.
+    /// Where the history of the figures is kept; `None`: in memory.
+    pub fn history_dir(&self) -> Option<&Path> {
+        self.figures.history_dir.as_deref().or_else(|| self.ledger_dir())
+    }
+
+    /// `None`: the ledger is on a server.
+    fn ledger_dir(&self) -> Option<&Path> {
+        let in_files = self.ledger.backend == Backend::Sqlite && !self.cluster.enabled;
+        in_files.then_some(&self.ledger.data_dir)
+    }
+
+    /// Whether a server could keep its ledger, and its history, in the directories that are named, or make them. Makes nothing.
     ///
     /// # Errors
     /// Why not.
-    pub fn check_data_dir(&self) -> Result<(), String> {
-        let dir = &self.ledger.data_dir;
-        if !matches!(self.ledger.backend, Backend::Sqlite) || self.cluster.enabled {
-            return Ok(());
-        }
-        let there = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-        let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        let usable = match there.is_dir() {
-            true => {
-                rustix::fs::access(there, rights).map_err(|error| std::io::Error::from(error).to_string())
-            }
-            false => Err("is no directory".to_owned()),
-        };
-        usable.map_err(|why| format!("ledger.data_dir = {dir:?} can't be used: {}: {why}", there.display()))
+    pub fn check_directories(&self) -> Result<(), String> {
+        let named = [
+            ("ledger.data_dir", self.ledger_dir()),
+            ("figures.history_dir", self.figures.history_dir.as_deref()),
+        ];
+        named.into_iter().try_for_each(|(key, dir)| dir.map_or(Ok(()), |dir| check_directory(key, dir)))
     }
+}
+
+fn check_directory(key: &str, dir: &Path) -> Result<(), String> {
+    let there = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    let usable = match there.is_dir() {
+        true => rustix::fs::access(there, rights).map_err(|error| std::io::Error::from(error).to_string()),
+        false => Err("is no directory".to_owned()),
+    };
+    usable.map_err(|why| format!("{key} = {dir:?} can't be used: {}: {why}", there.display()))
 }
 
 /// Of what claims of a token must be: a token has 2,048 bytes at most.

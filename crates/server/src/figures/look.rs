@@ -127,8 +127,7 @@ impl Looking {
     pub fn new(watched: Watched, now: Instant) -> Looking {
         let mut refused = Refused::default();
         let begin = Moment::of(&watched, &mut refused, now);
-        let data_dir = watched.data_dir.as_deref();
-        let history = History::open(data_dir, data_dir.and_then(Disk::of));
+        let history = History::open(watched.history_dir.as_deref());
         let mut looking = Looking {
             figures: Arc::new(Figures::new(history)),
             host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
@@ -289,7 +288,8 @@ impl Looking {
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
         self.number += 1;
-        sample.taken()
+        let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
+        sample.taken(disk)
     }
 }
 

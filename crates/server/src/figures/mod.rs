@@ -60,6 +60,8 @@ pub struct Watched {
     pub server: String,
     /// On the disk whose room counts; `None`: nothing is written here.
     pub data_dir: Option<PathBuf>,
+    /// Where the history is kept; `None`: in memory.
+    pub history_dir: Option<PathBuf>,
     /// `None`: the ledger is no file.
     pub ledger: Option<PathBuf>,
     /// `None`: this server has the book.

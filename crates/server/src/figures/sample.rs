@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events::EventFigures;
 use super::history::{Left, Taken, signed};
+use super::host::Disk;
 use super::sales::SaleFigures;
 use super::verdict::Verdict;
 use crate::metrics::{Counts, Metrics};
@@ -36,8 +37,8 @@ pub(super) struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// What the history keeps of it.
-    pub(super) fn taken(&self) -> Taken {
+    /// What the history keeps of it, on this disk.
+    pub(super) fn taken(&self, disk: Option<Disk>) -> Taken {
         let Rates { received, accepted, replayed, refused, busy, unknown, requests } = self.rates;
         let order = self.order_route;
         #[expect(clippy::cast_precision_loss, reason = "what is counted here is far from 2^53")]
@@ -72,7 +73,7 @@ impl Sample<'_> {
                 self.health.disk_free_bytes.map(whole),
             ],
             stock: left.collect(),
-            disk_free_bytes: self.health.disk_free_bytes,
+            disk_free_bytes: disk.map(|disk| disk.free_bytes),
         }
     }
 }

@@ -62,6 +62,7 @@ impl Server {
             stop: stop.clone(),
             server: "here:80".to_owned(),
             data_dir: None,
+            history_dir: None,
             ledger: None,
             cluster: cluster.clone(),
             measured_peak: Some((18_000, "2026-11-20".to_owned())),

@@ -1,6 +1,7 @@
 //! What the figures are taken of, by what is configured.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Secrets;
@@ -48,6 +49,7 @@ pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen
         server: server_name(config, address),
         ledger: data_dir.as_ref().map(|dir| dir.join(sqlite::FILE_NAME)),
         data_dir,
+        history_dir: config.history_dir().map(Path::to_owned),
         cluster: seen.cluster.clone(),
         measured_peak: config.admission.measured_peak().map(|(peak, on)| (peak, on.to_owned())),
         webhooks: seen.webhooks.to_vec(),

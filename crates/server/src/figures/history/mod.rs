@@ -1,7 +1,7 @@
 //! The figures of the past: a row for each second of a day and each minute of a year, and how the stock went.
 //!
-//! Kept in `figures.db` in the data directory, a file of its own, by a thread of its own; where there is no data directory, in
-//! memory and for less time. A disk that is full or a file that is broken stops it, with one warning, and nothing else. Must not:
+//! Kept in `figures.db`, a file of its own in a directory that one server has at a time, by a thread of its own; without a
+//! directory in memory, and for less time. A disk that is full or a file that is broken stops it, with one warning, and nothing else. Must not:
 //! be waited for by whoever takes the figures.
 
 mod ask;
@@ -9,6 +9,8 @@ mod kept;
 mod store;
 
 use std::fmt::Display;
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,8 @@ use super::host::Disk;
 use crate::recurring::Recurring;
 
 pub(super) const FILE_NAME: &str = "figures.db";
+/// Locked by the server that keeps its history beside it.
+const LOCK_NAME: &str = "figures.lock";
 /// Seconds that wait to be written; with a disk that is slower than that, there is a gap.
 pub(super) const WAITING_MAX: usize = 60;
 /// What is left to the ledger: with less room on the disk nothing is added.
@@ -112,20 +116,42 @@ pub(super) struct Left {
 pub struct NoHistory;
 
 #[derive(Debug)]
-pub struct History(Mutex<Option<Store>>);
+pub struct History {
+    store: Mutex<Option<Store>>,
+    /// Held as long as the history.
+    _lock: Option<File>,
+}
 
 impl History {
-    /// In a directory, on this disk, or in memory.
-    pub(super) fn open(data_dir: Option<&Path>, disk: Option<Disk>) -> History {
-        let opened = match (data_dir, disk) {
+    /// In a directory, or in memory: without one, and while another server has it.
+    pub(super) fn open(dir: Option<&Path>) -> History {
+        History::open_on(dir, dir.and_then(Disk::of))
+    }
+
+    fn open_on(dir: Option<&Path>, disk: Option<Disk>) -> History {
+        let opened = match (dir, disk) {
             // A new file would take it from a ledger that is just opened again on a full disk.
             (Some(_), Some(Disk { free_bytes: free @ ..DISK_FREE_BYTES_MIN, .. })) => {
                 Err(OpenError::NoRoom(free))
             }
-            (Some(dir), _) => Store::open(&dir.join(FILE_NAME), IN_FILE),
-            (None, _) => Store::in_memory(IN_MEMORY),
+            (Some(dir), _) => {
+                lock(dir).and_then(|lock| Ok((Store::open(&dir.join(FILE_NAME), IN_FILE)?, Some(lock))))
+            }
+            (None, _) => in_memory(),
         };
-        History(Mutex::new(opened.inspect_err(|error| stopped(error)).ok()))
+        let opened = match opened {
+            Err(OpenError::Locked) => {
+                let dir = dir.map(Path::display).expect("no lock is taken without a directory");
+                tracing::warn!(
+                    "another server keeps its history of the figures in {dir}; this one keeps its own in memory: give it a \
+                     figures.history_dir of its own"
+                );
+                in_memory()
+            }
+            opened => opened,
+        };
+        let (store, lock) = opened.inspect_err(|error| stopped(error)).ok().unzip();
+        History { store: Mutex::new(store), _lock: lock.flatten() }
     }
 
     /// Writes what is taken until nobody takes any more.
@@ -167,7 +193,24 @@ impl History {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Store>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn in_memory() -> Result<(Store, Option<File>), OpenError> {
+    Ok((Store::in_memory(IN_MEMORY)?, None))
+}
+
+/// Makes the directory if it is missing, and takes it until the file is closed, however the process ends.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(dir.join(LOCK_NAME))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked),
+        Err(TryLockError::Error(error)) => Err(error.into()),
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) enum OpenError {
     Io(#[from] io::Error),
     #[error("it is of format {0}, which this version does not know")]
     Format(i64),
+    #[error("another server has its directory")]
+    Locked,
     #[error("what room the disk has is left to the ledger: {0} bytes")]
     NoRoom(u64),
 }

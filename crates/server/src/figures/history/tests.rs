@@ -37,8 +37,12 @@ fn rows(history: &History, asked: &Asked) -> Vec<(i64, Value, Value)> {
     rows.iter().map(|row| (row[0].as_i64().unwrap() - BEGUN, row[2].clone(), row[16].clone())).collect()
 }
 
+fn over(store: Store) -> History {
+    History { store: Mutex::new(Some(store)), _lock: None }
+}
+
 fn bounded(bounds: Bounds) -> History {
-    History(Mutex::new(Some(Store::in_memory(bounds).unwrap())))
+    over(Store::in_memory(bounds).unwrap())
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn minutes_stay_when_their_seconds_go_also_those_before_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE_NAME);
     let bounds = Bounds { seconds_ms: 120_000, minutes_ms: 600_000, ..IN_FILE };
-    let open = || History(Mutex::new(Some(Store::open(&path, bounds).unwrap())));
+    let open = || over(Store::open(&path, bounds).unwrap());
     let killed = open();
     for second in 0..90 {
         killed.record(&taken(BEGUN + second * 1_000, if second < 60 { 2.0 } else { 4.0 }));
@@ -119,7 +123,7 @@ fn a_time_that_is_over_is_summed_up_as_far_as_it_was_kept() {
     assert!(matches!(kept(0, 1_000), Err(NotKept::Missing)), "and none is made");
     assert!(!dir.path().join(FILE_NAME).exists());
     let bounds = Bounds { seconds_ms: 120_000, minutes_ms: 6_000_000, ..IN_FILE };
-    let history = History(Mutex::new(Some(Store::open(&dir.path().join(FILE_NAME), bounds).unwrap())));
+    let history = over(Store::open(&dir.path().join(FILE_NAME), bounds).unwrap());
     for second in (0..90).filter(|second| *second != 7) {
         let mut taken = taken(BEGUN + second * 1_000 + 3, 2.0);
         (taken.values[3], taken.values[7], taken.values[8]) = (Some(1.5), Some(4.0), Some(second as f64));
@@ -190,17 +194,32 @@ fn a_file_that_is_full_or_broken_or_of_another_format_ends_the_history_alone() {
     let path = dir.path().join(FILE_NAME);
     let garbage = [7_u8; 5_000];
     std::fs::write(&path, garbage).unwrap();
-    let broken = History::open(Some(dir.path()), None);
+    let broken = History::open(Some(dir.path()));
     broken.record(&taken(BEGUN, 1.0));
     assert!(broken.read(&all).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), garbage, "it is left as it is");
 
     std::fs::remove_file(&path).unwrap();
-    drop(History::open(Some(dir.path()), None));
+    drop(History::open(Some(dir.path())));
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
-    assert!(History::open(Some(dir.path()), None).read(&all).is_err());
-    assert!(History::open(Some(&dir.path().join("nowhere")), None).read(&all).is_err());
-    assert!(History::open(None, None).read(&all).is_ok(), "in memory");
+    assert!(History::open(Some(dir.path())).read(&all).is_err());
+    assert!(History::open(Some(&path)).read(&all).is_err(), "no directory");
+    assert!(History::open(None).read(&all).is_ok(), "in memory");
+}
+
+#[test]
+fn a_directory_is_one_servers_and_another_remembers_until_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("made/figures");
+    let all = asked(BEGUN, BEGUN + 60_000, 60);
+    let times = |history: &History| rows(history, &all).into_iter().map(|row| row.0).collect::<Vec<_>>();
+    let (first, second) = (History::open(Some(&dir)), History::open(Some(&dir)));
+    first.record(&taken(BEGUN, 1.0));
+    second.record(&taken(BEGUN + 1_000, 1.0));
+    assert_eq!((times(&first), times(&second)), (vec![0], vec![1_000]));
+    drop(first);
+    assert_eq!(times(&History::open(Some(&dir))), [0], "its own are there, and the other's are not");
+    assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o777, 0o700);
 }
 
 #[test]
@@ -217,7 +236,7 @@ fn what_room_the_disk_has_left_is_the_ledgers() {
     assert_eq!(found, [0, 2_000]);
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk { free_bytes: DISK_FREE_BYTES_MIN - 1, bytes: u64::MAX };
-    assert!(History::open(Some(dir.path()), Some(disk)).read(&asked(0, BEGUN, 1)).is_err());
+    assert!(History::open_on(Some(dir.path()), Some(disk)).read(&asked(0, BEGUN, 1)).is_err());
     assert!(!dir.path().join(FILE_NAME).exists());
     // More wait than there is room for, and nobody waits for that.
     let (full, _waits) = sync_channel(1);

@@ -507,6 +507,7 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
         stop: stop.clone(),
         server: "here:80".to_owned(),
         data_dir: Some(data_dir.to_owned()),
+        history_dir: Some(data_dir.to_owned()),
         ledger: None,
         cluster: None,
         measured_peak: None,
