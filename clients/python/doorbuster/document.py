@@ -437,10 +437,22 @@ class EventFigures(TypedDict):
     product: int | None
 
 
-class FiguresHistory(TypedDict):
+class Incident(TypedDict):
+    began_ms: Milliseconds
+    ended_ms: int | None
+    level: Literal['amber', 'red']
+    code: str
+    says: str
+
+
+class Row(TypedDict):
+    at_ms: Milliseconds
+    orders: dict[str, int]
+
+
+class RefusedHistory(TypedDict):
     step_ms: int
-    columns: list[str]
-    rows: list[list[float | None]]
+    rows: list[Row]
 
 
 class Verdict(TypedDict):
@@ -688,6 +700,14 @@ class Draw(TypedDict):
     secret: str | None
     randomness: str | None
     seed: str | None
+
+
+class FiguresHistory(TypedDict):
+    step_ms: int
+    columns: list[str]
+    rows: list[list[float | None]]
+    incidents: list[Incident]
+    refused: RefusedHistory | None
 
 
 class ServerHealth(TypedDict):

@@ -102,6 +102,13 @@ impl LedgerArguments {
         configured(self.config.as_ref().expect("one of the two is required"), environment)
     }
 
+    /// Where a server on this machine keeps the history of its figures; `None`: in its memory.
+    pub(crate) fn history_dir(&self, environment: &Environment) -> Result<Option<PathBuf>, Failure> {
+        let Some(path) = &self.config else { return Ok(self.data_dir.clone()) };
+        let config = Sources::default().file(path).environment(environment).load()?;
+        Ok(config.history_dir().map(Path::to_owned))
+    }
+
     /// The configuration, if it is a cluster's.
     pub(crate) fn cluster(&self, environment: &Environment) -> Result<Option<Config>, Failure> {
         let Some(path) = &self.config else { return Ok(None) };

@@ -10,8 +10,8 @@ use clap::Args;
 use serde::Serialize;
 use server::clock::wall_clock;
 use server::config::Environment;
-use server::figures::Kept;
-use server::ledger::{Audit, SaleReport, Source};
+use server::figures::{Kept, Sold};
+use server::ledger::{Audit, SaleReport};
 
 use super::certificate::{self, Certified};
 use super::gates::GateAndQueue;
@@ -27,8 +27,9 @@ use crate::signing_key::KeyFile;
 #[command(after_help = "\
 Reads the whole ledger once, while a server runs on it or not, and audits it by the way: units, orders by what became of
 them, when it sold out, the fullest second, how soon holds were paid, payments, refunds, and what operators did. All of it is
-as of one entry, which is named. What was refused, and how fast the answers were, comes from figures.db beside the
-ledger, as far as that was kept; it is of the whole server. Takes as much memory as the server's book.
+as of one entry, which is named. What was refused and why, how fast the answers were, and when the verdict was not green, comes
+from figures.db in the data directory, or of a server of this machine in figures.history_dir, as far as that was kept. Takes as
+much memory as the server's book.
 
 Exit codes: 0 reported; 1 there is no such sale, or the audit is not clean.
 
@@ -82,7 +83,7 @@ pub(super) struct Audited {
     pub(super) broken: Vec<String>,
 }
 
-const NOT_KEPT: &[&str] = &["refusals by reason", "verdicts that were not green", "restarts"];
+const NOT_KEPT: &[&str] = &["restarts"];
 
 pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Result<(), Failure> {
     let source = arguments.ledger.source(environment)?;
@@ -112,7 +113,8 @@ pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Res
         Some(found) if !found.broken.is_empty() => Audit { broken: found.broken, ..audit },
         _ => audit,
     };
-    let reported = reported(&source, audit, report, now_ms);
+    let history_dir = arguments.ledger.history_dir(environment)?;
+    let reported = reported(history_dir.as_deref(), audit, report, now_ms);
     if let Some(file) = &arguments.html {
         report_html::write(file, &reported)?;
     }
@@ -141,15 +143,17 @@ fn check(audit: &Audit) -> Result<(), Failure> {
     Err(Failure::check(format!("the ledger breaks {} invariant(s):{lines}", audit.broken.len())))
 }
 
-fn reported(source: &Source, audit: Audit, report: SaleReport, now_ms: u64) -> Reported {
+fn reported(history_dir: Option<&Path>, audit: Audit, report: SaleReport, now_ms: u64) -> Reported {
     let ends_at_ms = report.ended_at_ms.unwrap_or(report.ends_at_ms);
-    let figures = match source {
+    let figures = match history_dir {
         _ if now_ms <= report.starts_at_ms => Err("the sale has not begun".to_owned()),
-        Source::Directory(data_dir) => {
+        Some(dir) => {
             let time = (report.starts_at_ms, ends_at_ms.min(now_ms));
-            Kept::read(data_dir, time).map_err(|error| error.to_string())
+            let paid_until_ms = ends_at_ms.saturating_add(report.payment_ms.unwrap_or(0));
+            let sold = Sold { sale: report.sale, time, paid_until_ms };
+            Kept::read(dir, &sold).map_err(|error| error.to_string())
         }
-        Source::MySql(_) => Err("with this ledger each server keeps them in its memory".to_owned()),
+        None => Err("without figures.history_dir they are in each server's memory".to_owned()),
     };
     let over = ends_at_ms <= now_ms;
     let clean = audit.broken.is_empty();

@@ -8,7 +8,7 @@ use minijinja::Environment;
 use serde::Serialize;
 
 use super::report::{Reported, write_new};
-use super::report_text::{self, ACTIONS, HAPPENED, TIMES, UNITS};
+use super::report_text::{self, ACTIONS, HAPPENED, INCIDENTS, REFUSED, TIMES, UNITS};
 use crate::failure::Failure;
 use crate::output::Column;
 
@@ -20,12 +20,12 @@ struct Page<'a> {
     title: &'a str,
     says: &'a str,
     lines: Vec<(&'static str, String)>,
-    tables: [Table; 4],
+    tables: Vec<Table>,
 }
 
 #[derive(Serialize)]
 struct Table {
-    title: &'static str,
+    title: String,
     columns: Vec<Head>,
     rows: Vec<Vec<String>>,
 }
@@ -38,17 +38,21 @@ struct Head {
 
 pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
     let report = &reported.report;
-    let page = Page {
-        title: &report.title,
-        says: &reported.says,
-        lines: report_text::lines(reported),
-        tables: [
-            table("Units", UNITS, report_text::unit_rows(report)),
-            table("Orders, and times after the start", TIMES, report_text::time_rows(report)),
-            table("What happened", HAPPENED, report_text::happened_rows(report)),
-            table("What operators did", ACTIONS, report_text::action_rows(report)),
-        ],
-    };
+    let refused = report_text::refused_title(reported);
+    let of_the_night = [
+        table("Incidents", INCIDENTS, report_text::incident_rows(reported)),
+        table(&refused, REFUSED, report_text::refused_rows(reported)),
+    ];
+    let mut tables = vec![
+        table("Units", UNITS, report_text::unit_rows(report)),
+        table("Orders, and times after the start", TIMES, report_text::time_rows(report)),
+    ];
+    // Of what is empty a line says why.
+    tables.extend(of_the_night.into_iter().filter(|table| !table.rows.is_empty()));
+    tables.push(table("What happened", HAPPENED, report_text::happened_rows(report)));
+    tables.push(table("What operators did", ACTIONS, report_text::action_rows(report)));
+    let page =
+        Page { title: &report.title, says: &reported.says, lines: report_text::lines(reported), tables };
     let mut templates = Environment::new();
     templates.add_template(TEMPLATE.0, TEMPLATE.1).expect("a template that is compiled in is right");
     let template = templates.get_template(TEMPLATE.0).expect("it was just added");
@@ -57,10 +61,10 @@ pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
 }
 
 fn table<const N: usize>(
-    title: &'static str,
+    title: &str,
     columns: [Column; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> Table {
     let columns = columns.iter().map(|column| Head { title: column.title, words: !column.right }).collect();
-    Table { title, columns, rows: rows.map(Vec::from).collect() }
+    Table { title: title.to_owned(), columns, rows: rows.map(Vec::from).collect() }
 }

@@ -2,9 +2,11 @@
 //!
 //! Must not: find anything out.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use server::figures::{Kept, RefusedAt};
 use server::ledger::{Acted, Happened, ItemReport, Orders, SaleReport, Sum, WhatHappened};
 
 use super::report::Reported;
@@ -64,6 +66,8 @@ pub(super) fn page(reported: &Reported) -> String {
     if report.items.len() > ROWS_MAX {
         text += &format!("{} more items: --json\n", report.items.len() - ROWS_MAX);
     }
+    text += &incidents(reported);
+    text += &refused(reported);
     text += &happened(report);
     text += &actions(report);
     text
@@ -139,7 +143,7 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
         (Some(kept), _) => {
             let about = if kept.row_s > 1 { "about " } else { "" };
             let ms = |ms: Option<f64>| ms.map_or_else(|| "not known".to_owned(), |ms| format!("{ms:.1} ms"));
-            vec![
+            let mut lines = vec![
                 (
                     "server",
                     format!(
@@ -164,15 +168,86 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
                         kept.row_s
                     ),
                 ),
-            ]
+            ];
+            lines.extend(no_incidents(kept));
+            lines
         }
         (None, why) => {
             let why = why.as_deref().unwrap_or("they were not asked for");
-            vec![("figures", format!("refused, busy, unknown, speed of answers: not known; {}", plain(why)))]
+            let what = "refused and why, busy, unknown, speed of answers, incidents";
+            vec![("figures", format!("{what}: not known; {}", plain(why)))]
         }
     };
     lines.push(("not kept", reported.not_kept.join(", ")));
     lines
+}
+
+/// In the place of a table that would be empty.
+fn no_incidents(kept: &Kept) -> Option<Line> {
+    let says = match &kept.incidents {
+        Some(incidents) if incidents.is_empty() => "none: the verdict was green whenever it was kept",
+        Some(_) => return None,
+        None => "not known, nor why orders were refused: figures.db is of an older version",
+    };
+    Some(("incidents", says.to_owned()))
+}
+
+pub(super) const INCIDENTS: [Column; 4] = [words("from"), words("to"), words("level"), words("what")];
+
+pub(super) fn incident_rows(reported: &Reported) -> impl Iterator<Item = [String; INCIDENTS.len()]> {
+    let incidents = reported.figures.iter().flat_map(|kept| kept.incidents.iter().flatten());
+    incidents.map(|incident| {
+        let utc = |at_ms: i64| format_utc(at_ms.unsigned_abs());
+        let to = incident.ended_ms.map_or_else(|| "no end on file".to_owned(), utc);
+        [utc(incident.began_ms), to, plain(&incident.level), plain(&incident.says)]
+    })
+}
+
+fn incidents(reported: &Reported) -> String {
+    let rows: Vec<_> = incident_rows(reported).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let table = output::table(INCIDENTS, &rows);
+    table.lines().fold("\nincidents\n".to_owned(), |text, line| text + &fitting(line))
+}
+
+pub(super) const REFUSED: [Column; 3] = [words("refused from"), numbers("orders"), words("why")];
+
+/// Of so many seconds each.
+pub(super) fn refused_rows(reported: &Reported) -> impl Iterator<Item = [String; REFUSED.len()]> {
+    let rows = reported.figures.iter().flat_map(|kept| kept.refused_rows.iter().flatten());
+    rows.map(|RefusedAt { at_ms, orders }| {
+        let mut why: Vec<_> = orders.iter().collect();
+        why.sort_by_key(|(code, count)| (Reverse(**count), *code));
+        let why: Vec<_> =
+            why.iter().map(|(code, count)| format!("{count} {}", plain(&code.replace('_', " ")))).collect();
+        let all = orders.values().sum::<u64>();
+        [format_utc(at_ms.unsigned_abs()), all.to_string(), why.join(", ")]
+    })
+}
+
+/// How long the time of a row of refusals is.
+pub(super) fn refused_title(reported: &Reported) -> String {
+    match reported.figures.as_ref().map_or(60, |kept| kept.refused_row_s) {
+        60 => "Refused, by minute".to_owned(),
+        seconds => format!("Refused, by {}", format_duration(Duration::from_secs(seconds))),
+    }
+}
+
+fn refused(reported: &Reported) -> String {
+    let rows: Vec<_> = refused_rows(reported).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let title = format!("\n{}\n", refused_title(reported).to_lowercase());
+    output::table(REFUSED, &rows).lines().fold(title, |text, line| text + &fitting(line))
+}
+
+/// A line of a terminal.
+fn fitting(line: &str) -> String {
+    let shortened: String = line.chars().take(COLUMNS - 1).collect();
+    if line.chars().count() > COLUMNS { format!("{shortened}\u{2026}\n") } else { format!("{line}\n") }
 }
 
 pub(super) const UNITS: [Column; 9] = [
@@ -286,9 +361,7 @@ fn actions(report: &SaleReport) -> String {
     for [at, who, did, about, why] in action_rows(report).take(ROWS_MAX) {
         let about = if about.is_empty() { about } else { format!(" {about}") };
         let why = if why.is_empty() { why } else { format!(": {why}") };
-        let line = format!("{at}  {who}  {did}{about}{why}");
-        let shortened: String = line.chars().take(COLUMNS - 1).collect();
-        text += &if line.chars().count() > COLUMNS { format!("{shortened}\u{2026}\n") } else { line + "\n" };
+        text += &fitting(&format!("{at}  {who}  {did}{about}{why}"));
     }
     let more = report.actions.len().saturating_sub(ROWS_MAX) as u64 + report.actions_left_out;
     if more > 0 {

@@ -31,6 +31,42 @@ pub(crate) fn history(server: &Serving, are_enough: impl Fn(&[(u64, f64)]) -> bo
     }
 }
 
+fn read(server: &Serving, path: &str) -> Value {
+    let bearer = format!("Bearer {OPERATOR}");
+    let mut connection = Connection::open(server.address).unwrap();
+    connection.exchange("GET", path, &[("Authorization", &bearer)], "").unwrap().json()
+}
+
+fn steer(server: &Serving, verb: &str) {
+    let bearer = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", &*bearer), ("Idempotency-Key", verb)];
+    let mut connection = Connection::open(server.address).unwrap();
+    let steered =
+        connection.exchange("POST", &format!("/api/v1/sales/3/{verb}"), &headers, "{}").unwrap();
+    assert_eq!(steered.status, 200, "{steered:?}");
+}
+
+/// Pauses the sale. The events that are shown, and since when the verdict is not green, once both are kept.
+fn pause(server: &Serving) -> (Value, Value) {
+    steer(server, "pause");
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let events = read(server, "/api/v1/figures")["events"].clone();
+        let paused = events.as_array().unwrap().iter().find(|event| event["kind"] == "sale_paused");
+        let kept = read(server, "/api/v1/figures/history?points=4000");
+        let last = |name: &str| kept[name].as_array().unwrap().last().cloned();
+        // With a row of a later second, the one that saw it is written.
+        let is_kept = last("rows")
+            .zip(paused)
+            .is_some_and(|(row, paused)| row[0].as_u64().unwrap() > paused["at_ms"].as_u64().unwrap());
+        if let Some(incident) = last("incidents").filter(|_| is_kept) {
+            return (events, incident["began_ms"].clone());
+        }
+        assert!(Instant::now() < until, "{events} {kept}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn the_history_outlives_a_kill_and_a_broken_one_stops_no_sale() {
     let directory = tempfile::tempdir().unwrap();
@@ -43,10 +79,18 @@ fn the_history_outlives_a_kill_and_a_broken_one_stops_no_sale() {
     let server = Serving::demo(&data, &[]);
     assert_eq!(place(&server), 201);
     let before = history(&server, |rows| rows.len() >= 3 && rows.iter().any(|(_, accepted)| *accepted > 0.0));
+    let (events, incident) = pause(&server);
     server.kill();
     let server = Serving::demo(&data, &[]);
+    let again = read(&server, "/api/v1/figures")["events"].clone();
+    let of_before = |event: &Value| again.as_array().unwrap().contains(event);
+    assert!(events.as_array().unwrap().iter().all(of_before), "{events} in {again}");
+    let found = read(&server, "/api/v1/figures/history")["incidents"].clone();
+    let found = found.as_array().unwrap().iter().find(|found| found["began_ms"] == incident).cloned();
+    assert!(found.as_ref().is_some_and(|found| found["ended_ms"].is_u64()), "the kill ended it: {found:?}");
     let after = history(&server, |rows| rows.len() >= before.len() + 2);
     assert!(before.iter().all(|row| after.contains(row)), "{before:?} in {after:?}");
+    steer(&server, "resume");
     server.kill();
 
     for name in ["figures.db", "figures.db-wal"] {

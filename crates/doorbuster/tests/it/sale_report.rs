@@ -71,6 +71,13 @@ fn sell(directory: &Path, server: &Serving) {
     assert_eq!(code, 0, "{errors}");
     let (code, _, errors) = refunds(directory, server, &["settle", "r-1"]);
     assert_eq!(code, 0, "{errors}");
+    for _ in 0..5 {
+        let mut connection = Connection::open(server.address).unwrap();
+        let body = json!({ "sale": SALE, "product": 70, "quantity": 4 }).to_string();
+        let headers = [("memberId", "7"), ("Content-Type", "application/json")];
+        let refused = connection.exchange("POST", "/api/v1/orders", &headers, &body).unwrap();
+        assert_eq!(refused.status, 409, "{refused:?}");
+    }
     let cancelled = place(server, "4", 1);
     post(server, &format!("/api/v1/orders/{cancelled}/cancel"), &[("memberId", "4")], &json!({}));
     steer(server, "PATCH", &path, "sooner", &json!({ "payment_s": 1 }));
@@ -83,6 +90,23 @@ fn sell(directory: &Path, server: &Serving) {
     }
     let restock = format!("{path}/items/70/restock");
     steer(server, "POST", &restock, "pallet-2", &json!({ "units": 5 }));
+}
+
+/// The refusals of `sell`, and that a refund is due, are on file.
+fn wait_until_kept(server: &Serving) {
+    let bearer = format!("Bearer {OPERATOR}");
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut connection = Connection::open(server.address).unwrap();
+        let path = format!("/api/v1/figures/history?sale={SALE}&product=70");
+        let kept: Value =
+            connection.exchange("GET", &path, &[("Authorization", &bearer)], "").unwrap().json();
+        if [&kept["refused"]["rows"], &kept["incidents"]].iter().all(|rows| rows[0].is_object()) {
+            return;
+        }
+        assert!(Instant::now() < until, "{kept}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn report(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
@@ -102,6 +126,7 @@ fn a_sale_is_reported_as_it_went_beside_its_server_and_without() {
     let directory = directory.path();
     let server = demo(directory);
     sell(directory, &server);
+    wait_until_kept(&server);
     let (code, running, errors) = report(directory, &["--json"]);
     assert_eq!((code, errors.as_str()), (0, ""));
     let running: Value = serde_json::from_str(&running).unwrap();
@@ -131,7 +156,15 @@ fn a_sale_is_reported_as_it_went_beside_its_server_and_without() {
     assert!(code == 64 && errors.starts_with("error: drop.html can't be written: "), "{code} {errors}");
     let over: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&over["over"], &over["figures_unknown"]), (&json!(true), &Value::Null));
-    assert!(over["figures"]["rows"].as_u64().unwrap() >= 1, "{json}");
+    let figures = &over["figures"];
+    assert!(figures["rows"].as_u64().unwrap() >= 1, "{json}");
+    let refused = &figures["refused_rows"][0]["orders"];
+    assert!(refused["over_limit"].as_u64().is_some_and(|orders| orders > 0), "{json}");
+    let incident = &figures["incidents"][0];
+    assert!(
+        incident["ended_ms"].as_u64() >= incident["began_ms"].as_u64(),
+        "it was stopped in order: {json}"
+    );
 }
 
 fn check_sums(report: &Value, sums: &Value) {
@@ -174,7 +207,10 @@ fn check_page(page: &str) {
         "refunds   due: 1, 10.00 EUR; made: 1, 10.00 EUR\n",
         "     70  Shoe <42>        6     11     5     0     6         5            4\n",
         "  product 70: 5 units added, key pallet-2\n",
-        "not kept  refusals by reason, ",
+        "not kept  restarts\n",
+        "\nincidents\nfrom                  to                    level  what\n",
+        "\nrefused, by minute\nrefused from          orders  why\n",
+        " over limit\n",
     ] {
         assert!(page.contains(line), "{line}{page}");
     }
@@ -196,6 +232,8 @@ fn check_file(html: &str, page: &str) {
         "<tr><td>70</td><td class=\"words\">Shoe &lt;42&gt;</td><td>6</td><td>11</td><td>5</td><td>0</td><td>6</td>",
         "<td class=\"words\">product 70: 5 units added, key pallet-2</td>",
         "<td class=\"words\">refund settled</td><td class=\"words\">r-1</td>",
+        "<h2>Incidents</h2>",
+        "<h2>Refused, by minute</h2>",
         "default-src 'none'",
         "@media print",
     ] {
@@ -224,7 +262,10 @@ fn what_is_not_there_is_said() {
     }
     let (code, page, errors) = run(directory, &["sale", "report", "3", "--data-dir", "data"]);
     assert_eq!((code, errors.as_str()), (0, ""));
-    assert!(page.contains("figures   refused, busy, unknown, speed of answers: not known; "), "{page}");
+    assert!(
+        page.contains("figures   refused and why, busy, unknown, speed of answers, incidents: not known; "),
+        "{page}"
+    );
     assert!(!directory.join("data/figures.db").exists());
 }
 

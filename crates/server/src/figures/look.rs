@@ -16,7 +16,7 @@ use super::sales::SoldOut;
 use super::sample::{
     EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s,
 };
-use super::selling::{Counted, holds};
+use super::selling::{Counted, holds, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
@@ -129,14 +129,13 @@ impl Looking {
         let begin = Moment::of(&watched, &mut refused, now);
         let history = History::open(watched.history_dir.as_deref());
         let mut looking = Looking {
-            figures: Arc::new(Figures::new(history)),
             host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
             catalog: watched.core.shelf.current(),
             refused,
             sold_out: SoldOut::default(),
             counted: Counted::none(now),
             lines: Lines::default(),
-            events: Events::default(),
+            events: Events::after(history.events()),
             ages: watched.cluster.as_ref().map(|cluster| Ages::begin(cluster, now)),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
@@ -145,6 +144,7 @@ impl Looking {
             hindered: Hindered::default(),
             found: HostFigures::default(),
             others: Arc::default(),
+            figures: Arc::new(Figures::new(history)),
             watched,
         };
         looking.look(now);
@@ -272,6 +272,8 @@ impl Looking {
             reasons,
             verdict: &verdict,
         });
+        let refused = refused(sum.sales.as_ref());
+        let events = self.events.kept();
         let sample = Sample {
             number: self.number,
             at_ms: now.0,
@@ -289,7 +291,7 @@ impl Looking {
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
         self.number += 1;
         let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
-        sample.taken(disk)
+        sample.taken(refused, events, disk)
     }
 }
 

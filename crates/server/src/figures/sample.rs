@@ -8,7 +8,7 @@ use engine::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::events::EventFigures;
-use super::history::{Left, Taken, signed};
+use super::history::{Judged, Left, Refused, Taken, signed};
 use super::host::Disk;
 use super::sales::SaleFigures;
 use super::verdict::Verdict;
@@ -37,8 +37,13 @@ pub(super) struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// What the history keeps of it, on this disk.
-    pub(super) fn taken(&self, disk: Option<Disk>) -> Taken {
+    /// What the history keeps of it and of what goes with it, on this disk.
+    pub(super) fn taken(
+        &self,
+        why_refused: Vec<Refused>,
+        events: Arc<[EventFigures]>,
+        disk: Option<Disk>,
+    ) -> Taken {
         let Rates { received, accepted, replayed, refused, busy, unknown, requests } = self.rates;
         let order = self.order_route;
         #[expect(clippy::cast_precision_loss, reason = "what is counted here is far from 2^53")]
@@ -73,6 +78,13 @@ impl Sample<'_> {
                 self.health.disk_free_bytes.map(whole),
             ],
             stock: left.collect(),
+            refused: why_refused,
+            judged: Judged {
+                level: self.verdict.level,
+                code: self.verdict.code,
+                says: self.verdict.says.clone(),
+            },
+            events,
             disk_free_bytes: disk.map(|disk| disk.free_bytes),
         }
     }

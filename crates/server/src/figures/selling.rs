@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::SaleId;
 use serde::{Deserialize, Serialize};
 
+use super::history::{Refused, signed};
 use super::sales::{room, watched};
 use super::sample::{Took, per_s, tenths};
 use crate::intake::catalog::{Catalog, Sale};
@@ -82,6 +83,12 @@ pub(super) fn holds(catalog: &Catalog, now: engine::UnixMs) -> Holds {
 /// By [`Outcome`].
 type Totals = [u64; OUTCOMES];
 
+/// By the places of [`REFUSALS`].
+type Reasons = [u64; REFUSALS.len()];
+
+/// Per second, of what is left of a sum of rates.
+const ROUNDED_OFF_MAX: f64 = 0.5;
+
 /// Per second, in the order of [`Outcome`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct OutcomeRates([f64; OUTCOMES]);
@@ -95,6 +102,8 @@ pub(super) struct SaleSecond {
     /// By product; only those for which there were orders.
     items: BTreeMap<u64, OutcomeRates>,
     refused_by_code: BTreeMap<String, f64>,
+    /// Of the above, what was of an item that is shown, by product.
+    items_refused: BTreeMap<u64, BTreeMap<String, f64>>,
     order: Counts,
 }
 
@@ -143,9 +152,9 @@ impl SaleSecond {
             let sum = self.items.entry(product).or_default();
             *sum = sum.and(&rates);
         }
-        for (code, rate) in other.refused_by_code {
-            let sum = self.refused_by_code.entry(code).or_default();
-            *sum = tenths(*sum + rate);
+        add(&mut self.refused_by_code, other.refused_by_code);
+        for (product, refused) in other.items_refused {
+            add(self.items_refused.entry(product).or_default(), refused);
         }
         self.order = self.order.and(&other.order);
     }
@@ -162,9 +171,57 @@ impl SaleSecond {
         self.refused_by_code.clone()
     }
 
+    /// Says less to other servers: why orders of a sale were refused, and not of which items.
+    pub(super) fn forget_items_refused(&mut self) {
+        self.items_refused.clear();
+    }
+
+    /// Of each item, and of the rest together.
+    fn refused(&self, sale: u64) -> Vec<Refused> {
+        let mut rest = self.refused_by_code.clone();
+        let mut refused = Vec::new();
+        let row = |product: Option<u64>, code: &str, orders| {
+            let (sale, product) = (signed(sale), product.map(signed));
+            Refused { sale, product, code: Refused::known(code), orders }
+        };
+        for (product, of_item) in &self.items_refused {
+            for (code, rate) in of_item {
+                refused.push(row(Some(*product), code, *rate));
+                if let Some(rest) = rest.get_mut(code) {
+                    *rest = tenths(*rest - rate);
+                }
+            }
+        }
+        // A rate is rounded to a tenth, so the sum of several is up to so much off.
+        let rest = rest.iter().filter(|(_, rate)| **rate > ROUNDED_OFF_MAX);
+        refused.extend(rest.map(|(code, rate)| row(None, code, *rate)));
+        refused
+    }
+
     pub(super) fn order_route(&self) -> Option<Took> {
         Took::of(&self.order)
     }
+}
+
+/// Why orders were refused, for the history. `None`: a server of the cluster did not say what it sold.
+pub(super) fn refused(selling: Option<&Selling>) -> Vec<Refused> {
+    selling.into_iter().flatten().flat_map(|(sale, second)| second.refused(*sale)).collect()
+}
+
+fn add(rates: &mut BTreeMap<String, f64>, other: BTreeMap<String, f64>) {
+    for (code, rate) in other {
+        let sum = rates.entry(code).or_default();
+        *sum = tenths(*sum + rate);
+    }
+}
+
+/// By code, per second; only those that there were.
+fn refused_between(before: &Reasons, now: &Reasons, elapsed: Duration) -> BTreeMap<String, f64> {
+    let refused = REFUSALS.iter().zip(now.iter().zip(before));
+    let refused = refused.map(|(refusal, (now, before))| {
+        (refusal.code().to_owned(), per_s(now.saturating_sub(*before), elapsed))
+    });
+    refused.filter(|(_, rate)| *rate > 0.0).collect()
 }
 
 /// The counters of the sales that are shown, as they were at the last look.
@@ -179,41 +236,49 @@ pub(super) struct Counted {
 #[derive(Debug, Default)]
 struct OfSale {
     /// Of all its items.
-    totals: Totals,
+    all: OfItem,
     /// Of those that are shown.
-    items: Vec<Totals>,
-    refused: [u64; REFUSALS.len()],
+    items: Vec<OfItem>,
     order: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfItem {
+    totals: Totals,
+    refused: Reasons,
 }
 
 impl OfSale {
     fn now(catalog: &Catalog, sale: &Sale, room: usize) -> OfSale {
         let first = sale.first_sku.0 as usize;
-        let mut totals = Totals::default();
+        let mut all = OfItem::default();
         let mut items = Vec::with_capacity(room);
         for sku in &catalog.skus[first..first + sale.spec.items.len()] {
-            let counted = sku.counters.outcomes.counted();
-            totals.iter_mut().zip(counted).for_each(|(total, count)| *total += count);
+            let outcomes = &sku.counters.outcomes;
+            let item = OfItem { totals: outcomes.counted(), refused: outcomes.refused() };
+            all.totals.iter_mut().zip(item.totals).for_each(|(total, count)| *total += count);
+            all.refused.iter_mut().zip(item.refused).for_each(|(total, count)| *total += count);
             if items.len() < room {
-                items.push(counted);
+                items.push(item);
             }
         }
-        let (refused, order) = sale.outcomes.counted();
-        OfSale { totals, items, refused, order }
+        OfSale { all, items, order: sale.outcomes.counted() }
     }
 
     fn since(&self, before: &OfSale, sale: &Sale, elapsed: Duration) -> SaleSecond {
-        let items = sale.spec.items.iter().zip(self.items.iter().zip(&before.items));
-        let items =
-            items.map(|(item, (now, before))| (item.product.0, OutcomeRates::between(before, now, elapsed)));
-        let refused = REFUSALS.iter().zip(self.refused.iter().zip(before.refused));
-        let refused = refused.map(|(refusal, (now, before))| {
-            (refusal.code().to_owned(), per_s(now.saturating_sub(before), elapsed))
+        let products = sale.spec.items.iter().map(|item| item.product.0);
+        let items = || products.clone().zip(self.items.iter().zip(&before.items));
+        let rates = items().map(|(product, (now, before))| {
+            (product, OutcomeRates::between(&before.totals, &now.totals, elapsed))
+        });
+        let refused = items().map(|(product, (now, before))| {
+            (product, refused_between(&before.refused, &now.refused, elapsed))
         });
         SaleSecond {
-            rates: OutcomeRates::between(&before.totals, &self.totals, elapsed),
-            items: items.filter(|(_, rates)| !rates.is_nothing()).collect(),
-            refused_by_code: refused.filter(|(_, rate)| *rate > 0.0).collect(),
+            rates: OutcomeRates::between(&before.all.totals, &self.all.totals, elapsed),
+            items: rates.filter(|(_, rates)| !rates.is_nothing()).collect(),
+            refused_by_code: refused_between(&before.all.refused, &self.all.refused, elapsed),
+            items_refused: refused.filter(|(_, refused)| !refused.is_empty()).collect(),
             order: self.order.since(&before.order),
         }
     }
@@ -234,7 +299,7 @@ impl Counted {
         let mut selling = Selling::new();
         for ((_, sale), room) in watched.into_iter().zip(room) {
             let counted = OfSale::now(catalog, sale, room);
-            let nothing = OfSale { items: vec![Totals::default(); room], ..OfSale::default() };
+            let nothing = OfSale { items: vec![OfItem::default(); room], ..OfSale::default() };
             let is_new = catalog.position(sale.spec.id).is_some_and(|position| position >= self.sales_len);
             if let Some(before) = self.sales.get(&sale.spec.id).or(is_new.then_some(&nothing)) {
                 let second = counted.since(before, sale, elapsed);

@@ -202,18 +202,15 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     for (sku, outcome, times) in [
         (0, Outcome::Accepted, 6),
         (1, Outcome::Accepted, 4),
-        (1, Outcome::Refused, 2),
         (2, Outcome::Busy, 8),
         (2, Outcome::Unknown, 1),
         (0, Outcome::Replayed, 3),
     ] {
         (0..times).for_each(|_| skus[sku].counters.outcomes.count(outcome));
     }
-    let first = &server.catalog.sales[0].outcomes;
-    first.refused(engine::Refusal::SoldOut);
-    first.refused(engine::Refusal::CoolingDown { retry_after_ms: 7 });
-    first.refused(engine::Refusal::SaleExists);
-    first.took(Duration::from_millis(4));
+    skus[1].counters.outcomes.count_refused(engine::Refusal::SoldOut);
+    skus[1].counters.outcomes.count_refused(engine::Refusal::CoolingDown { retry_after_ms: 7 });
+    server.catalog.sales[0].outcomes.took(Duration::from_millis(4));
     let seen = server.look(3_000);
     let (one, other) = (of(&seen, 3), of(&seen, 4));
     let rates = |accepted: f64, replayed: f64, refused: f64, busy: f64, unknown: f64| json!({ "accepted": accepted, "replayed": replayed, "refused": refused, "busy": busy, "unknown": unknown });

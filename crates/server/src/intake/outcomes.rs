@@ -1,6 +1,6 @@
 //! What became of the orders of each item and each sale, and how holds ended, counted since this process started: for the figures alone.
 //!
-//! An event loop adds one to a counter of the item, and of the sale one to how long it took and one to why it was refused.
+//! An event loop adds one to a counter of the item, one to why it was refused, and of the sale one to how long it took.
 //! Must not: be read where an order is decided.
 
 use std::mem::discriminant;
@@ -45,16 +45,36 @@ pub const OUTCOMES: usize = Outcome::Unknown as usize + 1;
 /// Of an item. On lines of memory of its own: what is beside it is read for every order.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Outcomes([AtomicU64; OUTCOMES]);
+pub struct Outcomes {
+    orders: [AtomicU64; OUTCOMES],
+    /// By the places of [`REFUSALS`]. An item of which no order was refused has none.
+    refused: OnceLock<Box<[AtomicU64; REFUSALS.len()]>>,
+}
 
 impl Outcomes {
     pub fn count(&self, outcome: Outcome) {
-        self.0[outcome as usize].fetch_add(1, Relaxed);
+        self.orders[outcome as usize].fetch_add(1, Relaxed);
+    }
+
+    pub fn count_refused(&self, refusal: Refusal) {
+        self.count(Outcome::Refused);
+        let is_it = |known: &Refusal| discriminant(known) == discriminant(&refusal);
+        // What else there is refuses no order.
+        if let Some(place) = REFUSALS.iter().position(is_it) {
+            self.refused.get_or_init(Box::default)[place].fetch_add(1, Relaxed);
+        }
     }
 
     /// By [`Outcome`].
     pub fn counted(&self) -> [u64; OUTCOMES] {
-        self.0.each_ref().map(|count| count.load(Relaxed))
+        self.orders.each_ref().map(|count| count.load(Relaxed))
+    }
+
+    /// By the places of [`REFUSALS`].
+    pub fn refused(&self) -> [u64; REFUSALS.len()] {
+        let counted =
+            |refused: &[AtomicU64; REFUSALS.len()]| refused.each_ref().map(|count| count.load(Relaxed));
+        self.refused.get().map_or_else(Default::default, |refused| counted(refused))
     }
 }
 
@@ -65,19 +85,10 @@ pub struct SaleOutcomes(OnceLock<Box<Counted>>);
 #[derive(Debug, Default)]
 struct Counted {
     holds: Holds,
-    refused: [AtomicU64; REFUSALS.len()],
     took: Latencies,
 }
 
 impl SaleOutcomes {
-    pub fn refused(&self, refusal: Refusal) {
-        let is_it = |known: &Refusal| discriminant(known) == discriminant(&refusal);
-        // What else there is refuses no order.
-        if let Some(place) = REFUSALS.iter().position(is_it) {
-            self.0.get_or_init(Box::default).refused[place].fetch_add(1, Relaxed);
-        }
-    }
-
     /// From the complete request to the answer.
     pub fn took(&self, took: Duration) {
         self.0.get_or_init(Box::default).took.observe(took);
@@ -91,11 +102,9 @@ impl SaleOutcomes {
         self.0.get().map_or_else(Default::default, |counted| counted.holds.counted())
     }
 
-    /// By the places of [`REFUSALS`], and how long the answers took.
-    pub fn counted(&self) -> ([u64; REFUSALS.len()], Counts) {
-        self.0.get().map_or_else(Default::default, |counted| {
-            (counted.refused.each_ref().map(|count| count.load(Relaxed)), counted.took.counts())
-        })
+    /// How long the answers took.
+    pub fn counted(&self) -> Counts {
+        self.0.get().map_or_else(Default::default, |counted| counted.took.counts())
     }
 }
 

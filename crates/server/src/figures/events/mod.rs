@@ -3,9 +3,10 @@
 //! Must not: read the ledger; who did it is in the operators' log.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use engine::Phase;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::sales::SaleFigures;
 use super::sample::ServerFigures;
@@ -16,7 +17,7 @@ pub(super) const EVENTS_MAX: usize = 50;
 /// What happens again so soon takes the place of the time before: what goes to and fro does not push the rest out.
 const AGAIN_MS: u64 = 60_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     SaleAdded,
@@ -35,7 +36,7 @@ pub(super) enum Kind {
     VerdictChanged,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EventFigures {
     pub(super) at_ms: u64,
     pub(super) kind: Kind,
@@ -78,6 +79,8 @@ pub(super) struct Look<'a> {
 pub(super) struct Events {
     /// The newest first.
     last: VecDeque<EventFigures>,
+    /// A copy for the history, until something happens.
+    kept: Option<Arc<[EventFigures]>>,
     /// `None`: there was no look yet, so nothing is known to have changed.
     seen: Option<Seen>,
 }
@@ -100,6 +103,18 @@ impl Seen {
 }
 
 impl Events {
+    /// After a start, with what was seen before it.
+    pub(super) fn after(before: Vec<EventFigures>) -> Events {
+        let mut last = VecDeque::from(before);
+        last.truncate(EVENTS_MAX);
+        Events { last, ..Events::default() }
+    }
+
+    /// The same as long as nothing happens.
+    pub(super) fn kept(&mut self) -> Arc<[EventFigures]> {
+        Arc::clone(self.kept.get_or_insert_with(|| self.last.iter().cloned().collect()))
+    }
+
     /// The newest first.
     pub(super) fn last(&self) -> &VecDeque<EventFigures> {
         &self.last
@@ -197,6 +212,7 @@ impl Events {
                 && (!names_itself || earlier.says == event.says);
             !same || at_ms.saturating_sub(earlier.at_ms) >= AGAIN_MS
         });
+        self.kept = None;
         self.last.push_front(event);
         self.last.truncate(EVENTS_MAX);
     }

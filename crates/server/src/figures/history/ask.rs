@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::signed;
+use super::{Incident, RefusedAt, signed};
 
 /// Bound of an answer, whatever is asked for: some 600 KB.
 pub const POINTS_MAX: u64 = 4_000;
@@ -14,8 +14,8 @@ const STOCK: [&str; 3] = ["available", "held", "sold"];
 pub struct Asked {
     pub(super) from_ms: i64,
     pub(super) to_ms: i64,
-    points: i64,
-    /// A sale and a product of it, whose stock is asked for.
+    pub(super) points: i64,
+    /// A sale and a product of it, whose stock is asked for, and why orders of it were refused.
     pub(super) item: Option<(i64, i64)>,
 }
 
@@ -44,12 +44,31 @@ pub struct Points {
     step_ms: i64,
     columns: Vec<&'static str>,
     rows: Vec<Vec<Value>>,
+    /// The newest that were in the time, by time.
+    incidents: Vec<Incident>,
+    /// `None`: no item was asked for.
+    refused: Option<RefusedSteps>,
+}
+
+/// Orders of an item that were refused, by reason; a time without has no row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct RefusedSteps {
+    step_ms: i64,
+    rows: Vec<RefusedAt>,
 }
 
 impl Points {
     pub(super) fn new(step_ms: i64, named: Vec<&'static str>, rows: Vec<Vec<Value>>) -> Points {
         let columns = ["at_ms"].into_iter().chain(named).collect();
-        Points { step_ms, columns, rows }
+        Points { step_ms, columns, rows, incidents: Vec::new(), refused: None }
+    }
+
+    pub(super) fn add_incidents(&mut self, incidents: Vec<Incident>) {
+        self.incidents = incidents;
+    }
+
+    pub(super) fn add_refused(&mut self, (step_ms, rows): (i64, Vec<RefusedAt>)) {
+        self.refused = Some(RefusedSteps { step_ms, rows });
     }
 
     /// Adds to each row what was left at its end, of the changes by time; before the first of them it is not known.

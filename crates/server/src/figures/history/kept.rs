@@ -3,17 +3,30 @@
 //! Must not: change the file, or make one.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 
-use super::store::FORMAT;
-use super::{FILE_NAME, signed};
+use super::store::{FORMAT, WITH_INCIDENTS};
+use super::{FILE_NAME, Incident, RefusedAt, incidents, refusals, signed, whole};
+
+/// Rows of a sale's refusals: of more minutes, several are one.
+const REFUSED_ROWS_MAX: i64 = 60;
+
+/// The sale that is asked about, and when it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Sold {
+    pub sale: u64,
+    /// From its start on, and before its end.
+    pub time: (u64, u64),
+    /// When the last of its holds was to be paid.
+    pub paid_until_ms: u64,
+}
 
 /// Of the whole server, whatever sales it had.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kept {
     /// How long a row is: seconds are kept for a day.
     pub row_s: u64,
@@ -32,13 +45,18 @@ pub struct Kept {
     /// The highest of any row.
     pub order_p99_ms: Option<f64>,
     pub commit_p99_ms: Option<f64>,
+    /// When the verdict was not green, the newest, by time: until holds were paid. `None`: of before such were kept.
+    pub incidents: Option<Vec<Incident>>,
+    /// Orders of the sale that were refused, by reason, of so many seconds each. `None`: as above.
+    pub refused_row_s: u64,
+    pub refused_rows: Option<Vec<RefusedAt>>,
 }
 
 /// Why nothing is known of it.
 #[derive(Debug, thiserror::Error)]
 pub enum NotKept {
-    #[error("there is no figures.db beside the ledger")]
-    Missing,
+    #[error("there is no {}", .0.display())]
+    Missing(PathBuf),
     #[error("figures.db has no row of that time")]
     NotThen,
     #[error("figures.db is of format {0}, which this version does not know")]
@@ -50,35 +68,49 @@ pub enum NotKept {
 }
 
 impl Kept {
-    /// From a time on, and before another: seconds if the file still has the first of them, and minutes otherwise.
+    /// Of a sale, in the directory of a history: of seconds if the file still has the first of them, and of minutes otherwise.
     ///
     /// # Errors
     /// See [`NotKept`].
-    pub fn read(data_dir: &Path, (from_ms, to_ms): (u64, u64)) -> Result<Kept, NotKept> {
-        let path = data_dir.join(FILE_NAME);
+    pub fn read(dir: &Path, sold: &Sold) -> Result<Kept, NotKept> {
+        let path = dir.join(FILE_NAME);
         if !path.try_exists()? {
-            return Err(NotKept::Missing);
+            return Err(NotKept::Missing(path));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.pragma_update(None, "query_only", true)?;
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if format != FORMAT {
+        if !(1..=FORMAT).contains(&format) {
             return Err(NotKept::Format(format));
         }
+        let mut kept = Kept::summed_up(&connection, sold.time)?;
+        if format >= WITH_INCIDENTS {
+            let (from_ms, to_ms) = sold.time;
+            let time = (signed(from_ms), signed(to_ms));
+            kept.incidents = Some(incidents::read(&connection, (time.0, signed(sold.paid_until_ms)))?);
+            let of = (signed(sold.sale), None);
+            let (step_ms, rows) = refusals::read(&connection, of, time, REFUSED_ROWS_MAX)?;
+            kept.refused_row_s = step_ms.unsigned_abs() / 1_000;
+            kept.refused_rows = Some(rows);
+        }
+        Ok(kept)
+    }
+
+    fn summed_up(connection: &Connection, (from_ms, to_ms): (u64, u64)) -> Result<Kept, NotKept> {
         for (table, row_s) in [("seconds", 1), ("minutes", 60)] {
             let first = format!("SELECT min(at_ms) FROM {table}");
             let first: Option<i64> = connection.query_row(&first, [], |row| row.get(0))?;
             let is_last = table == "minutes";
             let whole = first.is_some_and(|first| first <= signed(from_ms).saturating_add(1_000));
-            let kept = (whole || is_last).then(|| sum(&connection, table, row_s, (from_ms, to_ms)));
+            let kept = (whole || is_last).then(|| sum(connection, table, row_s, (from_ms, to_ms)));
             if let Some(kept) = kept.transpose()?.filter(|kept| kept.rows > 0) {
                 return Ok(kept);
             }
         }
         // The first start of a server may be in the time: no minute is whole yet, or none before it.
-        let kept = sum(&connection, "seconds", 1, (from_ms, to_ms))?;
+        let kept = sum(connection, "seconds", 1, (from_ms, to_ms))?;
         if kept.rows > 0 { Ok(kept) } else { Err(NotKept::NotThen) }
     }
 }
@@ -111,16 +143,9 @@ fn sum(
             order_p50_ms: row.get(7)?,
             order_p99_ms: row.get(8)?,
             commit_p99_ms: row.get(9)?,
+            incidents: None,
+            refused_row_s: 60,
+            refused_rows: None,
         })
     })
-}
-
-/// Rates are not negative, and their sums far below 2^63.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "see above; beyond, it is the bound"
-)]
-fn whole(orders: f64) -> u64 {
-    orders.round() as u64
 }

@@ -1,11 +1,14 @@
-//! The figures of the past: a row for each second of a day and each minute of a year, and how the stock went.
+//! The figures of the past: a row for each second of a day and each minute of a year, how the stock went, why orders were
+//! refused, and when the verdict was not green.
 //!
 //! Kept in `figures.db`, a file of its own in a directory that one server has at a time, by a thread of its own; without a
 //! directory in memory, and for less time. A disk that is full or a file that is broken stops it, with one warning, and nothing else. Must not:
 //! be waited for by whoever takes the figures.
 
 mod ask;
+mod incidents;
 mod kept;
+mod refusals;
 mod store;
 
 use std::fmt::Display;
@@ -13,12 +16,18 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ask::{Asked, POINTS_MAX, Points};
-pub use kept::{Kept, NotKept};
+pub use incidents::Incident;
+pub use kept::{Kept, NotKept, Sold};
+pub use refusals::RefusedAt;
 use store::{OpenError, Store};
 
+pub(super) use incidents::Judged;
+pub(super) use refusals::Refused;
+
+use super::events::EventFigures;
 use super::host::Disk;
 use crate::recurring::Recurring;
 
@@ -30,6 +39,7 @@ pub(super) const WAITING_MAX: usize = 60;
 /// What is left to the ledger: with less room on the disk nothing is added.
 const DISK_FREE_BYTES_MIN: u64 = 100 * 1024 * 1024;
 const DAY_MS: i64 = 24 * 3600 * 1000;
+const MINUTE_MS: i64 = 60_000;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
@@ -92,12 +102,26 @@ pub(super) struct Taken {
     /// In the order of [`COLUMNS`].
     pub(super) values: [Option<f64>; COLUMNS.len()],
     pub(super) stock: Vec<Left>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) judged: Judged,
+    /// The last that happened, the newest first: as long as nothing new has, the same.
+    pub(super) events: Arc<[EventFigures]>,
     pub(super) disk_free_bytes: Option<u64>,
 }
 
 /// As SQLite writes numbers; none of ours is larger.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Orders, of rates; which are not negative, and their sums far below 2^63.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "see above; beyond, it is the bound"
+)]
+fn whole(orders: f64) -> u64 {
+    orders.round() as u64
 }
 
 /// Units of an item that is on sale.
@@ -154,6 +178,11 @@ impl History {
         History { store: Mutex::new(store), _lock: lock.flatten() }
     }
 
+    /// What had happened before the start, the newest first.
+    pub(super) fn events(&self) -> Vec<EventFigures> {
+        self.with(Store::events).unwrap_or_default()
+    }
+
     /// Writes what is taken until nobody takes any more.
     pub(super) fn record_all(&self, taken: &Receiver<Taken>) {
         let no_room = Recurring::new(
@@ -161,20 +190,29 @@ impl History {
         );
         for taken in taken {
             match taken.disk_free_bytes {
-                Some(free @ ..DISK_FREE_BYTES_MIN) => no_room.met(&format_args!("{free} bytes are free")),
+                Some(free @ ..DISK_FREE_BYTES_MIN) => {
+                    no_room.met(&format_args!("{free} bytes are free"));
+                    self.remember(&taken);
+                }
                 Some(_) | None => {
                     no_room.well();
                     self.record(&taken);
                 }
             }
         }
+        // Whoever reads the file of a server that has stopped should not find an incident that goes on.
+        self.with(|store| store.end()).ok();
     }
 
     pub(super) fn record(&self, taken: &Taken) {
-        let mut store = self.lock();
-        if let Some(Err(error)) = store.as_mut().map(|store| store.record(taken)) {
-            stopped(&error);
-            *store = None;
+        // Whatever keeps it from being written is logged, and the history has ended.
+        self.with(|store| store.record(taken)).ok();
+    }
+
+    /// While there is no room: how the night was judged is written when there is some.
+    fn remember(&self, taken: &Taken) {
+        if let Some(store) = self.lock().as_mut() {
+            store.remember(taken);
         }
     }
 
@@ -183,9 +221,13 @@ impl History {
     /// # Errors
     /// `NoHistory`.
     pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
+        self.with(|store| store.read(asked))
+    }
+
+    /// What fails ends the history.
+    fn with<T>(&self, done: impl FnOnce(&mut Store) -> rusqlite::Result<T>) -> Result<T, NoHistory> {
         let mut store = self.lock();
-        let read = store.as_mut().ok_or(NoHistory)?.read(asked);
-        read.map_err(|error| {
+        done(store.as_mut().ok_or(NoHistory)?).map_err(|error| {
             stopped(&error);
             *store = None;
             NoHistory

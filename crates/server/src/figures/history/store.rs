@@ -6,17 +6,21 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
 use super::ask::{Asked, Points};
-use super::{Bounds, COLUMNS, DAY_MS, Left, Taken};
+use super::incidents::{self, Changes};
+use super::{Bounds, COLUMNS, DAY_MS, Left, MINUTE_MS, Taken, refusals};
+use crate::figures::events::EventFigures;
 
-/// Of the tables below; a file of another one is left alone.
-pub(super) const FORMAT: i64 = 1;
+/// Of the tables below; a newer one is left alone.
+pub(super) const FORMAT: i64 = 2;
+/// The first that has refusals, incidents and events.
+pub(super) const WITH_INCIDENTS: i64 = 2;
 const PAGE_BYTES: i64 = 4096;
-const MINUTE_MS: i64 = 60_000;
 /// Rows of stock that are removed at a time because of their age.
 const AGED_ROWS_MAX: u32 = 1_000;
 
@@ -43,6 +47,9 @@ pub(super) struct Store {
     minute: Option<i64>,
     /// As it was written last, of the items that are on sale.
     stock: BTreeMap<(i64, i64), Left>,
+    changes: Changes,
+    /// As they were written last.
+    events: Option<Arc<[EventFigures]>>,
 }
 
 impl Store {
@@ -61,7 +68,7 @@ impl Store {
 
     fn with(connection: Connection, bounds: Bounds) -> Result<Store, OpenError> {
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if format != 0 && format != FORMAT {
+        if !(0..=FORMAT).contains(&format) {
             return Err(OpenError::Format(format));
         }
         let columns: String =
@@ -69,14 +76,22 @@ impl Store {
         let pages_max = bounds.bytes / PAGE_BYTES;
         connection.pragma_update_and_check(None, "max_page_count", pages_max, |row| row.get::<_, i64>(0))?;
         connection.execute_batch(&format!(
-            "CREATE TABLE IF NOT EXISTS seconds (at_ms INTEGER PRIMARY KEY{columns});
+            "BEGIN;
+             CREATE TABLE IF NOT EXISTS seconds (at_ms INTEGER PRIMARY KEY{columns});
              CREATE TABLE IF NOT EXISTS minutes (at_ms INTEGER PRIMARY KEY{columns});
              CREATE TABLE IF NOT EXISTS stock (change INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, sale INTEGER NOT NULL, \
                 product INTEGER NOT NULL, available INTEGER NOT NULL, held INTEGER NOT NULL, sold INTEGER NOT NULL);
              CREATE INDEX IF NOT EXISTS stock_of_item ON stock (sale, product, at_ms);
-             PRAGMA user_version = {FORMAT};"
+             {refusals}
+             {incidents}
+             CREATE TABLE IF NOT EXISTS events (place INTEGER PRIMARY KEY, event TEXT NOT NULL);
+             PRAGMA user_version = {FORMAT};
+             COMMIT;",
+            refusals = refusals::TABLE,
+            incidents = incidents::TABLE,
         ))?;
-        Ok(Store { connection, bounds, minute: None, stock: BTreeMap::new() })
+        let (stock, changes) = (BTreeMap::new(), Changes::begin(&connection)?);
+        Ok(Store { connection, bounds, minute: None, stock, changes, events: None })
     }
 
     /// Writes a second, in one transaction. A clock that was set back writes over what it wrote.
@@ -101,10 +116,34 @@ impl Store {
                 )?
                 .execute(params![taken.at_ms, sale, product, available, held, sold])?;
         }
+        refusals::add(&transaction, minute * MINUTE_MS, &taken.refused)?;
+        self.changes.note(taken.at_ms, &taken.judged);
+        self.changes.write(&transaction)?;
+        if self.events.as_ref().is_none_or(|written| !Arc::ptr_eq(written, &taken.events)) {
+            write_events(&transaction, &taken.events)?;
+        }
         transaction.commit()?;
+        self.events = Some(Arc::clone(&taken.events));
         self.minute = Some(minute);
         self.stock = taken.stock.iter().map(|left| (left.item(), *left)).collect();
         Ok(())
+    }
+
+    /// Keeps in mind what must not be missed, and writes nothing.
+    pub(super) fn remember(&mut self, taken: &Taken) {
+        self.changes.note(taken.at_ms, &taken.judged);
+    }
+
+    /// Nothing is recorded any more.
+    pub(super) fn end(&mut self) -> Result<()> {
+        incidents::end(&self.connection).map(drop)
+    }
+
+    /// What the last server to write here had seen, the newest first. What a newer version wrote may be unknown.
+    pub(super) fn events(&mut self) -> Result<Vec<EventFigures>> {
+        let mut events = self.connection.prepare("SELECT event FROM events ORDER BY place")?;
+        let events = events.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>>>()?;
+        Ok(events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect())
     }
 
     /// Reads the seconds if the minutes know of no earlier time that is asked for, and the minutes otherwise.
@@ -136,8 +175,12 @@ impl Store {
         let rows = rows.collect::<Result<Vec<_>>>()?;
         drop(statement);
         let mut points = Points::new(step_ms, COLUMNS.iter().map(|(name, _)| *name).collect(), rows);
-        if let Some(item) = asked.item {
-            points.add_stock(&self.stock_of(item, asked, step_ms)?);
+        let time = (asked.from_ms, asked.to_ms);
+        points.add_incidents(incidents::read(&self.connection, time)?);
+        if let Some((sale, product)) = asked.item {
+            points.add_stock(&self.stock_of((sale, product), asked, step_ms)?);
+            let of = (sale, Some(product));
+            points.add_refused(refusals::read(&self.connection, of, time, asked.points)?);
         }
         Ok(points)
     }
@@ -176,6 +219,15 @@ fn insert() -> String {
     insert + ")"
 }
 
+fn write_events(connection: &Connection, events: &[EventFigures]) -> Result<()> {
+    connection.execute("DELETE FROM events", [])?;
+    let mut insert = connection.prepare_cached("INSERT INTO events (event) VALUES (?1)")?;
+    for event in events {
+        insert.execute([serde_json::to_string(event).expect("all of it is plain")])?;
+    }
+    Ok(())
+}
+
 /// What is selected of several rows.
 fn folded() -> String {
     COLUMNS
@@ -211,7 +263,7 @@ fn prune(connection: &Connection, now_ms: i64, bounds: &Bounds) -> Result<()> {
         "DELETE FROM stock WHERE change IN (SELECT change FROM stock ORDER BY change LIMIT ?1) AND at_ms < ?2",
         params![AGED_ROWS_MAX, now_ms.saturating_sub(bounds.minutes_ms)],
     )?;
-    Ok(())
+    refusals::prune(connection, now_ms.saturating_sub(bounds.minutes_ms))
 }
 
 /// To a hundredth, and whole if it is.

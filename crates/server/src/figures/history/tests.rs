@@ -5,7 +5,11 @@ use std::sync::mpsc::sync_channel;
 
 use serde_json::{Value, json};
 
+use super::incidents::Changes;
+use super::refusals::{ITEM_ROWS_PER_MINUTE_MAX, ROWS_PER_MINUTE_MAX};
 use super::*;
+use crate::figures::events::Kind;
+use crate::figures::verdict::Level;
 
 /// The beginning of a minute.
 const BEGUN: i64 = 1_796_119_200_000;
@@ -14,7 +18,34 @@ fn taken(at_ms: i64, accepted: f64) -> Taken {
     let mut values = [Some(0.0); COLUMNS.len()];
     values[1] = Some(accepted);
     values[8] = None;
-    Taken { at_ms, values, stock: Vec::new(), disk_free_bytes: None }
+    let judged = Judged { level: Level::Green, code: "selling", says: String::new() };
+    let (stock, refused, events) = (Vec::new(), Vec::new(), Arc::default());
+    Taken { at_ms, values, stock, refused, judged, events, disk_free_bytes: None }
+}
+
+fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
+    Taken { judged: Judged { level, code, says: format!("It is {code} now.") }, ..taken(BEGUN + at_ms, 1.0) }
+}
+
+/// From, to, level and code.
+fn incidents(history: &History, asked: &Asked) -> Vec<(i64, Option<i64>, String, String)> {
+    let found = read(history, asked)["incidents"].as_array().unwrap().clone();
+    let text = |incident: &Value, name: &str| incident[name].as_str().unwrap().to_owned();
+    let one = |incident: &Value| {
+        let ended = incident["ended_ms"].as_i64().map(|at_ms| at_ms - BEGUN);
+        assert_eq!(incident["says"], format!("It is {} now.", text(incident, "code")));
+        let began = incident["began_ms"].as_i64().unwrap() - BEGUN;
+        (began, ended, text(incident, "level"), text(incident, "code"))
+    };
+    found.iter().map(one).collect()
+}
+
+fn incident(began: i64, ended: Option<i64>, level: &str, code: &str) -> (i64, Option<i64>, String, String) {
+    (began, ended, level.to_owned(), code.to_owned())
+}
+
+fn refused(sale: i64, product: Option<i64>, code: &'static str, orders: f64) -> Refused {
+    Refused { sale, product, code, orders }
 }
 
 fn left(available: i64) -> Left {
@@ -119,8 +150,11 @@ fn minutes_stay_when_their_seconds_go_also_those_before_a_kill() {
 fn a_time_that_is_over_is_summed_up_as_far_as_it_was_kept() {
     let dir = tempfile::tempdir().unwrap();
     let unsigned = |ms: i64| u64::try_from(ms).unwrap();
-    let kept = |from, to| Kept::read(dir.path(), (unsigned(BEGUN + from), unsigned(BEGUN + to)));
-    assert!(matches!(kept(0, 1_000), Err(NotKept::Missing)), "and none is made");
+    let kept = |from, to| {
+        let time = (unsigned(BEGUN + from), unsigned(BEGUN + to));
+        Kept::read(dir.path(), &Sold { sale: 3, time, paid_until_ms: time.1 + 60_000 })
+    };
+    assert!(matches!(kept(0, 1_000), Err(NotKept::Missing(_))), "and none is made");
     assert!(!dir.path().join(FILE_NAME).exists());
     let bounds = Bounds { seconds_ms: 120_000, minutes_ms: 6_000_000, ..IN_FILE };
     let history = over(Store::open(&dir.path().join(FILE_NAME), bounds).unwrap());
@@ -201,7 +235,7 @@ fn a_file_that_is_full_or_broken_or_of_another_format_ends_the_history_alone() {
 
     std::fs::remove_file(&path).unwrap();
     drop(History::open(Some(dir.path())));
-    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 3).unwrap();
     assert!(History::open(Some(dir.path())).read(&all).is_err());
     assert!(History::open(Some(&path)).read(&all).is_err(), "no directory");
     assert!(History::open(None).read(&all).is_ok(), "in memory");
@@ -243,4 +277,187 @@ fn what_room_the_disk_has_left_is_the_ledgers() {
     for second in 0..3 {
         hand_over(&full, taken(BEGUN + second, 1.0));
     }
+}
+
+#[test]
+fn an_incident_lasts_while_the_verdict_is_not_green_and_goes_on_if_it_is_so_again_soon() {
+    let history = bounded(IN_FILE);
+    for (at_ms, level, code) in [
+        (0, Level::Green, "selling"),
+        (1_000, Level::Amber, "busy"),
+        (2_000, Level::Amber, "busy"),
+        (3_000, Level::Red, "full"),
+        (4_000, Level::Red, "full"),
+        (5_000, Level::Green, "selling"),
+        (6_000, Level::Green, "sold_out"),
+        (64_000, Level::Red, "full"),
+        (65_000, Level::Green, "selling"),
+        (200_000, Level::Red, "full"),
+        (201_000, Level::Red, "stopping"),
+    ] {
+        history.record(&judged(at_ms, level, code));
+    }
+    let expected = [
+        incident(1_000, Some(3_000), "amber", "busy"),
+        incident(3_000, Some(65_000), "red", "full"),
+        incident(200_000, Some(201_000), "red", "full"),
+        incident(201_000, None, "red", "stopping"),
+    ];
+    assert_eq!(incidents(&history, &asked(BEGUN, BEGUN + 300_000, 1)), expected);
+    assert_eq!(
+        incidents(&history, &asked(BEGUN + 65_000, BEGUN + 200_000, 1)),
+        expected[1..2],
+        "in that time"
+    );
+    // A clock that was set back ends what goes on, and nothing ends before it began.
+    history.record(&judged(-90_000, Level::Green, "selling"));
+    let newest = incidents(&history, &asked(BEGUN + 201_000, BEGUN + 300_000, 1)).pop();
+    assert_eq!(newest, Some(incident(201_000, Some(201_000), "red", "stopping")));
+}
+
+#[test]
+fn a_red_that_a_kill_cut_ended_with_the_last_second_and_one_that_was_stopped_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let open = || over(Store::open(&path, IN_FILE).unwrap());
+    let all = asked(BEGUN, BEGUN + 900_000, 10);
+    let killed = open();
+    killed.record(&judged(1_000, Level::Red, "full"));
+    killed.record(&judged(2_000, Level::Red, "full"));
+    assert_eq!(incidents(&killed, &all), [incident(1_000, None, "red", "full")]);
+    std::mem::forget(killed);
+    let history = open();
+    history.record(&judged(3_000, Level::Red, "full"));
+    history.record(&judged(4_000, Level::Green, "selling"));
+    let cut = [incident(1_000, Some(2_000), "red", "full"), incident(3_000, Some(4_000), "red", "full")];
+    assert_eq!(incidents(&history, &all), cut, "what goes on after a start is another one");
+    let (sender, taken_all) = sync_channel(10);
+    for (at_ms, free) in
+        [(100_000, u64::MAX), (200_000, 0), (300_000, 0), (400_000, u64::MAX), (401_000, u64::MAX)]
+    {
+        let (level, code) = match at_ms {
+            200_000 => (Level::Red, "disk_full_soon"),
+            401_000 => (Level::Amber, "busy"),
+            _ => (Level::Green, "selling"),
+        };
+        hand_over(&sender, Taken { disk_free_bytes: Some(free), ..judged(at_ms, level, code) });
+    }
+    drop(sender);
+    history.record_all(&taken_all);
+    let expected = [
+        cut[0].clone(),
+        cut[1].clone(),
+        incident(200_000, Some(300_000), "red", "disk_full_soon"),
+        incident(401_000, Some(401_000), "amber", "busy"),
+    ];
+    assert_eq!(incidents(&history, &all), expected, "what had no room was written when there was some");
+}
+
+#[test]
+fn incidents_are_the_newest_and_an_answer_has_fewer() {
+    let history = bounded(IN_FILE);
+    let count = incidents::INCIDENTS_MAX + 5;
+    let mut store = history.lock();
+    let store_open = store.as_mut().unwrap();
+    let changes = &mut Changes::begin(&store_open.connection).unwrap();
+    for number in 0..count {
+        let code = if number % 2 == 0 { "one" } else { "other" };
+        changes.note(BEGUN + number * 60_001, &judged(0, Level::Red, code).judged);
+        changes.write(&store_open.connection).unwrap();
+    }
+    let kept = store_open.connection.query_row("SELECT count(*), min(began_ms) FROM incidents", [], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+    });
+    assert_eq!(kept.unwrap(), (incidents::INCIDENTS_MAX, BEGUN + 5 * 60_001));
+    drop(store);
+    let shown = incidents(&history, &asked(BEGUN, BEGUN + count * 60_001, 1));
+    assert_eq!((shown.len(), shown[99].0), (100, (count - 1) * 60_001));
+}
+
+#[test]
+fn refusals_are_added_by_the_minute_and_stay_when_the_seconds_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let history = over(Store::open(&path, Bounds { seconds_ms: 60_000, ..IN_FILE }).unwrap());
+    for second in 0..200 {
+        let refused = vec![
+            refused(3, Some(30), "sold_out", 2.5),
+            refused(3, None, "sold_out", 1.0),
+            refused(4, Some(30), "paused", 9.0),
+        ];
+        let refused = if second % 60 < 10 { refused } else { Vec::new() };
+        history.record(&Taken { refused, ..taken(BEGUN + second * 1_000 + 500, 0.0) });
+    }
+    let refused = |points| read(&history, &asked(BEGUN + 500, BEGUN + 600_000, points))["refused"].clone();
+    let row = |at_ms: i64, orders: u64| json!({ "at_ms": BEGUN + at_ms, "orders": { "sold_out": orders } });
+    let minutes = [0, 60_000, 120_000, 180_000].map(|at_ms| row(at_ms, 25));
+    assert_eq!(refused(600), json!({ "step_ms": 60_000, "rows": minutes }));
+    assert_eq!(refused(2), json!({ "step_ms": 120_000, "rows": [row(0, 50), row(120_000, 50)] }));
+    let begun = u64::try_from(BEGUN).unwrap();
+    let sold = |sale, minutes: u64| Sold { sale, time: (begun, begun + minutes * 60_000), paid_until_ms: 0 };
+    let kept = Kept::read(dir.path(), &sold(3, 2)).unwrap();
+    let orders: Vec<_> = kept.refused_rows.iter().flatten().map(|row| row.orders["sold_out"]).collect();
+    assert_eq!((kept.refused_row_s, orders), (60, vec![35, 35]), "of all its items");
+    assert_eq!(Kept::read(dir.path(), &sold(5, 2)).unwrap().refused_rows, Some(Vec::new()));
+}
+
+#[test]
+fn the_refusals_of_a_minute_have_a_bound() {
+    let history = bounded(IN_FILE);
+    let items = (0..300).map(|product| refused(3, Some(product), "sold_out", 1.0));
+    let sales = (0..600).map(|sale| refused(sale, None, "paused", 1.0));
+    let all: Vec<_> = items.chain(sales).collect();
+    for second in 0..2 {
+        history.record(&Taken { refused: all.clone(), ..taken(BEGUN + second * 1_000, 0.0) });
+    }
+    let store = history.lock();
+    let count = |which: &str| {
+        let count = format!("SELECT count(*), total(orders) FROM refusals WHERE {which}");
+        let connection = &store.as_ref().unwrap().connection;
+        connection.query_row(&count, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?))).unwrap()
+    };
+    assert_eq!(count("product >= 0"), (ITEM_ROWS_PER_MINUTE_MAX, 400.0));
+    assert_eq!(count("sale = 3 AND code = 'sold_out'").1, 600.0, "what is of too many items is of the sale");
+    assert_eq!(count("true").0, ROWS_PER_MINUTE_MAX);
+}
+
+#[test]
+fn what_happened_before_a_start_is_there_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let event =
+        |at_ms, kind| EventFigures {
+            at_ms, kind, says: "It “is”.".to_owned(), sale: Some(3), product: None
+        };
+    let killed = over(Store::open(&path, IN_FILE).unwrap());
+    let events: Arc<[_]> = [event(2, Kind::SoldOut), event(1, Kind::SaleOpened)].into();
+    killed.record(&Taken { events: [event(1, Kind::SaleOpened)].into(), ..taken(BEGUN, 1.0) });
+    killed.record(&Taken { events: Arc::clone(&events), ..taken(BEGUN + 1_000, 1.0) });
+    std::mem::forget(killed);
+    assert_eq!(over(Store::open(&path, IN_FILE).unwrap()).events(), *events);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute("INSERT INTO events (event) VALUES ('{\"kind\":\"of_later\"}')", []).unwrap();
+    assert_eq!(History::open(Some(dir.path())).events(), *events, "what is not known is passed over");
+    assert_eq!(History::open(None).events(), []);
+}
+
+#[test]
+fn a_file_of_the_first_format_keeps_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let old = over(Store::open(&path, IN_FILE).unwrap());
+    old.record(&Taken { stock: vec![left(5)], ..taken(BEGUN, 2.0) });
+    let downgrade = "DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; PRAGMA user_version = 1;";
+    old.lock().as_ref().unwrap().connection.execute_batch(downgrade).unwrap();
+    drop(old);
+    let begun = u64::try_from(BEGUN).unwrap();
+    let sold = Sold { sale: 3, time: (begun, begun + 60_000), paid_until_ms: begun + 60_000 };
+    let kept = Kept::read(dir.path(), &sold).unwrap();
+    assert_eq!((kept.accepted, &kept.incidents, &kept.refused_rows), (2, &None, &None), "without a server");
+    let history = History::open(Some(dir.path()));
+    history.record(&judged(1_000, Level::Red, "full"));
+    let all = asked(BEGUN, BEGUN + 60_000, 60);
+    assert_eq!(rows(&history, &all), [(0, json!(2), json!(5)), (1_000, json!(1), json!(5))]);
+    assert_eq!(incidents(&history, &all).len(), 1);
+    assert_eq!(Kept::read(dir.path(), &sold).unwrap().incidents.map(|found| found.len()), Some(1));
 }

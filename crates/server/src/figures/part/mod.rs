@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
-use super::selling::{Holds, Selling};
+use super::selling::{Holds, SaleSecond, Selling};
 use crate::intake::{Heard, Servers};
 use crate::metrics::Counts;
 use crate::time::Instant;
@@ -63,6 +63,11 @@ impl Part {
             return written;
         }
         // A hundred items that sell at once: the rest of the figures is more than their share.
+        part.sales.iter_mut().flat_map(Selling::values_mut).for_each(SaleSecond::forget_items_refused);
+        let written = serde_json::to_vec(&part).expect("all of it is plain");
+        if written.len() <= Servers::SAID_BYTES_MAX {
+            return written;
+        }
         serde_json::to_vec(&Part { sales: None, holds: None, ..part }).expect("all of it is plain")
     }
 

@@ -46,6 +46,16 @@ pub(in crate::figures) enum Level {
     Green,
 }
 
+impl Level {
+    pub(in crate::figures) fn as_str(self) -> &'static str {
+        match self {
+            Level::Red => "red",
+            Level::Amber => "amber",
+            Level::Green => "green",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::figures) struct Verdict {
     pub(in crate::figures) level: Level,

@@ -214,9 +214,8 @@ impl HttpService {
         match rejection {
             NotAdmitted::Refused(refusal) => {
                 self.count_refusal(refusal);
-                self.count(sku, Outcome::Refused);
-                if let Some((sale, _)) = self.catalog.item(sku) {
-                    sale.outcomes.refused(refusal);
+                if let Some(sku) = self.catalog.sku(sku) {
+                    sku.counters.outcomes.count_refused(refusal);
                 }
             }
             NotAdmitted::RateLimited { .. }

@@ -28,6 +28,8 @@ pub struct SaleReport {
     /// As it was changed last.
     pub starts_at_ms: u64,
     pub ends_at_ms: u64,
+    /// To pay a hold, as it was changed last. `None`: orders are paid when they are placed.
+    pub payment_ms: Option<u64>,
     /// Somebody ended it, before its time was over.
     pub ended_at_ms: Option<u64>,
     pub paused: bool,

@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use engine::{
-    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Notice, Operated, OrderView, Pay, SaleId,
-    SaleSpec, Seq, SkuId, Status, UnixMs,
+    Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Notice, Operated, OrderView, Pay, Payment,
+    SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
 };
 use ring::digest::{Context, SHA256};
 
@@ -282,6 +282,10 @@ impl Tally {
         let report = &mut self.report;
         report.title.clone_from(&sale.spec.title);
         (report.starts_at_ms, report.ends_at_ms) = (sale.spec.starts_at.0, sale.spec.ends_at.0);
+        report.payment_ms = match sale.spec.payment {
+            Payment::WithinMs(ms) => Some(ms),
+            Payment::OnPlacing => None,
+        };
         report.paused = sale.paused;
         if what == WhatHappened::Ended {
             report.ended_at_ms = Some(entry.at.0);

@@ -1,0 +1,131 @@
+//! Times in which the verdict was not green, each from its first second to the first that was judged otherwise.
+//!
+//! Must not: judge; a verdict is taken as it was given.
+
+use std::collections::VecDeque;
+
+use rusqlite::{Connection, Result, params};
+use serde::Serialize;
+
+use crate::figures::verdict::Level;
+
+/// The newest that are kept.
+pub(super) const INCIDENTS_MAX: i64 = 10_000;
+/// The newest that are shown at once.
+const SHOWN_MAX: i64 = 100;
+/// What is so again so soon goes on: a verdict that goes to and fro is one incident.
+const AGAIN_MS: i64 = 60_000;
+/// Changes that wait for room on the disk.
+const WAITING_MAX: usize = 100;
+
+pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS incidents (incident INTEGER PRIMARY KEY, \
+    began_ms INTEGER NOT NULL, ended_ms INTEGER, level TEXT NOT NULL, code TEXT NOT NULL, says TEXT NOT NULL);";
+
+/// The verdict of one second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::figures) struct Judged {
+    pub(in crate::figures) level: Level,
+    pub(in crate::figures) code: &'static str,
+    pub(in crate::figures) says: String,
+}
+
+/// A time in which the verdict was amber or red, and the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Incident {
+    pub began_ms: i64,
+    /// `None`: it goes on, or the server was killed and not started again.
+    pub ended_ms: Option<i64>,
+    pub level: String,
+    pub code: String,
+    /// As it was said first.
+    pub says: String,
+}
+
+/// What changed since it was written last.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// The last one before the start: it does not go on.
+    before: i64,
+    /// The verdict's level and code, if it was not green.
+    now: Option<(Level, &'static str)>,
+    waiting: VecDeque<(i64, Option<Judged>)>,
+}
+
+impl Changes {
+    /// From a start on. What a kill left open ended with the last second that is kept.
+    pub(super) fn begin(connection: &Connection) -> Result<Changes> {
+        end(connection)?;
+        let before = "SELECT coalesce(max(incident), 0) FROM incidents";
+        let before = connection.query_row(before, [], |row| row.get(0))?;
+        Ok(Changes { before, now: None, waiting: VecDeque::new() })
+    }
+
+    pub(super) fn note(&mut self, at_ms: i64, judged: &Judged) {
+        let now = (judged.level != Level::Green).then_some((judged.level, judged.code));
+        // What finds no room is noted when there is some, as far as it is still so.
+        if now != self.now && self.waiting.len() < WAITING_MAX {
+            self.now = now;
+            self.waiting.push_back((at_ms, now.map(|_| judged.clone())));
+        }
+    }
+
+    pub(super) fn write(&mut self, connection: &Connection) -> Result<()> {
+        for (at_ms, judged) in self.waiting.drain(..) {
+            connection
+                .prepare_cached("UPDATE incidents SET ended_ms = max(began_ms, ?1) WHERE ended_ms IS NULL")?
+                .execute([at_ms])?;
+            if let Some(judged) = judged {
+                insert(connection, at_ms, &judged, self.before)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn insert(connection: &Connection, at_ms: i64, judged: &Judged, before: i64) -> Result<()> {
+    let Judged { level, code, says } = judged;
+    let level = level.as_str();
+    let goes_on = "UPDATE incidents SET ended_ms = NULL WHERE incident = (SELECT max(incident) FROM incidents \
+                   WHERE level = ?1 AND code = ?2 AND began_ms <= ?3 AND ended_ms BETWEEN ?4 AND ?3 AND incident > ?5)";
+    let soon = at_ms.saturating_sub(AGAIN_MS);
+    let goes_on = connection.execute(goes_on, params![level, code, at_ms, soon, before])?;
+    if goes_on == 0 {
+        connection.execute(
+            "INSERT INTO incidents (began_ms, level, code, says) VALUES (?1, ?2, ?3, ?4)",
+            params![at_ms, level, code, says],
+        )?;
+        connection.execute(
+            "DELETE FROM incidents WHERE incident <= (SELECT max(incident) FROM incidents) - ?1",
+            [INCIDENTS_MAX],
+        )?;
+    }
+    Ok(())
+}
+
+/// What nobody follows any more ended with the last second that is kept.
+pub(super) fn end(connection: &Connection) -> Result<usize> {
+    connection.execute(
+        "UPDATE incidents SET ended_ms = max(began_ms, coalesce((SELECT max(at_ms) FROM seconds), began_ms)) \
+         WHERE ended_ms IS NULL",
+        [],
+    )
+}
+
+/// The newest of those that were in a time, by time.
+pub(super) fn read(connection: &Connection, (from_ms, to_ms): (i64, i64)) -> Result<Vec<Incident>> {
+    let query = "SELECT began_ms, ended_ms, level, code, says FROM incidents \
+                 WHERE began_ms < ?2 AND (ended_ms IS NULL OR ended_ms >= ?1) ORDER BY incident DESC LIMIT ?3";
+    let mut newest = connection.prepare(query)?;
+    let newest = newest.query_map(params![from_ms, to_ms, SHOWN_MAX], |row| {
+        Ok(Incident {
+            began_ms: row.get(0)?,
+            ended_ms: row.get(1)?,
+            level: row.get(2)?,
+            code: row.get(3)?,
+            says: row.get(4)?,
+        })
+    })?;
+    let mut newest = newest.collect::<Result<Vec<_>>>()?;
+    newest.sort_by_key(|incident| incident.began_ms);
+    Ok(newest)
+}
