@@ -833,6 +833,7 @@ class SaleFigures(TypedDict):
     state: SaleState
     starts_at_ms: Milliseconds
     ends_at_ms: Milliseconds
+    ended_at_ms: int | None
     units: Units
     rates: SaleRates | None
     refused_by_code: dict[str, float]

@@ -20,7 +20,8 @@ pub struct Sale {
     /// Of its first item; the others follow.
     pub first_sku: SkuId,
     pub paused: bool,
-    pub ended: bool,
+    /// When an operator ended it, or deleted it.
+    pub ended_at: Option<UnixMs>,
     /// It is ended too, and has no orders. What is left of it keeps its number, and those of its SKUs, from use.
     pub deleted: bool,
     /// The number of the latest entry about it: newer states have higher ones.
@@ -34,7 +35,7 @@ pub struct Sale {
 
 impl Sale {
     pub fn phase(&self, now: UnixMs) -> Phase {
-        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended)
+        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended_at.is_some())
     }
 
     /// The numbers of its SKUs, one per item in the same order.
@@ -68,7 +69,7 @@ impl Sale {
     fn check_change(&self, now: UnixMs, change: &SaleChange) -> Result<(), Refusal> {
         let invalid = |why| Err(Refusal::InvalidChange(why));
         // One that was ended stays so; one whose time is over may get more.
-        if self.ended || (self.phase(now) == Phase::Ended && change.ends_at.is_none()) {
+        if self.ended_at.is_some() || (self.phase(now) == Phase::Ended && change.ends_at.is_none()) {
             return Err(Refusal::Ended);
         }
         self.check_items(now, change)?;
@@ -210,7 +211,7 @@ impl Sales {
     }
 
     pub(crate) fn end(&self, id: SaleId) -> Result<Option<Event>, Refusal> {
-        Ok((!self.known(id)?.ended).then_some(Event::SaleEnded(id)))
+        Ok(self.known(id)?.ended_at.is_none().then_some(Event::SaleEnded(id)))
     }
 
     /// Deleting a sale again is answered as the first time. Whether it has orders is judged beside it.
@@ -298,10 +299,10 @@ impl Sales {
             }
             Event::SalePaused(sale) => self.touch(*sale, seq).paused = true,
             Event::SaleResumed(sale) => self.touch(*sale, seq).paused = false,
-            Event::SaleEnded(sale) => self.touch(*sale, seq).ended = true,
+            Event::SaleEnded(sale) => self.touch(*sale, seq).ended_at = Some(entry.at),
             Event::SaleDeleted(sale) => {
                 let sale = self.touch(*sale, seq);
-                (sale.ended, sale.deleted) = (true, true);
+                (sale.ended_at, sale.deleted) = (Some(entry.at), true);
             }
             _ => unreachable!("only events about sales come here"),
         }
@@ -324,7 +325,7 @@ impl Sales {
             spec: spec.clone(),
             first_sku,
             paused: false,
-            ended: false,
+            ended_at: None,
             deleted: false,
             version: seq,
             moved_ms_before: u64::MAX,

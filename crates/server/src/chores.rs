@@ -130,7 +130,7 @@ pub(crate) fn why_unconfirmed(clock: &Clock, catalog: &Catalog) -> Option<String
 
 /// When the next sale starts by a clock that stands.
 pub(crate) fn next_start(now: UnixMs, catalog: &Catalog) -> Option<UnixMs> {
-    let waiting = catalog.sales.iter().filter(|sale| !sale.ended && sale.spec.starts_at > now);
+    let waiting = catalog.sales.iter().filter(|sale| sale.ended_at.is_none() && sale.spec.starts_at > now);
     waiting.map(|sale| sale.spec.starts_at).min()
 }
 

@@ -113,6 +113,8 @@ pub(super) struct Sale {
     pub(super) state: String,
     pub(super) starts_at_ms: u64,
     pub(super) ends_at_ms: u64,
+    /// An operator ended it. One that is older does not say.
+    pub(super) ended_at_ms: Option<u64>,
     pub(super) units: Units,
     /// One that is older does not say.
     pub(super) rates: Option<BTreeMap<String, f64>>,

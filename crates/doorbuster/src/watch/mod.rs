@@ -319,6 +319,9 @@ fn happening(sales: &[Sale], events: &[Event]) -> String {
         if !rates.is_empty() {
             out += &format!("sale {}  per second  {}\n", sale.id, per_s(&rates));
         }
+        if let Some(at_ms) = sale.ended_at_ms {
+            out += &format!("sale {}  ended at {}, before its time\n", sale.id, format_utc(at_ms));
+        }
         if let Some(holds) = sale.holds.as_ref().and_then(Holds::words) {
             out += &format!("sale {}  {holds}\n", sale.id);
         }
@@ -340,7 +343,8 @@ fn sales_table(sales: &[Sale]) -> String {
     let row = |sale: &Sale| {
         let [total, available, held, sold] = sale.units.words();
         let (title, state) = (plain(&sale.title), plain(&sale.state));
-        let (starts, ends) = (format_utc(sale.starts_at_ms), format_utc(sale.ends_at_ms));
+        let ends = format_utc(sale.ended_at_ms.unwrap_or(sale.ends_at_ms));
+        let starts = format_utc(sale.starts_at_ms);
         let items = sale.items_total.to_string();
         [sale.id.to_string(), title, state, starts, ends, items, total, available, held, sold]
     };
@@ -460,10 +464,12 @@ mod tests {
         let says = "servers     2 of 3: a 1.5/s, b takes no orders, c\u{fffd} silent for 4 s\n";
         assert!(text.contains(says), "{text}");
         assert_eq!(figures.out().unwrap(), "no server takes orders: it stops");
+        figures.sales[0].ended_at_ms = Some(1_796_120_045_000);
         figures.health.ready = true;
         figures.health.reasons = vec!["b: it stops".to_owned()];
         let mut text = String::new();
         screen(&mut text, ("http://a:1", &figures, false), Duration::ZERO, None);
+        assert!(text.contains("sale 3  ended at 2026-12-01T10:14:05Z, before its time\n"), "{text}");
         assert!(text.contains("\nout: b: it stops\n") && !text.contains("not ready"), "{text}");
         let out = "2 of 3 servers are out: b takes no orders, c\u{fffd} silent for 4 s";
         assert_eq!(figures.out().unwrap(), out);

@@ -41,8 +41,7 @@ fn steer(server: &Serving, verb: &str) {
     let bearer = format!("Bearer {OPERATOR}");
     let headers = [("Authorization", &*bearer), ("Idempotency-Key", verb)];
     let mut connection = Connection::open(server.address).unwrap();
-    let steered =
-        connection.exchange("POST", &format!("/api/v1/sales/3/{verb}"), &headers, "{}").unwrap();
+    let steered = connection.exchange("POST", &format!("/api/v1/sales/3/{verb}"), &headers, "{}").unwrap();
     assert_eq!(steered.status, 200, "{steered:?}");
 }
 

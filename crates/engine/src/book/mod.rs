@@ -328,7 +328,7 @@ impl Book {
         SaleView {
             spec: &sale.spec,
             paused: sale.paused,
-            ended: sale.ended,
+            ended: sale.ended_at.is_some(),
             first_sku: sale.first_sku,
             stocks: sale.skus().map(|sku| self.skus[sku.0 as usize].row.stock).collect(),
         }

@@ -118,7 +118,7 @@ fn a_registry_of_sales_leaves_the_orders_out() {
         assert!(sales.replay(entry).is_err(), "no entry comes twice");
     }
     let sale = sales.iter().next().expect("the sale is there");
-    assert!(sale.paused && sale.ended);
+    assert!(sale.paused && sale.ended_at.is_some());
     assert_eq!((sale.version, sales.seen()), (Seq(6), Seq(6)));
 }
 

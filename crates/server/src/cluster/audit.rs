@@ -131,7 +131,9 @@ pub fn audit(config: &Config, secrets: &Secrets) -> Result<ThreeWay, AuditError>
     let mut skus = Vec::new();
     let quiet = backlog == 0 && outbox == 0;
     let (rows, now) = (ledger.stocks()?, wall_clock());
-    let is_over = |sku| ledger.sales().of_sku(sku).is_some_and(|sale| sale.ended || sale.spec.ends_at <= now);
+    let is_over = |sku| {
+        ledger.sales().of_sku(sku).is_some_and(|sale| sale.ended_at.is_some() || sale.spec.ends_at <= now)
+    };
     let over: HashSet<_> = rows.iter().map(|row| row.sku).filter(|sku| is_over(*sku)).collect();
     let items: HashMap<_, _> = ledger.sales().iter().flat_map(items_of).collect();
     for rows in rows.chunks(READ_AT_ONCE) {

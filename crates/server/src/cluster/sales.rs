@@ -78,7 +78,7 @@ fn slots_of(sale: &Sale) -> impl Iterator<Item = Slot> + '_ {
         starts_at: sale.spec.starts_at,
         ends_at: sale.spec.ends_at,
         paused: sale.paused,
-        ended: sale.ended,
+        ended: sale.ended_at.is_some(),
     };
     let items = sale.skus().zip(&sale.spec.items);
     items.map(move |(sku, item)| Slot { sku, state, limit: item.limit, product: item.product })

@@ -26,6 +26,8 @@ pub(super) struct SaleFigures<'a> {
     pub(super) phase: Phase,
     pub(super) starts_at_ms: u64,
     pub(super) ends_at_ms: u64,
+    /// When an operator ended it, before its time was over.
+    pub(super) ended_at_ms: Option<u64>,
     /// Of all its items.
     pub(super) units: Units,
     /// Of all its items; `None`: a server of the cluster did not say.
@@ -179,6 +181,7 @@ impl SoldOut {
                 phase,
                 starts_at_ms: spec.starts_at.0,
                 ends_at_ms: spec.ends_at.0,
+                ended_at_ms: sale.ended_at.filter(|at| *at < spec.ends_at).map(|at| at.0),
                 units: skus.iter().map(|sku| Units::of(&sku.counters)).fold(Units::default(), Units::add),
                 rates: second.map(SaleSecond::rates),
                 refused_by_code: second.map(SaleSecond::refused_by_code).unwrap_or_default(),

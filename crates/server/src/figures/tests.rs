@@ -229,6 +229,11 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     let seen = server.look(4_000);
     assert_eq!(of(&seen, 3)["rates"], rates(0.0, 0.0, 1.0, 0.0, 0.0));
     assert_eq!(of(&seen, 5)["rates"], rates(1.0, 0.0, 0.0, 0.0, 0.0));
+    assert_eq!(of(&seen, 3)["ended_at_ms"], Value::Null);
+    server.book.execute(NOW, Command::End(SaleId(3))).unwrap();
+    server.publish();
+    let ended = of(&server.look(5_000), 3);
+    assert_eq!((&ended["state"], &ended["ended_at_ms"]), (&json!("ended"), &json!(NOW.0)));
 }
 
 #[test]

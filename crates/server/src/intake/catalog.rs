@@ -108,7 +108,8 @@ impl Counters {
 pub struct Sale {
     pub spec: Arc<SaleSpec>,
     pub paused: bool,
-    pub ended: bool,
+    /// When an operator ended it, or deleted it.
+    pub ended_at: Option<UnixMs>,
     /// Nobody finds it any more, nor its items: it is here so that the others keep their places.
     pub deleted: bool,
     /// Of the first item; the others follow in order.
@@ -120,7 +121,7 @@ pub struct Sale {
 
 impl Sale {
     pub fn phase(&self, now: UnixMs) -> Phase {
-        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended)
+        Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended_at.is_some())
     }
 }
 
@@ -344,8 +345,8 @@ impl Catalog {
 }
 
 fn sale(view: &engine::Sale, spec: Arc<SaleSpec>, outcomes: Arc<SaleOutcomes>) -> Sale {
-    let engine::Sale { paused, ended, deleted, first_sku, version, .. } = *view;
-    Sale { spec, paused, ended, deleted, first_sku, outcomes, version }
+    let engine::Sale { paused, ended_at, deleted, first_sku, version, .. } = *view;
+    Sale { spec, paused, ended_at, deleted, first_sku, outcomes, version }
 }
 
 /// Where the writer publishes and readers look.

@@ -83,7 +83,7 @@ impl Noticing {
 /// Sales that have started and have not been over for long. One that an operator ended has an entry that says so.
 fn in_view(catalog: &Catalog, now: UnixMs) -> impl Iterator<Item = &Sale> {
     let is_in_view = move |sale: &&Sale| {
-        !sale.ended && sale.spec.starts_at <= now && now <= sale.spec.ends_at.plus(AFTER_END_MS)
+        sale.ended_at.is_none() && sale.spec.starts_at <= now && now <= sale.spec.ends_at.plus(AFTER_END_MS)
     };
     catalog.sales.iter().filter(is_in_view)
 }

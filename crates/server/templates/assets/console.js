@@ -254,7 +254,8 @@ const tick = () => {
 const when = (sale) => {
   const now = serverNow();
   if (sale.state === "not_started") return `starts in ${duration(sale.starts_at_ms - now)}, at ${dayAndTime(sale.starts_at_ms)}`;
-  if (sale.state === "ended") return `over; it was to end at ${dayAndTime(sale.ends_at_ms)}`;
+  if (sale.ended_at_ms) return `ended at ${dayAndTime(sale.ended_at_ms)}, ${duration(sale.ends_at_ms - sale.ended_at_ms)} before its time`;
+  if (sale.state === "ended") return `ended at ${dayAndTime(sale.ends_at_ms)}`;
   return `ends in ${duration(sale.ends_at_ms - now)}, at ${dayAndTime(sale.ends_at_ms)}`;
 };
 

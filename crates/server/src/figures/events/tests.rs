@@ -21,6 +21,7 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
         phase,
         starts_at_ms: AT_MS,
         ends_at_ms: AT_MS + 3_600_000,
+        ended_at_ms: None,
         units: Units::default(),
         rates: None,
         refused_by_code: BTreeMap::new(),
@@ -141,10 +142,18 @@ fn what_goes_to_and_fro_pushes_nothing_out_and_the_list_is_bounded() {
     }
     let kinds: Vec<_> = night.events.last().iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [Kind::VerdictChanged, Kind::OnSaleAgain, Kind::SoldOut, Kind::SaleResumed]);
+    let kept = night.events.kept();
+    night.look(1, &items(1));
+    assert!(Arc::ptr_eq(&kept, &night.events.kept()), "nothing happened");
     for minute in 0..80 {
         night.code = if minute % 2 == 0 { "busy" } else { "quiet" };
         night.look(60, &items(1));
     }
     assert_eq!(night.events.last().len(), EVENTS_MAX);
     assert!(night.events.last().iter().is_sorted_by(|one, next| one.at_ms > next.at_ms));
+    let kept = night.events.kept();
+    let mut night = Night { events: Events::after(kept.to_vec()), ..night };
+    assert_eq!(night.look(1, &items(0)), [], "what a start finds is nothing new");
+    night.look(60, &items(1));
+    assert_eq!([night.events.last()[0].kind, night.events.last()[1].kind], [Kind::OnSaleAgain, kept[0].kind]);
 }

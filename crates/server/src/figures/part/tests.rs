@@ -1,6 +1,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::figures::history::Refused;
+use crate::figures::selling::refused;
 use crate::metrics::Latencies;
 
 fn part(server: &str, accepted: f64, order_ms: &[u64]) -> Part {
@@ -70,7 +72,7 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
     let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
     a.sales = selling(
         json!({ "3": { "rates": [0.1, 0.0, 2.0, 0.0, 0.0], "items": { "30": [0.1, 0.0, 2.0, 0.0, 0.0] },
-        "refused_by_code": { "sold_out": 2.0 }, "order": [[40, 1]] } }),
+        "refused_by_code": { "sold_out": 2.0 }, "items_refused": { "30": { "sold_out": 2.0 } }, "order": [[40, 1]] } }),
     );
     b.sales = selling(
         json!({ "3": { "rates": [0.2, 0.0, 0.0, 5.0, 0.0], "items": { "31": [0.2, 0.0, 0.0, 5.0, 0.0] },
@@ -79,10 +81,17 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
     let (sum, _) = a.with(&[heard(&b, now, true)], now);
     let expected = selling(json!({
         "3": { "rates": [0.3, 0.0, 2.0, 5.0, 0.0], "items": { "30": [0.1, 0.0, 2.0, 0.0, 0.0], "31": [0.2, 0.0, 0.0, 5.0, 0.0] },
-            "refused_by_code": { "sold_out": 3.0, "paused": 1.0 }, "order": [[40, 3]] },
+            "refused_by_code": { "sold_out": 3.0, "paused": 1.0 }, "items_refused": { "30": { "sold_out": 2.0 } }, "order": [[40, 3]] },
         "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] }
     }));
     assert_eq!(sum.sales, expected);
+    let kept = |product, code, orders| Refused { sale: 3, product, code, orders };
+    let of_others = [kept(None, "paused", 1.0), kept(None, "sold_out", 1.0)];
+    assert_eq!(
+        refused(sum.sales.as_ref()),
+        [&[kept(Some(30), "sold_out", 2.0)], &of_others[..]].concat(),
+        "what an older server refused is the sale's"
+    );
     (b.sales, b.holds) = (None, None);
     a.holds = Some(Holds::new());
     let (sum, _) = a.with(&[heard(&b, now, true)], now);

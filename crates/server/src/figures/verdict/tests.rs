@@ -18,6 +18,7 @@ fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static
         phase,
         starts_at_ms: NOW.0 + starts_in_ms,
         ends_at_ms: NOW.0 + starts_in_ms + 3_600_000,
+        ended_at_ms: None,
         units: Units { total: available + held + sold, available, held, sold },
         items_total: 1,
         items: Vec::new(),

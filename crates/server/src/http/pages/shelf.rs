@@ -260,7 +260,7 @@ pub(in crate::http) fn sale_view(sale: &Sale, items: Vec<ItemView>, now: UnixMs)
         state,
         starts_at_ms: sale.spec.starts_at.0,
         ends_at_ms: sale.spec.ends_at.0,
-        ended_early: sale.ended,
+        ended_early: sale.ended_at.is_some(),
         payment_time_ms: match sale.spec.payment {
             Payment::WithinMs(ms) => ms,
             Payment::OnPlacing => 0,

@@ -198,7 +198,9 @@ impl HttpService {
     }
 
     fn count_attempt(&mut self, sku: SkuId, asks: Asks, came: Came, now: UnixMs) {
-        let Some((sale, _)) = self.catalog.item(sku).filter(|(sale, _)| !sale.ended) else { return };
+        let Some((sale, _)) = self.catalog.item(sku).filter(|(sale, _)| sale.ended_at.is_none()) else {
+            return;
+        };
         let (sale, ends_at) = (sale.spec.id, sale.spec.ends_at);
         let Asks { buyer: Buyer { id: buyer, text: name }, client } = asks;
         self.attempts.count(Attempt { sale, ends_at, sku, buyer, name, client, came, now });

@@ -342,7 +342,7 @@ impl Tally {
             }
             Event::ClockCorrected { from, to, who } => {
                 let sale = book.registry().get(self.sale)?;
-                let sells = !sale.ended && *from < sale.spec.ends_at;
+                let sells = sale.ended_at.is_none() && *from < sale.spec.ends_at;
                 let has_holds = self.report.items.iter().any(|item| item.held > 0);
                 (sells || has_holds).then(|| WhatHappened::ClockCorrected {
                     from_ms: from.0,
