@@ -11,7 +11,7 @@ use crate::cluster_gate::{until, until_ready};
 use crate::engines::Engines;
 use crate::figures::history;
 use crate::serving::{OPERATOR, Serving};
-use crate::{doorbuster, outcome};
+use crate::{doorbuster, outcome, run};
 
 pub(crate) fn figures(server: &Serving) -> Value {
     let token = format!("Bearer {OPERATOR}");
@@ -146,6 +146,12 @@ fn a_servers_history_outlives_a_kill_and_a_directory_is_one_servers() {
     assert!(before.iter().all(|row| after.contains(row)), "{before:?} in {after:?}");
     let csv_after = history_csv(&a);
     assert!(csv.lines().all(|line| csv_after.contains(line)), "{csv} in {csv_after}");
+    let (code, report, errors) =
+        run(dir.path(), &["sale", "report", "3", "--config", "doorbuster.toml", "--json"]);
+    assert_eq!(code, 0, "{errors}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let figures = &report["figures"];
+    assert!(figures["rows"].as_u64() > Some(0) && figures["incidents"].is_array(), "{report}");
     assert!(!history(&b, |rows| !rows.is_empty()).is_empty(), "in its memory");
     assert_eq!(b.stop(), 0);
     let log = std::fs::read_to_string(log).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -169,6 +170,7 @@ impl Looking {
         let moment = Moment::of(&self.watched, &mut self.refused, at);
         let [last, window] = [self.moments.back(), self.moments.front()]
             .map(|earlier| moment.since(earlier.expect("the start's is there")));
+        let passed = at.duration_since(self.moments.back().expect("as above").at);
         self.found = self.host.look();
         self.hindered = Hindered::look(&self.watched, &self.catalog);
         let ages = self.ages.as_mut().zip(self.watched.cluster.as_ref()).map(|(ages, cluster)| {
@@ -200,7 +202,7 @@ impl Looking {
         if let Some(servers) = self.servers() {
             servers.say(self.ours.written());
         }
-        self.publish(at, true)
+        self.publish(at, Some(passed))
     }
 
     /// Whether there may be other servers.
@@ -216,18 +218,18 @@ impl Looking {
     pub(super) fn hear(&mut self, at: Instant) {
         let others = self.servers().map(Servers::others);
         if others.is_some_and(|others| !Arc::ptr_eq(&others, &self.others)) {
-            self.publish(at, false);
+            self.publish(at, None);
         }
     }
 
-    /// Publishes the sum of all servers. `next_second`: one has passed since the last.
-    fn publish(&mut self, at: Instant, next_second: bool) -> Taken {
+    /// Publishes the sum of all servers. `passed`: about a second since the look before; `None`: it is the same look.
+    fn publish(&mut self, at: Instant, passed: Option<Duration>) -> Taken {
         let now = self.watched.core.clock.now();
         if let Some(others) = self.servers().map(Servers::others) {
             self.others = others;
         }
         let (sum, servers) = self.ours.with(&self.others, at);
-        if next_second {
+        if passed.is_some() {
             self.streaks.go_on(&sum);
         }
         let sales =
@@ -272,7 +274,7 @@ impl Looking {
             reasons,
             verdict: &verdict,
         });
-        let refused = refused(sum.sales.as_ref());
+        let refused = refused(sum.sales.as_ref(), passed.unwrap_or_default());
         let events = self.events.kept();
         let sample = Sample {
             number: self.number,

@@ -86,8 +86,8 @@ type Totals = [u64; OUTCOMES];
 /// By the places of [`REFUSALS`].
 type Reasons = [u64; REFUSALS.len()];
 
-/// Per second, of what is left of a sum of rates.
-const ROUNDED_OFF_MAX: f64 = 0.5;
+/// Of a rate, which is to a tenth; a sum of several is so much more off.
+const ROUNDED_OFF: f64 = 0.051;
 
 /// Per second, in the order of [`Outcome`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -176,25 +176,26 @@ impl SaleSecond {
         self.items_refused.clear();
     }
 
-    /// Of each item, and of the rest together.
-    fn refused(&self, sale: u64) -> Vec<Refused> {
-        let mut rest = self.refused_by_code.clone();
-        let mut refused = Vec::new();
-        let row = |product: Option<u64>, code: &str, orders| {
+    /// In so long a time, of each item and of the rest together.
+    fn refused(&self, sale: u64, passed: Duration) -> Vec<Refused> {
+        let row = |product: Option<u64>, code: &str, rate: f64| {
             let (sale, product) = (signed(sale), product.map(signed));
-            Refused { sale, product, code: Refused::known(code), orders }
+            // A second that was missed is in the next one.
+            Refused { sale, product, code: Refused::known(code), orders: rate * passed.as_secs_f64() }
         };
-        for (product, of_item) in &self.items_refused {
-            for (code, rate) in of_item {
-                refused.push(row(Some(*product), code, *rate));
-                if let Some(rest) = rest.get_mut(code) {
-                    *rest = tenths(*rest - rate);
-                }
+        let mut refused = Vec::new();
+        for (code, rate) in &self.refused_by_code {
+            let of_items = self.items_refused.iter();
+            let of_items = of_items.filter_map(|(product, refused)| Some((*product, *refused.get(code)?)));
+            let (mut rest, mut rounded_off) = (*rate, ROUNDED_OFF);
+            for (product, rate) in of_items {
+                refused.push(row(Some(product), code, rate));
+                (rest, rounded_off) = (rest - rate, rounded_off + ROUNDED_OFF);
+            }
+            if rest > rounded_off {
+                refused.push(row(None, code, rest));
             }
         }
-        // A rate is rounded to a tenth, so the sum of several is up to so much off.
-        let rest = rest.iter().filter(|(_, rate)| **rate > ROUNDED_OFF_MAX);
-        refused.extend(rest.map(|(code, rate)| row(None, code, *rate)));
         refused
     }
 
@@ -203,9 +204,9 @@ impl SaleSecond {
     }
 }
 
-/// Why orders were refused, for the history. `None`: a server of the cluster did not say what it sold.
-pub(super) fn refused(selling: Option<&Selling>) -> Vec<Refused> {
-    selling.into_iter().flatten().flat_map(|(sale, second)| second.refused(*sale)).collect()
+/// Why orders were refused in so long a time, for the history. `None`: a server of the cluster did not say what it sold.
+pub(super) fn refused(selling: Option<&Selling>, passed: Duration) -> Vec<Refused> {
+    selling.into_iter().flatten().flat_map(|(sale, second)| second.refused(*sale, passed)).collect()
 }
 
 fn add(rates: &mut BTreeMap<String, f64>, other: BTreeMap<String, f64>) {

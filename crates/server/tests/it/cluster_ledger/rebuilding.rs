@@ -112,7 +112,7 @@ fn servers_follow_the_sales() {
         let sale = sales.get(SaleId(1)).unwrap();
         let version = follower.stocks().unwrap()[0].version;
         assert_eq!(Some(version), entries.last().map(|entry| entry.seq));
-        (version, sale.paused, sale.ended)
+        (version, sale.paused, sale.ended_at.is_some())
     };
     one_sku(&mut ledger, 9, None);
     let (version, ..) = follow(Seq(0));
