@@ -352,6 +352,29 @@ fn a_receipt_is_signed_and_says_what_became_of_a_place() {
     assert_eq!(shop.send(&Sent::post(&path, &forged)).problem(), problem(403, "invalid_ticket"));
 }
 
+/// Of who is called, lets the turn pass, was away, and is reached.
+#[test]
+fn a_receipt_has_a_word_for_each_outcome() {
+    let mut shop = shop(1, &json!({ "turn_s": 10, "grace_s": 20 }));
+    for buyer in 1..=4 {
+        ask(&mut shop, "", buyer);
+    }
+    let outcomes = |shop: &mut Shop| {
+        [1, 2, 3, 4]
+            .map(|buyer| ask(shop, "/receipt", buyer)["receipt"]["outcome"].as_str().unwrap().to_owned())
+    };
+    shop.advance(60_000);
+    assert_eq!(standing(&mut shop, 1), "called");
+    assert_eq!(outcomes(&mut shop), ["called", "waiting", "waiting", "waiting"]);
+    shop.advance(10_000);
+    assert_eq!(outcomes(&mut shop), ["expired", "reached", "waiting", "waiting"]);
+    shop.advance(20_000);
+    assert_eq!(outcomes(&mut shop), ["expired", "away", "reached", "waiting"]);
+    assert_eq!(standing(&mut shop, 3), "called");
+    ask(&mut shop, "/leave", 3);
+    assert_eq!(outcomes(&mut shop), ["expired", "away", "given_back", "reached"]);
+}
+
 #[test]
 fn a_ticket_alone_shows_presence_and_nobody_elses_does() {
     let mut shop = shop(1, &json!({}));
