@@ -6,7 +6,7 @@ mod model;
 mod rules;
 mod shop;
 
-use engine::{Command, Entry, Event, UnixMs};
+use engine::{Closing, Command, Entry, Event, OrderId, Pay, UnixMs};
 
 use crate::model::Model;
 use crate::shop::{BEACON, PAYMENT_MS, Random, SKU, Shop, buyer, item, place};
@@ -16,7 +16,7 @@ const BUYERS: u64 = 14;
 
 #[test]
 fn histories_follow_the_model_in_every_step() {
-    let mut seen = [0_u64; 12];
+    let mut seen = [0_u64; 13];
     for seed in 0..1_000 {
         one_history(seed, &mut seen);
     }
@@ -34,7 +34,7 @@ impl Drop for Witness {
     }
 }
 
-fn one_history(seed: u64, seen: &mut [u64; 12]) {
+fn one_history(seed: u64, seen: &mut [u64; 13]) {
     let mut random = Random(seed);
     let total = random.below(6);
     let mut spec = item(total, 1 + random.below(2));
@@ -72,7 +72,8 @@ fn one_history(seed: u64, seen: &mut [u64; 12]) {
                 let answer = shop.run(Command::GiveTurnBack { sku: SKU, buyer: who });
                 assert_eq!(answer.is_ok(), model.give_back(who));
             }
-            80..86 => {
+            80..83 => pay(&mut shop, &mut model, &mut random),
+            83..86 => {
                 let order = place(key, who, 1).id;
                 let answer = shop.run(Command::Cancel { order, buyer: who });
                 model.cancel(order.hash, answer.is_ok());
@@ -103,6 +104,15 @@ fn one_history(seed: u64, seen: &mut [u64; 12]) {
     count_events(&shop.assert_replays(), seen);
 }
 
+/// Of an order, in time, late, or once more.
+fn pay(shop: &mut Shop, model: &mut Model, random: &mut Random) {
+    let Some((hash, units, status)) = model.pay(random) else { return };
+    let order = OrderId { sku: SKU, hash };
+    let pay = Pay { id: shop.book.next_seq().0.to_string().into(), order, amount: 250 * units };
+    shop.run(Command::Pay(pay)).expect("whatever is paid is noted");
+    assert_eq!(shop.book.order(order).expect("it was placed").status, status);
+}
+
 /// What operators do of a line.
 fn steer(shop: &mut Shop, model: &mut Model, random: &mut Random) {
     if random.index(4) == 0 {
@@ -116,7 +126,7 @@ fn steer(shop: &mut Shop, model: &mut Model, random: &mut Random) {
     model.limit_pace(per_s_max);
 }
 
-fn count_events(journal: &[Entry], seen: &mut [u64; 12]) {
+fn count_events(journal: &[Entry], seen: &mut [u64; 13]) {
     for entry in journal {
         let kind = match entry.event {
             Event::LineJoined { .. } => 0,
@@ -125,6 +135,7 @@ fn count_events(journal: &[Entry], seen: &mut [u64; 12]) {
             Event::TurnEnded { how: engine::TurnEnd::Expired, .. } => 3,
             Event::TurnEnded { how: engine::TurnEnd::GivenBack, .. } => 4,
             Event::OrderPlaced { .. } => 5,
+            Event::OrderClosed { how: Closing::PaidLate, .. } => 12,
             Event::OrderClosed { .. } => 6,
             Event::LineDrawn { spoken: None, .. } => 8,
             Event::LineDrawn { spoken: Some(_), .. } => 9,

@@ -1,9 +1,11 @@
 //! The rules again, over a list of people: slow, and with nothing that could be out of step.
 
 use engine::draw::Permutation;
-use engine::{BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, Standings, TurnEnd, UnixMs};
+use engine::{
+    BuyerId, ItemSpec, PRESENT_MS, Placement, Refusal, Standing, Standings, Status, TurnEnd, UnixMs,
+};
 
-use crate::shop::{BEACON, CLOSE_MS, END, GRACE_MS, SKU, START, Shop, TURN_MS};
+use crate::shop::{BEACON, CLOSE_MS, END, GRACE_MS, Random, SKU, START, Shop, TURN_MS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -39,7 +41,7 @@ struct Hold {
     key: u128,
     quantity: u64,
     at: u64,
-    open: bool,
+    status: Status,
 }
 
 pub(crate) struct Model {
@@ -164,7 +166,7 @@ impl Model {
                 person.state = State::Ordered;
                 let quantity = u64::from(asked.quantity);
                 self.free += units - quantity;
-                self.holds.push(Hold { key: asked.id.hash, quantity, at: now, open: true });
+                self.holds.push(Hold { key: asked.id.hash, quantity, at: now, status: Status::Held });
                 Ok(false)
             }
             None if started => Err(Refusal::TurnRequired),
@@ -190,10 +192,26 @@ impl Model {
     pub(crate) fn cancel(&mut self, key: u128, accepted: bool) {
         let hold = self.holds.iter_mut().find(|hold| hold.key == key);
         // Cancelling again is answered as the first time.
-        if let Some(hold) = hold.filter(|hold| accepted && hold.open) {
-            hold.open = false;
+        if let Some(hold) = hold.filter(|hold| accepted && hold.status == Status::Held) {
+            hold.status = Status::Cancelled;
             self.free += hold.quantity;
         }
+    }
+
+    /// The key and the units of some order, and how it stands once it is paid: late with what nobody was promised.
+    pub(crate) fn pay(&mut self, random: &mut Random) -> Option<(u128, u64, Status)> {
+        let spare = self.free - self.promised();
+        let some = random.index(self.holds.len().max(1));
+        let hold = self.holds.get_mut(some)?;
+        match hold.status {
+            Status::Held => hold.status = Status::Paid,
+            Status::Expired if hold.quantity <= spare => {
+                hold.status = Status::Paid;
+                self.free -= hold.quantity;
+            }
+            _ => {}
+        }
+        Some((hold.key, hold.quantity, hold.status))
     }
 
     pub(crate) fn restock(&mut self, units: u64) {
@@ -234,9 +252,10 @@ impl Model {
     }
 
     pub(crate) fn expire(&mut self, now: u64, payment_ms: u64) -> usize {
-        let due = self.holds.iter_mut().filter(|hold| hold.open && hold.at + payment_ms <= now);
+        let due =
+            self.holds.iter_mut().filter(|hold| hold.status == Status::Held && hold.at + payment_ms <= now);
         due.map(|hold| {
-            hold.open = false;
+            hold.status = Status::Expired;
             self.free += hold.quantity;
         })
         .count()
