@@ -518,6 +518,7 @@ class WebhookFigures(TypedDict):
 
 
 class HoldFigures(TypedDict):
+    since_ms: int | None
     paid: int
     paid_late: int
     cancelled: int

@@ -110,6 +110,8 @@ pub(crate) struct Order {
     /// Payment time in ms, 0 if paid on placing; at most 30 days, so it fits.
     pub(crate) payment_ms: u32,
     pub(crate) status: Status,
+    /// It had expired before it was paid. Only the book asks for it.
+    pub(crate) paid_late: bool,
 }
 
 impl Order {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::output::plain;
-use crate::time::format_duration;
+use crate::time::{format_duration, format_utc};
 
 /// A server of a cluster reads what is held and sold each second.
 const UNITS_OLD_MS: u64 = 3_000;
@@ -123,9 +123,10 @@ pub(super) struct Sale {
     pub(super) items: Vec<Item>,
 }
 
-/// How they ended since the servers' start.
+/// How they ended.
 #[derive(Debug, Deserialize)]
 pub(super) struct Holds {
+    since_ms: Option<u64>,
     paid: u64,
     paid_late: u64,
     cancelled: u64,
@@ -246,7 +247,8 @@ impl Holds {
         let half = self.paid_after_p50_s.and_then(|half| Duration::try_from_secs_f64(half.ceil()).ok());
         let soon = half.map_or_else(String::new, |half| format!(", half within {}", format_duration(half)));
         (ended > 0).then(|| {
-            format!("since the start {in_time} of {ended} holds were paid{soon}; {} expired", self.expired)
+            let since = self.since_ms.map_or_else(String::new, |ms| format!("since {} ", format_utc(ms)));
+            format!("{since}{in_time} of {ended} holds were paid{soon}; {} expired", self.expired)
         })
     }
 }

@@ -110,3 +110,32 @@ fn the_history_outlives_a_kill_and_a_broken_one_stops_no_sale() {
     let log = std::fs::read_to_string(log).unwrap();
     assert_eq!(log.matches("no history of the figures is kept").count(), 1, "{log}");
 }
+
+#[test]
+fn how_holds_ended_is_known_after_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Serving::demo(&data, &[]);
+    let post = |path: &str, body: &str| {
+        let mut connection = Connection::open(server.address).unwrap();
+        let answer = connection.exchange("POST", path, &[("memberId", "7")], body).unwrap();
+        assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+        answer.json()
+    };
+    let order = post("/api/v1/orders", r#"{"sale": 3, "product": 29}"#);
+    post("/api/v1/orders", r#"{"sale": 3, "product": 29}"#);
+    post(&format!("/api/v1/orders/{}/cancel", order["id"].as_str().unwrap()), "");
+    server.kill();
+    let server = Serving::demo(&data, &[]);
+    let bearer = format!("Bearer {OPERATOR}");
+    let mut connection = Connection::open(server.address).unwrap();
+    let headers = [("Authorization", bearer.as_str())];
+    let figures = connection.exchange("GET", "/api/v1/figures", &headers, "").unwrap().json();
+    let sale = figures["sales"].as_array().unwrap().iter().find(|sale| sale["id"] == 3).unwrap();
+    let holds = &sale["holds"];
+    assert_eq!(
+        (&holds["cancelled"], &holds["paid"], &holds["since_ms"]),
+        (&1.into(), &0.into(), &Value::Null)
+    );
+    assert_eq!(sale["units"]["held"], 1, "the other is open");
+}

@@ -18,7 +18,7 @@ mod replay;
 mod rows;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use crate::buyers::Counts;
 use crate::handover::Grant;
@@ -31,9 +31,9 @@ use crate::rules::{self, Declined, operate};
 use crate::sales::{Sale, Sales};
 use crate::sharded::{FixedMap, Sharded};
 use crate::{
-    Accepted, Adjust, BuyerId, By, Command, CoolDown, Disposition, Entry, Event, KeptAddress, Operated,
-    Operators, OrderId, OrderView, PaymentView, ProductId, Refunded, Refusal, SaleId, SaleView, Seq, SkuId,
-    Status, Stock, UnixMs,
+    Accepted, Adjust, BuyerId, By, Closing, Command, CoolDown, Disposition, Entry, Event, KeptAddress,
+    Operated, Operators, OrderId, OrderView, PaymentView, ProductId, Refunded, Refusal, SaleId, SaleView,
+    Seq, SkuId, Status, Stock, UnixMs,
 };
 
 pub use line::{CallsMade, LineView, ReceiptView};
@@ -265,6 +265,31 @@ impl Book {
     /// How many orders await payment. Costs a pass over all orders.
     pub fn held_len(&self) -> usize {
         self.orders.iter().filter(|order| order.status == Status::Held).count()
+    }
+
+    /// How each hold has ended, and after how many milliseconds: one that was paid late has expired, too. Costs a pass over all
+    /// orders, and one over the payments if some were refunded.
+    pub fn holds_ended(&self) -> impl Iterator<Item = (SkuId, Closing, u64)> + '_ {
+        let applied = |payment: &&PaymentView| payment.disposition == Disposition::Applied;
+        let payments = if self.refunded.is_empty() { &[][..] } else { &self.payments[..] };
+        let paid_at: HashMap<OrderId, UnixMs> =
+            payments.iter().filter(applied).map(|payment| (payment.pay.order, payment.at)).collect();
+        self.orders.iter().filter(|order| order.payment_ms > 0).flat_map(move |order| {
+            let (placed_at, closed_at) = (order.placed_at, order.closed_at);
+            let paid = if order.paid_late { Closing::PaidLate } else { Closing::Paid };
+            let ended = match order.status {
+                Status::Held => None,
+                Status::Paid => Some((paid, closed_at)),
+                // When it was refunded is what the order knows.
+                Status::Refunded => Some((paid, paid_at.get(&order.id()).copied().unwrap_or(placed_at))),
+                Status::Cancelled => Some((Closing::Cancelled, closed_at)),
+                Status::Expired => Some((Closing::Expired, closed_at)),
+            };
+            let expired = order.paid_late.then(|| (Closing::Expired, order.pay_by(0)));
+            let after = move |at: UnixMs| at.0.saturating_sub(placed_at.0);
+            let sku = order.sku;
+            expired.into_iter().chain(ended).map(move |(how, at)| (sku, how, after(at)))
+        })
     }
 
     /// The order that an entry with this sequence number placed.

@@ -127,6 +127,7 @@ impl Rows for Book {
         let order = &mut self.orders[order as usize];
         order.status = how.status();
         order.closed_at = at;
+        order.paid_late |= how == Closing::PaidLate;
         let (sku, buyer) = (order.sku, order.buyer);
         self.paying = None;
         if how.returns_units() {

@@ -156,6 +156,7 @@ fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement
         quantity,
         payment_ms,
         status,
+        paid_late: false,
     });
 }
 

@@ -102,6 +102,7 @@ impl OrderRow {
             quantity: self.quantity,
             payment_ms,
             status: self.closed.map_or(placed_as, |(how, _)| how.status()),
+            paid_late: false,
         })
     }
 }

@@ -2,9 +2,9 @@
 //! with the invariants and a replay of its journal.
 
 use engine::{
-    Accepted, Adjust, Book, BuyerId, Command, Disposition, Entry, Fingerprint, ItemChange, ItemSpec,
-    LedgerKind, OrderId, OrderView, Pay, Payment, Placement, ProductId, Refund, Refusal, SaleChange, SaleId,
-    SaleSpec, SkuId, UnixMs,
+    Accepted, Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemChange,
+    ItemSpec, LedgerKind, OrderId, OrderView, Pay, Payment, Placement, ProductId, Refund, Refusal,
+    SaleChange, SaleId, SaleSpec, SkuId, UnixMs,
 };
 
 pub(crate) const SALE: SaleId = SaleId(3);
@@ -204,6 +204,28 @@ impl Shop {
         assert!(replayed.refunds_due().eq(self.book.refunds_due()));
         for entry in &self.ledger {
             assert_eq!(replayed.order_at(entry.seq), self.book.order_at(entry.seq));
+        }
+        self.assert_holds_ended(&replayed);
+    }
+
+    /// The book knows how holds ended as the entries say it.
+    fn assert_holds_ended(&self, replayed: &Book) {
+        // When one expired that was paid late, the book has forgotten.
+        let known = |how: Closing, after_ms: u64| {
+            (format!("{how:?}"), if how == Closing::Expired { 0 } else { after_ms })
+        };
+        let ended = |entry: &Entry| {
+            let Event::OrderClosed { order, how } = entry.event else { return None };
+            let order = self.book.order_at(order)?;
+            (how != Closing::Refunded && order.pay_by.is_some())
+                .then(|| known(how, entry.at.0.saturating_sub(order.placed_at.0)))
+        };
+        let mut expected: Vec<_> = self.ledger.iter().filter_map(ended).collect();
+        expected.sort_unstable();
+        for book in [&self.book, replayed] {
+            let mut found: Vec<_> = book.holds_ended().map(|(_, how, after)| known(how, after)).collect();
+            found.sort_unstable();
+            assert_eq!(found, expected);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use engine::UnixMs;
 use prometheus_client::metrics::counter::Counter;
 
 use super::ages::Ages;
@@ -40,6 +41,7 @@ pub struct Looking {
     events: Events,
     /// Of a cluster.
     ages: Option<Ages>,
+    begun: UnixMs,
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
     streaks: Streaks,
@@ -137,6 +139,7 @@ impl Looking {
             counted: Counted::none(now),
             lines: Lines::default(),
             events: Events::after(history.events()),
+            begun: watched.core.clock.now(),
             ages: watched.cluster.as_ref().map(|cluster| Ages::begin(cluster, now)),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
@@ -187,6 +190,7 @@ impl Looking {
             totals: moment.totals,
             sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
             holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
+            holds_since_ms: self.has_others().then_some(self.begun.0),
             health: HealthFigures {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
                 reconciled_age_ms: ages.map(|ages| ages.reconciled_ms(at)),
@@ -232,8 +236,8 @@ impl Looking {
         if passed.is_some() {
             self.streaks.go_on(&sum);
         }
-        let sales =
-            self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), sum.holds.as_ref(), &self.lines));
+        let holds = (sum.holds.as_ref(), sum.holds_since_ms);
+        let sales = self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), holds, &self.lines));
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,

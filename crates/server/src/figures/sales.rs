@@ -35,7 +35,7 @@ pub(super) struct SaleFigures<'a> {
     /// Per second; only those that there were.
     pub(super) refused_by_code: BTreeMap<String, f64>,
     pub(super) order_route: Option<Took>,
-    /// Since the start; `None`: as with the rates.
+    /// `None`: as with the rates.
     pub(super) holds: Option<ShownHolds>,
     pub(super) items_total: usize,
     /// As many as there is room for.
@@ -146,7 +146,7 @@ impl SoldOut {
         &mut self,
         catalog: &'c Catalog,
         now: UnixMs,
-        (selling, holds, lines): (Option<&Selling>, Option<&Holds>, &Lines),
+        (selling, (holds, holds_since_ms), lines): (Option<&Selling>, (Option<&Holds>, Option<u64>), &Lines),
     ) -> Vec<SaleFigures<'c>> {
         let (quiet, none) = (SaleSecond::default(), HoldsEnded::default());
         let mut seen = BTreeMap::new();
@@ -186,7 +186,11 @@ impl SoldOut {
                 rates: second.map(SaleSecond::rates),
                 refused_by_code: second.map(SaleSecond::refused_by_code).unwrap_or_default(),
                 order_route: second.and_then(SaleSecond::order_route),
-                holds: holds.map(|holds| holds.get(&spec.id.0).unwrap_or(&none).shown()),
+                holds: holds.map(|holds| {
+                    // Of a sale that had not begun then, nothing is left out.
+                    let since_ms = holds_since_ms.filter(|since_ms| spec.starts_at.0 < *since_ms);
+                    holds.get(&spec.id.0).unwrap_or(&none).shown(since_ms)
+                }),
                 items_total: skus.len(),
                 items,
             });

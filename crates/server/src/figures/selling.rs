@@ -19,7 +19,7 @@ use crate::time::Instant;
 /// By sale.
 pub(super) type Selling = BTreeMap<u64, SaleSecond>;
 
-/// How holds ended since the start, by sale; only of those of which some did.
+/// How holds ended, by sale; only of those of which some did. One server knows it of the whole ledger, one of a cluster since its start.
 pub(super) type Holds = BTreeMap<u64, HoldsEnded>;
 
 /// As [`HoldCounts`], for other servers.
@@ -35,6 +35,8 @@ pub(super) struct HoldsEnded {
 /// As the API shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct ShownHolds {
+    /// Since when they are counted; `None`: all that ended are.
+    since_ms: Option<u64>,
     /// In time or late.
     paid: u64,
     paid_late: u64,
@@ -58,11 +60,12 @@ impl HoldsEnded {
         self.paid_after = self.paid_after.and(&other.paid_after);
     }
 
-    pub(super) fn shown(&self) -> ShownHolds {
+    pub(super) fn shown(&self, since_ms: Option<u64>) -> ShownHolds {
         let HoldsEnded { paid_late, cancelled, expired, .. } = *self;
         let counts = HoldCounts { paid_late, cancelled, expired, paid_after: self.paid_after.clone() };
         let within = |thousandths| counts.paid_within(thousandths).map(|within| tenths(within.as_secs_f64()));
         ShownHolds {
+            since_ms,
             paid: counts.paid_after.total(),
             paid_late,
             cancelled,

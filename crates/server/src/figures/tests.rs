@@ -374,6 +374,20 @@ fn what_a_cluster_does_not_do_is_seen_by_what_it_counts() {
     assert_eq!(code(&look(&mut server, 32_000 + HOUR_MS)), "selling");
 }
 
+#[test]
+fn holds_are_counted_since_ever_or_it_is_said_since_when() {
+    let sales = || vec![sale(3, NOW.0 - 1, 1), sale(4, NOW.0, 1)];
+    for (of_a_cluster, since_ms) in [(false, Value::Null), (true, json!(NOW.0))] {
+        let mut server = Server::with(sales(), of_a_cluster);
+        let seen = server.look(1_000);
+        let since = |id: u64| {
+            let mut sales = seen["sales"].as_array().unwrap().iter();
+            sales.find(|sale| sale["id"] == id).unwrap()["holds"]["since_ms"].clone()
+        };
+        assert_eq!((since(3), since(4)), (since_ms, Value::Null), "the other had not begun before");
+    }
+}
+
 /// What another server says is added at once, to what this one saw at its last look.
 #[test]
 fn no_verdict_is_of_two_moments() {

@@ -1,4 +1,4 @@
-//! What became of the orders of each item and each sale, and how holds ended, counted since this process started: for the figures alone.
+//! What became of the orders of each item and each sale, and how holds ended, counted since this process started, or in all: for the figures alone.
 //!
 //! An event loop adds one to a counter of the item, one to why it was refused, and of the sale one to how long it took.
 //! Must not: be read where an order is decided.
@@ -118,6 +118,11 @@ pub struct HoldEnded {
 }
 
 impl HoldEnded {
+    /// As the book has it.
+    pub fn in_book((sku, how, after_ms): (SkuId, Closing, u64)) -> HoldEnded {
+        HoldEnded { sku, how, after: Duration::from_millis(after_ms) }
+    }
+
     /// `None`: the entry ends none. `order` finds the order that an entry placed.
     pub fn of(entry: &Entry, order: impl FnOnce(Seq) -> Option<OrderView>) -> Option<HoldEnded> {
         let Event::OrderClosed { order: placed, how } = entry.event else { return None };

@@ -266,12 +266,12 @@ const mostFirst = (byCode) => Object.entries(byCode).sort((a, b) => b[1] - a[1])
 
 const within = (seconds) => `within ${duration(Math.max(1, seconds) * 1000)}`;
 
-// How holds ended since the start: how many were paid, and how soon.
+// How holds ended: how many were paid, and how soon. A cluster counts since its servers' start.
 const holding = ({ holds }) => {
   if (!holds) return "";
   const ended = holds.paid - holds.paid_late + holds.cancelled + holds.expired;
   if (ended === 0) return "";
-  const parts = [`since the servers' start, of ${count(ended)} holds that ended ${count(holds.paid - holds.paid_late)} were paid`];
+  const parts = [`${holds.since_ms === null ? "" : `since ${dayAndTime(holds.since_ms)}, `}of ${count(ended)} holds that ended ${count(holds.paid - holds.paid_late)} were paid`];
   if (holds.paid > 0) parts.push(`half ${within(holds.paid_after_p50_s)}, nine of ten ${within(holds.paid_after_p90_s)}`);
   if (holds.expired > 0) parts.push(`${count(holds.expired)} expired`);
   if (holds.paid_late > 0) parts.push(`${count(holds.paid_late)} paid after that`);

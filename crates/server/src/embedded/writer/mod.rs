@@ -150,6 +150,7 @@ impl Writer {
             writer.mailbox.set_read_only(true);
         }
         writer.publish_all();
+        writer.catalog.count_holds_ended(writer.book.holds_ended().map(HoldEnded::in_book));
         writer.open_lines();
         writer
     }

@@ -38,6 +38,8 @@ pub(super) struct Part {
     pub(super) sales: Option<Selling>,
     /// As above.
     pub(super) holds: Option<Holds>,
+    /// Since when, if that is not since ever: its start.
+    pub(super) holds_since_ms: Option<u64>,
     pub(super) health: HealthFigures,
 }
 
@@ -140,6 +142,7 @@ impl Part {
             // What a server has done stays done when it goes.
             sum.totals = sum.totals.and(part.totals);
             sum.holds = sum.holds.take().zip(part.holds.take()).map(added);
+            sum.holds_since_ms = both(sum.holds_since_ms, part.holds_since_ms, u64::min);
             sum.health.dead_letters =
                 both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);
             let age = part.health.dead_letter_age_ms.map(|age| age.saturating_add(ms(silent)));
