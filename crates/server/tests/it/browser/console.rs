@@ -221,6 +221,9 @@ fn a_sale_is_paused_resumed_and_ended_by_two_operators_at_once() {
     one.type_into("#typed", "Closing night");
     one.click("#ask-do");
     wait_for_state(&other, "ended");
+    let when = format!("#when-{SALE}");
+    other.wait_for_text(&when, "ended at ");
+    other.wait_for_text(&when, " before its time");
     other.wait_for_text(&format!("#sale-{SALE} tbody tr"), TITLE);
 }
 
