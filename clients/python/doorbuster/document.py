@@ -839,6 +839,7 @@ class SaleFigures(TypedDict):
     rates: SaleRates | None
     refused_by_code: dict[str, float]
     order_route: Took | None
+    stock_asked_per_s: float | None
     holds: HoldFigures | None
     items_total: int
     items: list[ItemFigures]

@@ -267,13 +267,15 @@ fn check_ledger(source: &Source, now_ms: u64) -> Result<(), Failure> {
     if matches!(source, Source::Directory(data_dir) if !data_dir.join(sqlite::FILE_NAME).exists()) {
         return Ok(());
     }
-    say("looking whether the ledger has a sale now");
+    say("looking whether the ledger has a sale that is live or begins within 15 min");
     let audit = match source.audit() {
         Err(OpenError::MySql(mysql::OpenError::Missing { .. })) => return Ok(()),
         audit => audit.map_err(cannot_audit)?,
     };
     match audit.skus.iter().find_map(|sku| in_the_way(sku, now_ms)) {
-        Some(why) => Err(Failure::check(format!("{why}: rehearse before, or when it is over"))),
+        Some(why) => Err(Failure::check(format!(
+            "{why}: rehearse before, or when it is over; no sale may begin within 15 min"
+        ))),
         None => Ok(()),
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct SaleFigures<'a> {
     /// Per second; only those that there were.
     pub(super) refused_by_code: BTreeMap<String, f64>,
     pub(super) order_route: Option<Took>,
+    /// How often in a second its stock was asked for, as open pages do; `None`: as with the rates.
+    pub(super) stock_asked_per_s: Option<f64>,
     /// `None`: as with the rates.
     pub(super) holds: Option<ShownHolds>,
     pub(super) items_total: usize,
@@ -186,6 +188,7 @@ impl SoldOut {
                 rates: second.map(SaleSecond::rates),
                 refused_by_code: second.map(SaleSecond::refused_by_code).unwrap_or_default(),
                 order_route: second.and_then(SaleSecond::order_route),
+                stock_asked_per_s: second.map(SaleSecond::asked),
                 holds: holds.map(|holds| {
                     // Of a sale that had not begun then, nothing is left out.
                     let since_ms = holds_since_ms.filter(|since_ms| spec.starts_at.0 < *since_ms);

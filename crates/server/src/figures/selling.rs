@@ -108,6 +108,8 @@ pub(super) struct SaleSecond {
     /// Of the above, what was of an item that is shown, by product.
     items_refused: BTreeMap<u64, BTreeMap<String, f64>>,
     order: Counts,
+    /// Per second, for the stock of its items.
+    asked: f64,
 }
 
 /// As the API shows them.
@@ -160,6 +162,11 @@ impl SaleSecond {
             add(self.items_refused.entry(product).or_default(), refused);
         }
         self.order = self.order.and(&other.order);
+        self.asked = tenths(self.asked + other.asked);
+    }
+
+    pub(super) fn asked(&self) -> f64 {
+        self.asked
     }
 
     pub(super) fn rates(&self) -> ShownRates {
@@ -244,6 +251,7 @@ struct OfSale {
     /// Of those that are shown.
     items: Vec<OfItem>,
     order: Counts,
+    asked: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -266,7 +274,8 @@ impl OfSale {
                 items.push(item);
             }
         }
-        OfSale { all, items, order: sale.outcomes.counted() }
+        let (order, asked) = (sale.outcomes.counted(), sale.outcomes.stock_asked_count());
+        OfSale { all, items, order, asked }
     }
 
     fn since(&self, before: &OfSale, sale: &Sale, elapsed: Duration) -> SaleSecond {
@@ -284,6 +293,7 @@ impl OfSale {
             refused_by_code: refused_between(&before.all.refused, &self.all.refused, elapsed),
             items_refused: refused.filter(|(_, refused)| !refused.is_empty()).collect(),
             order: self.order.since(&before.order),
+            asked: per_s(self.asked.saturating_sub(before.asked), elapsed),
         }
     }
 }

@@ -210,7 +210,9 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     }
     skus[1].counters.outcomes.count_refused(engine::Refusal::SoldOut);
     skus[1].counters.outcomes.count_refused(engine::Refusal::CoolingDown { retry_after_ms: 7 });
-    server.catalog.sales[0].outcomes.took(Duration::from_millis(4));
+    let first = &server.catalog.sales[0].outcomes;
+    first.took(Duration::from_millis(4));
+    (0..5).for_each(|_| first.stock_asked());
     let seen = server.look(3_000);
     let (one, other) = (of(&seen, 3), of(&seen, 4));
     let rates = |accepted: f64, replayed: f64, refused: f64, busy: f64, unknown: f64| json!({ "accepted": accepted, "replayed": replayed, "refused": refused, "busy": busy, "unknown": unknown });
@@ -220,6 +222,7 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     assert_eq!(other["rates"], rates(0.0, 0.0, 0.0, 4.0, 0.5));
     assert_eq!(one["refused_by_code"], json!({ "sold_out": 0.5, "cooling_down": 0.5 }));
     assert_eq!((&one["order_route"]["count"], &other["order_route"]), (&json!(1), &Value::Null));
+    assert_eq!((&one["stock_asked_per_s"], &other["stock_asked_per_s"]), (&json!(2.5), &json!(0.0)));
     // A sale that changes goes on being counted, and one that is new is from its first order on.
     server.book.execute(NOW, Command::Pause(SaleId(3))).unwrap();
     server.book.execute(NOW, Command::CreateSale(sale(5, NOW.0, 1))).unwrap();

@@ -85,6 +85,8 @@ pub struct SaleOutcomes(OnceLock<Box<Counted>>);
 #[derive(Debug, Default)]
 struct Counted {
     holds: Holds,
+    /// Times that somebody asked for the stock of an item.
+    asked: AtomicU64,
     took: Latencies,
 }
 
@@ -94,12 +96,21 @@ impl SaleOutcomes {
         self.0.get_or_init(Box::default).took.observe(took);
     }
 
+    /// An open page asks for its item's stock again and again.
+    pub fn stock_asked(&self) {
+        self.0.get_or_init(Box::default).asked.fetch_add(1, Relaxed);
+    }
+
     pub fn hold_ended(&self, ended: &HoldEnded) {
         self.0.get_or_init(Box::default).holds.count(ended);
     }
 
     pub fn holds(&self) -> HoldCounts {
         self.0.get().map_or_else(Default::default, |counted| counted.holds.counted())
+    }
+
+    pub fn stock_asked_count(&self) -> u64 {
+        self.0.get().map_or(0, |counted| counted.asked.load(Relaxed))
     }
 
     /// How long the answers took.

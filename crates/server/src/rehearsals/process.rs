@@ -25,6 +25,8 @@ const LINES_WAITING_MAX: usize = 16;
 const LOOK: Duration = Duration::from_millis(200);
 /// Beside the time in which its buyers come: the ledger is read, orders are paid, all is audited and removed.
 const LASTS_AT_MOST: Duration = Duration::from_secs(15 * 60);
+/// As the console says it before.
+const TOO_LONG: &str = "it had not ended 15 min after its buyers came, which is the longest it may take";
 /// From the wish that it ends to the end by force: engines are cleared meanwhile.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// For its last words, once it has ended.
@@ -93,7 +95,7 @@ impl Process {
             let now = core.clock.now();
             latest.change(|played| {
                 let stops = || stop.is_requested().then(|| "the server stops".to_owned());
-                let over = || (Instant::now() > self.ends_at).then(|| "it took too long".to_owned());
+                let over = || (Instant::now() > self.ends_at).then(|| TOO_LONG.to_owned());
                 let why = || needed(&core.shelf.current(), now).or_else(over).or_else(stops);
                 played.stopped = played.stopped.take().or_else(why);
                 if played.stopped.is_some() && asked_at.is_none() {

@@ -6,6 +6,18 @@ import { TOO_LARGE, byId, count, dayAndTime, duration, element, localTime, probl
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
+// How often an open page of a sale asks for its stock, as state.js has it.
+const ASKS_EVERY_S = { live: 1.5, paused: 3 };
+
+// Whom a change reaches, as far as is known: what their pages ask for.
+const reaches = ({ state, stock_asked_per_s: asked, items }) => {
+  const parts = [];
+  if (asked && ASKS_EVERY_S[state]) parts.push(`about ${count(Math.round(asked * ASKS_EVERY_S[state]))} open pages ask for its stock`);
+  const lines = items.flatMap(({ line }) => (line ? [line] : []));
+  if (lines.length > 0) parts.push(`${count(lines.reduce((sum, line) => sum + line.waiting, 0))} people wait in its lines`);
+  return parts.length > 0 ? ` Now ${parts.join(", ")}.` : "";
+};
+
 // Of a sale.
 export const ACTIONS = {
   edit: {
@@ -37,7 +49,7 @@ export const ACTIONS = {
   pause: {
     name: "Pause",
     states: ["live", "not_started"],
-    says: (sale) => `Nobody can order in “${sale.title}” until it is resumed. Holds can still be paid, and the end stays ${dayAndTime(sale.ends_at_ms)}.`,
+    says: (sale) => `Nobody can order in “${sale.title}” until it is resumed. Holds can still be paid, and the end stays ${dayAndTime(sale.ends_at_ms)}.${reaches(sale)}`,
     done: "Paused.",
   },
   resume: {
@@ -50,13 +62,13 @@ export const ACTIONS = {
     name: "End now",
     grave: true,
     states: ["live", "not_started", "paused"],
-    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid. This can't be undone.`,
+    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid.${reaches(sale)} This can't be undone.`,
     done: "Ended.",
   },
   rehearse: {
     name: "Rehearse",
     states: ["not_started"],
-    says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It is refused beside a sale, and stops when one begins.`,
+    says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It is refused beside a sale, and stops when one begins, or when it has not ended 15 min after its buyers came.`,
     fields: () => [
       { name: "buyers", label: "Buyers, up to 200,000", type: "number", min: "1", value: "20000" },
       { name: "over_s", label: "They come within so many seconds, 4 to 60", type: "number", min: "4", value: "10" },

@@ -26,6 +26,7 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
         rates: None,
         refused_by_code: BTreeMap::new(),
         order_route: None,
+        stock_asked_per_s: None,
         holds: None,
         items_total: items.len(),
         items: (30..).zip(items.iter().copied()).map(item).collect(),

@@ -72,16 +72,16 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
     let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
     a.sales = selling(
         json!({ "3": { "rates": [0.1, 0.0, 2.0, 0.0, 0.0], "items": { "30": [0.1, 0.0, 2.0, 0.0, 0.0] },
-        "refused_by_code": { "sold_out": 2.0 }, "items_refused": { "30": { "sold_out": 2.0 } }, "order": [[40, 1]] } }),
+        "refused_by_code": { "sold_out": 2.0 }, "items_refused": { "30": { "sold_out": 2.0 } }, "order": [[40, 1]], "asked": 0.2 } }),
     );
     b.sales = selling(
         json!({ "3": { "rates": [0.2, 0.0, 0.0, 5.0, 0.0], "items": { "31": [0.2, 0.0, 0.0, 5.0, 0.0] },
-        "refused_by_code": { "sold_out": 1.0, "paused": 1.0 }, "order": [[40, 2]] }, "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] } }),
+        "refused_by_code": { "sold_out": 1.0, "paused": 1.0 }, "order": [[40, 2]], "asked": 0.1 }, "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] } }),
     );
     let (sum, _) = a.with(&[heard(&b, now, true)], now);
     let expected = selling(json!({
         "3": { "rates": [0.3, 0.0, 2.0, 5.0, 0.0], "items": { "30": [0.1, 0.0, 2.0, 0.0, 0.0], "31": [0.2, 0.0, 0.0, 5.0, 0.0] },
-            "refused_by_code": { "sold_out": 3.0, "paused": 1.0 }, "items_refused": { "30": { "sold_out": 2.0 } }, "order": [[40, 3]] },
+            "refused_by_code": { "sold_out": 3.0, "paused": 1.0 }, "items_refused": { "30": { "sold_out": 2.0 } }, "order": [[40, 3]], "asked": 0.3 },
         "4": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] }
     }));
     assert_eq!(sum.sales, expected);

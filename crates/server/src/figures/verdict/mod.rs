@@ -174,10 +174,15 @@ const RULES: &[Rule] = &[
         level: Level::Red,
         code: "outcomes_unknown",
         says: |night| {
-            let unknown = night.unknown;
-            (unknown > 0).then(|| {
-                format!("{unknown} orders of the last {SECONDS} s have an unknown outcome; their buyers were asked to ask again.")
-            })
+            // Each try is an answer: of orders there may be fewer.
+            let answers = match night.unknown {
+                0 => return None,
+                1 => "1 answer".to_owned(),
+                unknown => format!("{} answers", grouped(unknown)),
+            };
+            Some(format!(
+                "{answers} of the last {SECONDS} s said that the outcome is unknown, and to ask again."
+            ))
         },
         action: "Read the log for commits that failed, and look at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
     },

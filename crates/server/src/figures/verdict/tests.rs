@@ -12,6 +12,7 @@ fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static
         rates: None,
         refused_by_code: BTreeMap::new(),
         order_route: None,
+        stock_asked_per_s: None,
         holds: None,
         id: 3,
         title: "Drop",
@@ -121,7 +122,7 @@ const FAULTS: [Fault; 22] = [
         |night| night.disk = Some(Disk { free_bytes: 99 * MIB, bytes: 1000 * DISK_LOW_BYTES }),
         "Only 99 MiB are free",
     ),
-    ("outcomes_unknown", |night| night.unknown = 7, "7 orders of the last 10 s"),
+    ("outcomes_unknown", |night| night.unknown = 7, "7 answers of the last 10 s said"),
     (
         "ledger_away",
         |night| night.ledger_fault = Some("b: the ledger (MySQL) can't be used"),

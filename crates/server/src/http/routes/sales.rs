@@ -225,6 +225,7 @@ impl HttpService {
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let counters = &self.catalog.skus[sku.0 as usize].counters;
         let sale = self.catalog.sale(sale).expect("a SKU's sale is in the catalog");
+        sale.outcomes.stock_asked();
         self.scratch.clear();
         Object::begin(&mut self.scratch)
             .text("state", sale.phase(call.now).as_str())
