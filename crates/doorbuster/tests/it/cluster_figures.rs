@@ -193,9 +193,11 @@ fn what_was_read_of_a_ledger_that_is_frozen_is_not_said_to_be_of_now() {
         age(seen) < 5_000 && seen["sales"][0]["units"]["total"] != 0
     });
     engines.freeze("mariadb");
-    let seen = until_shown(&server, "they are old", |seen| age(seen) > 5_000);
+    // A busy machine may have something else to say first.
+    let seen = until_shown(&server, "they are old", |seen| {
+        age(seen) > 5_000 && seen["verdict"]["code"] == "ledger_away"
+    });
     let says = seen["verdict"]["says"].as_str().unwrap();
-    assert_eq!(seen["verdict"]["code"], "ledger_away", "{says}");
     let hangs =
         says.contains("The ledger has not answered for ") || says.contains("it does not answer in time");
     assert!(hangs && says.starts_with("Orders are accepted"), "{says}");
