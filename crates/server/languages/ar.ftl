@@ -348,6 +348,10 @@ line-ahead = { $count ->
 }
 line-open = لم يُبع بعد: { $units }. ما لا يُطلب أو لا يُدفع ثمنه في وقته ينتقل إلى من يليه في الطابور.
 line-gave-up = من تخلوا حتى الآن: { $text }.
+line-moved-added = أضيف ({ $time }): { $units }.
+line-moved-taken = سُحب من البيع لعدم وجوده ({ $time }): { $units }.
+line-moved-unpaid = عاد دون دفع أو بعد إلغاء ({ $time }): { $units }، لمن يليهم في الطابور.
+line-moved-back = تخلّوا ({ $time }): { $text }. وما حُجز لهم ينتقل إلى من يليهم في الطابور.
 line-none = لم يبقَ شيء
 line-none-text = إلا إذا عادت قطع أو أضيفت: ستنتبه هذه الصفحة لذلك.
 line-unknown = غير معروف الآن

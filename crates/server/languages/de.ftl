@@ -320,6 +320,10 @@ line-ahead = { $count ->
 }
 line-open = Noch nicht verkauft: { $units }. Was nicht rechtzeitig bestellt oder bezahlt wird, geht in der Schlange weiter.
 line-gave-up = Aufgegeben haben bisher: { $text }.
+line-moved-added = Hinzugekommen ({ $time }): { $units }.
+line-moved-taken = Aus dem Verkauf genommen, da nicht vorhanden ({ $time }): { $units }.
+line-moved-unpaid = Unbezahlt oder storniert zurückgekommen ({ $time }): { $units }, für die Nächsten in der Schlange.
+line-moved-back = Aufgegeben ({ $time }): { $text }. Was zurückgelegt war, geht an die Nächsten in der Schlange.
 line-none = Nichts mehr da
 line-none-text = Außer es kommen Stücke zurück oder hinzu: Diese Seite würde es merken.
 line-unknown = Zurzeit nicht bekannt

@@ -353,6 +353,10 @@ line-ahead = { $count ->
 }
 line-open = Not sold yet: { $units }. Whatever is not ordered or not paid for in time goes down the line.
 line-gave-up = Gave up so far: { $text }.
+line-moved-added = Added ({ $time }): { $units }.
+line-moved-taken = Taken off sale, as not there ({ $time }): { $units }.
+line-moved-unpaid = Came back unpaid or cancelled ({ $time }): { $units }, for whoever is next in line.
+line-moved-back = Gave up ({ $time }): { $text }. What was set aside goes to whoever is next in line.
 line-none = Nothing is left
 line-none-text = Unless units come back or are added: this page would notice.
 line-unknown = Not known right now

@@ -324,6 +324,10 @@ line-ahead = { $count ->
 }
 line-open = Sin vender todavía: { $units }. Lo que no se pide o no se paga a tiempo pasa a los siguientes de la cola.
 line-gave-up = Han renunciado hasta ahora: { $text }.
+line-moved-added = Añadido ({ $time }): { $units }.
+line-moved-taken = Retirado de la venta por no existir ({ $time }): { $units }.
+line-moved-unpaid = Ha vuelto sin pagar o anulado ({ $time }): { $units }, para los siguientes de la cola.
+line-moved-back = Han renunciado ({ $time }): { $text }. Lo reservado pasa a los siguientes de la cola.
 line-none = No queda nada
 line-none-text = Salvo que vuelvan o se añadan unidades: esta página lo notaría.
 line-unknown = Ahora mismo no se sabe

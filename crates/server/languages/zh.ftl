@@ -294,6 +294,10 @@ line-ahead = { $count ->
 }
 line-open = 尚未售出：{ $units }。没有及时下单或付款的，会依次让给后面的人。
 line-gave-up = 目前已放弃：{ $text } 人。
+line-moved-added = 已增加（{ $time }）：{ $units }。
+line-moved-taken = 因不存在而停止出售（{ $time }）：{ $units }。
+line-moved-unpaid = 未付款或已取消而退回（{ $time }）：{ $units }，让给队伍里的下一位。
+line-moved-back = 已放弃（{ $time }）：{ $text } 人。留出的商品让给队伍里的下一位。
 line-none = 已经没有了
 line-none-text = 除非有商品退回或增加：本页会自动发现。
 line-unknown = 暂时无法得知

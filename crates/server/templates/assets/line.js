@@ -56,6 +56,8 @@ let board = null;
 let boardAt = -Infinity;
 let boardWait = 0;
 let draw = null;
+// What moved the borders last, since the page was opened, and when.
+let moved = null;
 // Of what the shop says to everybody here: the board has another number when it says something else.
 let told = 0;
 let view = null;
@@ -153,6 +155,7 @@ function drawPlace() {
     way.value = Math.max(way.value, Math.min(board.served, place));
   }
   byId("figures").textContent = view === "maybe" ? figures(place).join(" ") : "";
+  byId("moved").textContent = moved && (waits || view === "none") ? moved : "";
   byId("when").textContent = waits || view === "drawing" ? prospects(place).join(" ") : "";
   const closes = draw?.closes_at_ms && draw.state === "open" ? { time: moment(draw.closes_at_ms) } : null;
   byId("drawn").hidden = view !== "outside" || !closes;
@@ -167,6 +170,18 @@ function figures(place) {
     t("line-open", { units: units(openUnits(board)) }),
     ...(board.gave_up ? [t("line-gave-up", { text: count(board.gave_up) })] : []),
   ];
+}
+
+// Why a place is worth more or less than it was.
+function reasonOf(before, after) {
+  const added = openUnits(after) + after.sold - openUnits(before) - before.sold;
+  const time = moment(after.now_ms);
+  if (added > 0) return t("line-moved-added", { time, units: units(added) });
+  if (added < 0) return t("line-moved-taken", { time, units: units(-added) });
+  const unpaid = before.held - after.held - (after.sold - before.sold);
+  if (unpaid > 0) return t("line-moved-unpaid", { time, units: units(unpaid) });
+  const gaveUp = after.gave_up - before.gave_up;
+  return gaveUp > 0 ? t("line-moved-back", { time, text: count(gaveUp) }) : null;
 }
 
 // When it goes on, and whether the page may be closed until then.
@@ -361,6 +376,7 @@ async function readBoard() {
   // Two caches may be a second apart: the newer one stays.
   if (board && read.now_ms < board.now_ms) return;
   const isFirst = board === null;
+  moved = (board && reasonOf(board, read)) ?? moved;
   board = read;
   boardAt = performance.now();
   boardWait = waitForBoard();

@@ -129,6 +129,27 @@ fn who_was_away_is_called_for_the_unit_that_comes_free() {
 }
 
 #[test]
+fn who_waits_reads_what_moved_the_borders() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 1 }));
+    shop.line_as("77", "");
+    shop.line_as("77", "/presence");
+    // Two are waited for.
+    shop.line_as("78", "");
+    shop.line_as("79", "");
+    join(&browser, &shop);
+    wait_for_view(&browser, "#line", "maybe");
+    assert_eq!(browser.text("#moved"), "");
+    shop.line_as("77", "/leave");
+    browser.wait_for_text("#moved", "Gave up (");
+    browser.wait_for_text("#moved", "): 1. What was set aside goes to whoever is next in line.");
+    shop.restock(1);
+    browser.wait_for_text("#moved", "Added (");
+    browser.wait_for_text("#moved", "): 1 unit.");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
 fn a_place_is_kept_over_a_reload_a_pause_and_the_end() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     sell(&shop, json!({ "line": {}, "total": 1 }));

@@ -198,6 +198,12 @@ impl Shop {
         self.post(&format!("sales/{SALE}/{verb}"), &[("Authorization", &authorization)], &json!({}));
     }
 
+    pub(crate) fn restock(&self, units: u64) {
+        let authorization = format!("Bearer {OPERATOR}");
+        let headers = [("Authorization", authorization.as_str()), ("Idempotency-Key", "more")];
+        self.post(&format!("sales/{SALE}/items/{PRODUCT}/restock"), &headers, &json!({ "units": units }));
+    }
+
     /// Somebody without a browser orders one unit; the order's id.
     pub(crate) fn order_as(&self, member: &str) -> String {
         let order = json!({ "sale": SALE, "product": PRODUCT });
