@@ -36,7 +36,7 @@ test: ## install what the tests need (nginx, ab, Chromium...), then run all of t
 
 SEEDS ?= 5000
 FROM ?= 0
-simulate: ## play SEEDS=5000 crowds at a simulated gate, and sequences of calls on Redis and Valkey and on what stands in for them, FROM=0 on (about a quarter of an hour on 2 cores)
+simulate: ## play SEEDS=5000 crowds at a simulated gate, and sequences of calls on Redis and Valkey and on what stands in for them, FROM=0 on (about 12 minutes on 2 cores)
 	./dev/install-test-packages build redis valkey clocks
 	DOORBUSTER_SEEDS=$(SEEDS) DOORBUSTER_SEED_FROM=$(FROM) $(CARGO) test -p simulation -- --nocapture
 
