@@ -287,6 +287,8 @@ fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
         let address = plain(address);
         format!("not checked: the image of item {product}, which the server is to fetch: {address}\n")
     });
+    let lines =
+        new.items.iter().filter_map(|item| Some(super::line_terms(item.product, item.line.as_ref()?)));
     let slips = slips.iter().map(|slip| format!("asked about, or refused without --yes: {slip}\n"));
     format!(
         "sale {}, a dry run: {}\nstarts {}\nends   {}, after {}\n{payment}, {holds}\n\n{}\n{}nothing was made\n",
@@ -296,6 +298,6 @@ fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
         time(new.ends_at_ms),
         format_duration(Duration::from_millis(new.ends_at_ms - new.starts_at_ms)),
         output::table(columns, &rows),
-        fetched.chain(slips).collect::<String>(),
+        lines.chain(fetched).chain(slips).collect::<String>(),
     )
 }

@@ -476,7 +476,30 @@ fn describe(sale: &Sale) -> String {
         numbers("sold"),
         numbers("limit"),
     ];
-    text + &output::table(columns, &rows)
+    let lines = sale.items.iter().filter_map(|item| Some(line_terms(item.product, item.line.as_ref()?)));
+    text + &output::table(columns, &rows) + &lines.collect::<String>()
+}
+
+/// How an item is sold to its line, and what its draw proves: said whenever such a sale is shown, first when it is made.
+fn line_terms(product: u64, line: &Line) -> String {
+    let seconds = |seconds| format_duration(Duration::from_secs(seconds));
+    let draw = match line.beacon {
+        Some(true) => {
+            "with the value of a public beacon, which nobody here knows before. If the beacon stays silent, they are drawn without \
+             it once the sale starts"
+        }
+        Some(false) => {
+            "without a public beacon: whoever runs the sale could still choose by the last entries which draw comes of them"
+        }
+        None => "with the value of a public beacon if the server has one (beacon.url)",
+    };
+    format!(
+        "item {product} is sold to its line: a turn is {} long, for {} at most. Entries close {} before the start; then places are drawn, \
+         {draw}.\n",
+        seconds(line.turn_s),
+        if line.units == 1 { "1 unit".to_owned() } else { format!("{} units", line.units) },
+        seconds(line.close_s),
+    )
 }
 
 /// `None`: its orders are paid on placing.

@@ -54,6 +54,24 @@ fn a_sale_is_shown_as_a_table_or_as_it_came() {
     assert_eq!((code, stdout), (0, format!("{SALE}\n")));
 }
 
+/// What the draw of an item's line proves is said when the sale is made, and whenever it is shown.
+#[test]
+fn a_sale_to_a_line_says_what_comes_of_its_beacon() {
+    for (beacon, said) in [
+        (true, "If the beacon stays silent, they are drawn without it once the sale starts.\n"),
+        (false, "whoever runs the sale could still choose by the last entries which draw comes of them.\n"),
+    ] {
+        let line = format!(
+            r#""limit":1,"line":{{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":{beacon}}}"#
+        );
+        let sale: &'static str = SALE.replace(r#""limit":1"#, &line).leak();
+        let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
+        let begin = "item 30 is sold to its line: a turn is 2m long, for 1 unit at most. Entries close 30s before the start;";
+        let last = stdout.lines().last().unwrap();
+        assert!(code == 0 && last.starts_with(begin) && stdout.ends_with(said), "{stdout}");
+    }
+}
+
 #[test]
 fn sales_are_listed() {
     let ((code, stdout, _), asked) =

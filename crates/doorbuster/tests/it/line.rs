@@ -37,7 +37,7 @@ pub(crate) fn make_sale(directory: &Path, address: SocketAddr) {
     let mut create = doorbuster(directory);
     create.args(["sale", "create", "drop.toml", "--server", &server]);
     let made = outcome(create.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
-    assert_eq!(made.0, 0, "{made:?}");
+    assert!(made.0 == 0 && made.1.contains("item 5 is sold to its line: a turn is 10m long"), "{made:?}");
 }
 
 fn send(connection: &mut Connection, buyer: u64, path: &str, body: &str) -> Option<Response> {

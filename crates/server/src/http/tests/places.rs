@@ -79,6 +79,8 @@ fn a_place_is_worth_what_the_board_says() {
         "{called}"
     );
     assert!(!called.contains(" disabled"), "{called}");
+    let early = shop.send(&form("/buy", &format!("{ITEM}&quantity=1&key=early")).member(2));
+    assert!(early.status == 409 && early.text().contains("It is not your turn."), "{}", early.text());
     press(&mut shop, "/line/leave", 1);
     let receipt = shop.send(&form("/line/receipt", ITEM).member(1));
     assert_eq!((receipt.status, &receipt.json()["receipt"]["outcome"]), (200, &"given_back".into()));

@@ -54,12 +54,17 @@ fn two_join_and_the_unit_that_the_first_cancels_goes_to_the_second() {
     second.click("#submit");
     second.wait_for_text("#outcome", "Not your turn yet. Nothing was ordered.");
 
+    count_tones(&second);
+    second.click("#sound");
+    assert_eq!(second.attribute("#sound", "aria-pressed").as_deref(), Some("true"));
+    assert_eq!(second.run(TONES), 1, "what it will sound like");
     fill_address(&first);
     press_buy(&first);
     let id = wait_for_order(&first);
     assert_eq!(shop.units(), (0, 1, 0));
     shop.cancel(&id);
     wait_for_view(&second, "#line", "called");
+    assert_eq!(second.run(TONES), 4);
     press_buy(&second);
     let next = wait_for_order(&second);
     let orders: Vec<_> = shop.orders().iter().map(|order| (order.id.to_string(), order.status)).collect();
@@ -73,6 +78,17 @@ fn two_join_and_the_unit_that_the_first_cancels_goes_to_the_second() {
     let receipt = save_receipt(&second);
     assert_eq!((&receipt["place"], &receipt["outcome"]), (&json!(2), &json!("ordered")), "{receipt}");
     assert_eq!((first.complaints(), second.complaints()), (vec![], vec![]));
+}
+
+const TONES: &str = "return tones";
+
+/// Counts what is played from now on.
+fn count_tones(browser: &Browser) {
+    browser.run(
+        "window.tones = 0;
+        const start = OscillatorNode.prototype.start;
+        OscillatorNode.prototype.start = function (...at) { tones += 1; return start.apply(this, at); };",
+    );
 }
 
 /// What the button saves.
