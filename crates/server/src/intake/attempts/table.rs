@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use engine::UnixMs;
+use foldhash::fast::RandomState;
 
 /// Kept when a table is full.
 const KEPT: usize = 896;
@@ -117,7 +118,8 @@ struct Counter {
 /// The counters of one sale and one event loop, by item and by who tried.
 #[derive(Debug)]
 pub(super) struct Table<K> {
-    counters: HashMap<K, Counter>,
+    /// By a hash that is quick, not strong: whoever has all in one place makes a look as long as the table at most.
+    counters: HashMap<K, Counter, RandomState>,
     missed_max: u32,
     /// What it was when each of the last windows began.
     began_with: [u32; WINDOWS as usize],
@@ -126,30 +128,24 @@ pub(super) struct Table<K> {
 
 impl<K> Default for Table<K> {
     fn default() -> Table<K> {
-        Table { counters: HashMap::new(), missed_max: 0, began_with: [0; WINDOWS as usize], window: 0 }
+        Table { counters: HashMap::default(), missed_max: 0, began_with: [0; WINDOWS as usize], window: 0 }
     }
 }
 
 impl<K: Copy + Eq + Hash> Table<K> {
     pub(super) fn count(&mut self, who: K, name: Option<&str>, came: Came, window: u32) {
         self.move_to(window);
-        let seen = match self.counters.get_mut(&who) {
-            Some(counter) => &mut counter.seen,
-            None => self.begin(who, name),
-        };
-        seen.move_to(window);
-        seen.night.count(came);
-        seen.recent[place(window)].count(came);
-    }
-
-    fn begin(&mut self, who: K, name: Option<&str>) -> &mut Seen {
-        if self.counters.len() >= COUNTERS_MAX {
+        if self.counters.len() >= COUNTERS_MAX && !self.counters.contains_key(&who) {
             self.make_room();
         }
-        let (night, recent) = (Attempts::default(), [Attempts::default(); WINDOWS as usize]);
-        let seen = Seen { night, recent, window: self.window, missed_max: self.missed_max };
-        let counter = Counter { seen, name: name.map(Box::from) };
-        &mut self.counters.entry(who).or_insert(counter).seen
+        let missed_max = self.missed_max;
+        let counter = self.counters.entry(who).or_insert_with(|| {
+            let (night, recent) = (Attempts::default(), [Attempts::default(); WINDOWS as usize]);
+            Counter { seen: Seen { night, recent, window, missed_max }, name: name.map(Box::from) }
+        });
+        counter.seen.move_to(window);
+        counter.seen.night.count(came);
+        counter.seen.recent[place(window)].count(came);
     }
 
     fn make_room(&mut self) {
