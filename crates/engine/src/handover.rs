@@ -8,7 +8,7 @@
 //! An epoch is one life of a SKU's gate: 0 before it was first built, then counted up by the ledger with each rebuild.
 //! Units are pieces of one SKU.
 
-use crate::{BuyerId, OrderId, Placement, SkuId, UnixMs};
+use crate::{BuyerId, OrderId, Placement, Refusal, SkuId, UnixMs};
 
 /// An order whose units the gate has taken, on its way to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,18 @@ pub enum Grant {
     SoldOut,
     /// The buyer has reached the limit by another order.
     OverLimit,
+}
+
+/// What becomes of an order of an older epoch that the ledger does not know: the gate that there is never took its units,
+/// and may have given them to somebody who was told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outdated {
+    /// The gate is asked first.
+    AskGate,
+    /// The gate has refused it.
+    Refused(Refusal),
+    /// It is placed if units are free in the ledger: the gate can't say.
+    LedgerDecides,
 }
 
 /// What happened to units in the ledger, as the gate has to hear it.

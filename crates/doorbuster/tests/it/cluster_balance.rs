@@ -38,7 +38,7 @@ fn set_at_last(server: &Serving, balance: u64) {
     }
 }
 
-fn gate(name: &str) -> Gate {
+pub(crate) fn gate(name: &str) -> Gate {
     Gate::new(GateConfig::plain(vec![Engines::shared(&["redis"]).address("redis")], name, SOON))
 }
 
@@ -65,7 +65,22 @@ fn next_key(name: &str) -> String {
     format!("balance {}", String::from_utf8(asked.stdout).unwrap().trim())
 }
 
-fn started(directory: &Path, name: &str) -> (Serving, Gate) {
+pub(crate) fn ledger(name: &str) -> SharedLedger {
+    let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
+    let (host, port) = mariadb.rsplit_once(':').unwrap();
+    let options = Options {
+        host: host.to_owned(),
+        port: port.parse().unwrap(),
+        user: "root".to_owned(),
+        password: None,
+        database: name.to_owned(),
+        tls: Tls::Off,
+        limits: Limits::default(),
+    };
+    SharedLedger::open(&options).unwrap()
+}
+
+pub(crate) fn started(directory: &Path, name: &str) -> (Serving, Gate) {
     configure(directory, name, "");
     let server = serve(directory);
     set_at_last(&server, 10);
@@ -74,7 +89,7 @@ fn started(directory: &Path, name: &str) -> (Serving, Gate) {
 
 /// What a setter left behind that died, or never heard whether the ledger had committed.
 #[track_caller]
-fn claim(gate: &mut Gate, sku: SkuId, units: u64, key: &str) -> Settle {
+pub(crate) fn claim(gate: &mut Gate, sku: SkuId, units: u64, key: &str) -> Settle {
     let claim = Claim::Correction { id: correction_id(sku, key), units };
     let answer = gate.claim(&[ClaimRequest { claim, record: key.as_bytes() }]).remove(0).unwrap();
     assert!(matches!(answer.what, Claimed::Taken { .. }), "{answer:?}");
@@ -103,18 +118,7 @@ fn a_balance_is_not_reported_as_set_while_claims_of_an_unknown_attempt_are_open(
 fn one_server_at_a_time_sets_a_balance() {
     let dir = tempfile::tempdir().unwrap();
     let (server, mut gate) = started(dir.path(), "balance_at_once");
-    let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
-    let (host, port) = mariadb.rsplit_once(':').unwrap();
-    let options = Options {
-        host: host.to_owned(),
-        port: port.parse().unwrap(),
-        user: "root".to_owned(),
-        password: None,
-        database: "balance_at_once".to_owned(),
-        tls: Tls::Off,
-        limits: Limits::default(),
-    };
-    let mut ledger = SharedLedger::open(&options).unwrap();
+    let mut ledger = ledger("balance_at_once");
     // As long as a server takes it for: a longer one would be from before the database's clock went back.
     let lease = ledger.lease("balance", 7, 30_000).unwrap().unwrap();
     assert_eq!(set(&server, 12).status, 503, "another server is at it");

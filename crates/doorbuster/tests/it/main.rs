@@ -25,6 +25,7 @@ mod cluster_brokers;
 mod cluster_clocks;
 mod cluster_corrections;
 mod cluster_figures;
+mod cluster_frozen;
 mod cluster_gate;
 mod cluster_log;
 mod cluster_queues;

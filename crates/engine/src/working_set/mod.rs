@@ -19,7 +19,7 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::handover::{Change, Reservation};
+use crate::handover::{Change, Outdated, Reservation};
 use crate::order::Order;
 use crate::rules::apply::record;
 use crate::rules::rows::{End, Rows, SkuRow};
@@ -209,6 +209,42 @@ impl<'s> WorkingSet<'s> {
     /// How many orders a SKU that was read has had.
     pub fn orders(&self, sku: SkuId) -> Option<u64> {
         self.skus.get(&sku).map(|sku| sku.row.orders)
+    }
+
+    /// Takes orders in, one after the other. `outdated`: of those of an older epoch that are new to the ledger.
+    ///
+    /// # Errors
+    /// Those of which the gate must be asked first. Nothing is taken in then.
+    ///
+    /// # Panics
+    /// If what [`Needs::of_orders`] asks for was not loaded.
+    pub fn admit_all(
+        &mut self,
+        orders: &[Reservation],
+        outdated: impl Fn(OrderId) -> Outdated,
+    ) -> Result<Vec<Outcome>, Vec<OrderId>> {
+        let (mut outcomes, mut ask) = (Vec::with_capacity(orders.len()), Vec::new());
+        for order in orders {
+            let id = order.place.id;
+            let decision = self.is_outdated(order).then(|| outdated(id));
+            match decision {
+                Some(Outdated::AskGate) => ask.push(id),
+                Some(Outdated::Refused(reason)) => {
+                    let rejection = self.reject(&order.place, order.epoch, reason);
+                    outcomes.push(Outcome::Rejected(rejection));
+                }
+                Some(Outdated::LedgerDecides) | None => outcomes.push(self.admit(order)),
+            }
+        }
+        self.given_up = !ask.is_empty();
+        if self.given_up { Err(ask) } else { Ok(outcomes) }
+    }
+
+    /// Of an epoch that is over, and new to the ledger.
+    fn is_outdated(&self, Reservation { place, epoch, .. }: &Reservation) -> bool {
+        self.skus.get(&place.id.sku).is_some_and(|sku| *epoch < sku.epoch)
+            && self.find(place.id).is_none()
+            && self.rejections.get(&place.id).is_none_or(|rejection| *epoch > rejection.epoch)
     }
 
     /// Takes one order in, or says why not. It is judged by units and limits: the ledger is the last guard, whatever the

@@ -105,10 +105,15 @@ fn send(
     batch: &mut Vec<Publication>,
     answers: &mut Answers,
 ) -> bool {
+    let started = Instant::now();
+    for Publication { to, what, .. } in expired(batch, started) {
+        // What is no order was never sent, for it is not sent twice.
+        let reply = if matches!(what, Published::Message) { Reply::Unavailable } else { Reply::Unknown };
+        answers.push(to, reply);
+    }
     if batch.is_empty() {
         return true;
     }
-    let started = Instant::now();
     let count = batch_len(batch.iter().map(|publication| publication.body.len())).max(1);
     let bodies: Vec<&[u8]> = batch[..count].iter().map(|publication| publication.body.as_slice()).collect();
     let sent = producer.send(topic, &bodies);
@@ -130,10 +135,15 @@ fn send(
             core.counts.publishes_failed.inc();
             core.health.note_passing(Need::Broker, error.to_string());
             core.warnings.publishing.met(&error);
-            give_up(batch, now, &error, answers);
+            give_up_messages(batch, &error, answers);
             false
         }
     }
+}
+
+/// Takes out what is not sent any more.
+fn expired(batch: &mut Vec<Publication>, now: Instant) -> impl Iterator<Item = Publication> {
+    batch.extract_if(.., move |publication| now > publication.deadline)
 }
 
 fn acknowledged(what: Published) -> Reply {
@@ -143,18 +153,31 @@ fn acknowledged(what: Published) -> Reply {
     }
 }
 
-/// Answers what will not be sent again. A message that is no order holds nothing, so it is not repeated.
-fn give_up(batch: &mut Vec<Publication>, now: Instant, error: &SendError, answers: &mut Answers) {
-    batch.retain(|publication| match publication.what {
-        Published::Message => {
-            let reply = if error.is_unknown() { Reply::Unknown } else { Reply::Unavailable };
-            answers.push(publication.to, reply);
-            false
-        }
-        Published::Order { .. } if now > publication.deadline => {
-            answers.push(publication.to, Reply::Unknown);
-            false
-        }
-        Published::Order { .. } => true,
-    });
+/// A message that is no order holds nothing, so it is not repeated.
+fn give_up_messages(batch: &mut Vec<Publication>, error: &SendError, answers: &mut Answers) {
+    for Publication { to, .. } in batch.extract_if(.., |one| matches!(one.what, Published::Message)) {
+        answers.push(to, if error.is_unknown() { Reply::Unknown } else { Reply::Unavailable });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Ticket;
+
+    #[test]
+    fn what_was_reserved_too_long_ago_is_not_sent() {
+        let now = Instant::now();
+        let due = |body: u8, deadline: Instant| Publication {
+            to: ReplyTo { event_loop: 0, ticket: Ticket { connection: 0, generation: 0 } },
+            body: vec![body],
+            what: Published::Message,
+            deadline,
+        };
+        let mut batch =
+            vec![due(1, now - RETRY_PAUSE), due(2, now), due(3, now - PATIENCE), due(4, now + PATIENCE)];
+        let bodies = |batch: &[Publication]| batch.iter().map(|one| one.body[0]).collect::<Vec<_>>();
+        let gone: Vec<_> = expired(&mut batch, now).collect();
+        assert_eq!((bodies(&gone), bodies(&batch)), (vec![1, 3], vec![2, 4]));
+    }
 }

@@ -327,7 +327,7 @@ pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<Reservation, Not
 }
 
 /// Whether a reservation is the one that this request made, and not another under the same key.
-fn is_of(open: &OpenRecord, place: &Placement) -> bool {
+pub(in crate::cluster) fn is_of(open: &OpenRecord, place: &Placement) -> bool {
     open.what == Open::Order(*place)
 }
 

@@ -8,10 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use engine::handover::{Outdated, Reservation};
+use engine::working_set::Outcome;
+use engine::{OrderId, Refusal, UnixMs};
+
 use crate::cluster::Core;
 use crate::cluster::core::Options;
+use crate::cluster::place::relay::is_of;
 use crate::cluster::settle::tell_gate;
-use crate::gate::Gate;
+use crate::gate::{Answer, Gate, GateError, Reserve, Reserved};
 use crate::intake::{Engine, Need};
 use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
@@ -203,8 +208,8 @@ impl<'a> Consuming<'a> {
         }
         self.read_settings()?;
         let Options { server_id, server_name, .. } = &self.core.options;
-        let alive = self.engines.ledger.heartbeat(*server_id, server_name)?;
-        let assigned = self.engines.ledger.claim_queues(*server_id, &offered, alive)?;
+        self.engines.ledger.heartbeat(*server_id, server_name)?;
+        let assigned = self.engines.ledger.claim_queues(*server_id, &offered)?;
         self.generations = assigned.iter().map(|assigned| assigned.generation).collect();
         self.owned = assigned
             .into_iter()
@@ -329,7 +334,16 @@ impl<'a> Consuming<'a> {
         }
         let (places, progress): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
         let started = Instant::now();
-        let outcomes = self.engines.ledger.consume(self.core.clock.now(), &progress, &orders)?;
+        let outcomes = match self.take_in(&progress, &mut orders) {
+            Ok(outcomes) => outcomes,
+            Err(LedgerError::Fenced(queue)) => {
+                tracing::debug!(%queue, "another server reads it now");
+                self.claimed_at = None;
+                crate::time::sleep(PAUSE);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
@@ -343,6 +357,53 @@ impl<'a> Consuming<'a> {
         Ok(())
     }
 
+    /// Takes orders in. One of an older epoch that is new to the ledger takes its units at the gate of now first, which did not
+    /// know of it, and may have given them to somebody who was told so.
+    fn take_in(
+        &mut self,
+        progress: &[Progress],
+        orders: &mut [Reservation],
+    ) -> Result<Vec<Outcome>, LedgerError> {
+        let mut decided = HashMap::new();
+        loop {
+            let outdated = |id| decided.get(&id).copied().unwrap_or(Outdated::AskGate);
+            let now = self.core.clock.now();
+            match self.engines.ledger.consume_asking(now, progress, orders, outdated)? {
+                Ok(outcomes) => return Ok(outcomes),
+                Err(ask) => {
+                    let asked = orders.iter_mut().filter(|order| ask.contains(&order.place.id));
+                    decided.extend(self.reserve_again(asked.collect()));
+                }
+            }
+        }
+    }
+
+    /// At the gates that there are now. Where that is closed, or the sale is, the ledger decides.
+    fn reserve_again(&mut self, mut orders: Vec<&mut Reservation>) -> Vec<(OrderId, Outdated)> {
+        let record = |order: &&mut Reservation| {
+            let mut record = Vec::new();
+            message::encode(
+                &Reservation { epoch: 0, reserved_at: UnixMs(0), ..(**order).clone() },
+                &mut record,
+            );
+            record
+        };
+        let (catalog, records) = (self.core.shelf.current(), orders.iter().map(record).collect::<Vec<_>>());
+        let requests: Vec<_> = (orders.iter().zip(&records))
+            .map(|(order, record)| {
+                let limit = catalog.item(order.place.id.sku).and_then(|(_, item)| item.limit);
+                Reserve { place: order.place, limit, record }
+            })
+            .collect();
+        let reserved = self.engines.gate.reserve(&requests, self.core.majority_time());
+        (orders.iter_mut().zip(reserved))
+            .map(|(order, reserved)| {
+                let decision = decide(order, reserved);
+                (order.place.id, decision)
+            })
+            .collect()
+    }
+
     fn put_aside(&mut self, queue: &Queue, offset: u64, body: &[u8], why: &str) -> Result<(), Interrupted> {
         tracing::error!(%queue, offset, why, "a message can't be understood: it is put aside as a dead letter");
         let letter = DeadLetter::new(queue.clone(), offset, why.to_owned(), self.core.clock.now(), body);
@@ -351,4 +412,26 @@ impl<'a> Consuming<'a> {
         self.core.counts.dead_letters.inc();
         Ok(())
     }
+}
+
+/// What becomes of an order of an older epoch by what the gate of now says, whose reservation it has then.
+fn decide(order: &mut Reservation, reserved: Result<Answer<Reserved>, GateError>) -> Outdated {
+    let taken = match reserved {
+        Ok(Answer { seen, what: Reserved::Taken { at } }) => Some((seen.epoch, at)),
+        // Its buyer has asked again meanwhile.
+        Ok(Answer { what: Reserved::Open(open), .. }) if is_of(&open, &order.place) => {
+            Some((open.epoch, open.at))
+        }
+        Ok(Answer { what: Reserved::Refused(why), .. })
+            if matches!(why, Refusal::SoldOut | Refusal::NotEnoughLeft | Refusal::OverLimit) =>
+        {
+            tracing::warn!(id = %order.place.id, ?why, "an order of an older epoch came too late");
+            return Outdated::Refused(why);
+        }
+        Ok(_) | Err(_) => None,
+    };
+    if let Some(taken) = taken {
+        (order.epoch, order.reserved_at) = taken;
+    }
+    Outdated::LedgerDecides
 }

@@ -1,6 +1,6 @@
 //! Orders from the queue: each once, however they come; and the ledger as the last guard.
 
-use engine::handover::{Change, Reservation};
+use engine::handover::{Change, Outdated, Reservation};
 use engine::working_set::{Executed, Outcome};
 use engine::{Accepted, Command, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
@@ -171,11 +171,40 @@ fn an_order_of_an_older_epoch_is_told_to_the_new_gate() {
     assert_sound(&database);
 }
 
+/// Of those that are new to the ledger; what is known is answered as ever, and nothing is taken in before.
+#[test]
+fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 2, None);
+    let with_epoch = |hash, epoch| Reservation { epoch, ..order(0, hash, 1) };
+    ledger.raise_epochs(&[SkuId(0)]).unwrap();
+    assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(1, 1)]).unwrap()), 1);
+    ledger.raise_epochs(&[SkuId(0)]).unwrap();
+    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap();
+    let moved = [progress(&assigned[0], 1, 0, 3)];
+    let batch = [with_epoch(1, 1), with_epoch(2, 1), with_epoch(3, 2)];
+    let end = ledger.end().unwrap();
+    let asked = ledger.consume_asking(NOW, &moved, &batch, |_| Outdated::AskGate).unwrap();
+    assert_eq!(asked, Err(vec![batch[1].place.id]));
+    assert_eq!((ledger.end().unwrap(), ledger.queue_rows().unwrap()[0].next_offset), (end, 0));
+    let refused = |_| Outdated::Refused(Refusal::SoldOut);
+    let outcomes = ledger.consume_asking(NOW, &moved, &batch, refused).unwrap().unwrap();
+    assert!(
+        matches!(outcomes[..], [Outcome::Known(_), Outcome::Rejected(_), Outcome::Placed(_)]),
+        "a unit was free, but another's: {outcomes:?}"
+    );
+    assert_eq!(ledger.queue_rows().unwrap()[0].next_offset, 3);
+    // As it was answered, whatever the gate says now.
+    let again = ledger.consume_asking(NOW, &[], &batch[1..2], |_| Outdated::AskGate).unwrap().unwrap();
+    assert_eq!(again[..], outcomes[1..2]);
+    assert_sound(&database);
+}
+
 #[test]
 fn a_queue_moves_on_with_its_orders_and_only_for_its_owner() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 100, None);
-    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 5)], 1).unwrap();
+    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 5)]).unwrap();
     assert_eq!(assigned[0].next_offset, 5);
     let mine = |from, to| progress(&assigned[0], 1, from, to);
     ledger.consume(NOW, &[mine(5, 8)], &orders(0..3)).unwrap();
@@ -192,7 +221,7 @@ fn a_queue_moves_on_with_its_orders_and_only_for_its_owner() {
         let refused = ledger.consume(NOW, &[wrong], &orders(10..11));
         assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
     }
-    assert_eq!(ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)], 1).unwrap()[0].next_offset, 8);
+    assert_eq!(ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap()[0].next_offset, 8);
     assert_eq!(assert_sound(&database).orders, 3);
 }
 
@@ -200,7 +229,7 @@ fn a_queue_moves_on_with_its_orders_and_only_for_its_owner() {
 fn two_consumers_of_one_queue_take_each_message_once() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 1_000, None);
-    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)], 1).unwrap();
+    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap();
     let race = |mut ledger: SharedLedger| {
         let assigned = &assigned[0];
         let (mut from, mut count, mut fenced) = (0, 0, 0);
@@ -235,7 +264,7 @@ fn consumers_of_different_queues_share_a_sku_without_a_deadlock_or_a_unit_too_ma
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 300, Some(1));
     let queues: Vec<(String, u64)> = (0..3).map(|number| (format!("broker/{number}"), 0)).collect();
-    let assigned = ledger.claim_queues(1, &queues, 1).unwrap();
+    let assigned = ledger.claim_queues(1, &queues).unwrap();
     let counts: Vec<usize> = std::thread::scope(|scope| {
         let consumers: Vec<_> = assigned
             .iter()

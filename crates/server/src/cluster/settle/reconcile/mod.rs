@@ -3,7 +3,7 @@
 //!
 //! - An open reservation whose message has not come is rolled forward: the ledger takes the order under its own id, so
 //!   a late message is only a duplicate.
-//! - A claim that nobody finished is looked up in the ledger, and kept or undone.
+//! - A claim that nobody finished is looked up in the ledger, and kept; or its gate is rebuilt.
 //! - Holds expire by a scan of the ledger; what that returns waits in the outbox until the gate has applied it.
 //! - A gate that lost its memory, or may have, is rebuilt from the ledger under a new epoch (`rebuild`).
 //! - What the gate and the ledger count differently at rest is reported, and mended by a rebuild when it stays (`drift`).
@@ -363,28 +363,37 @@ impl<'a> Reconciling<'a> {
         let now = self.core.majority_time();
         let open = self.engines.gate.open_of_each(skus, age, now, OPEN_ROWS);
         let open: Vec<_> = open.into_iter().flatten().flat_map(|answer| answer.what).collect();
-        let claims = open.iter().filter(|open| matches!(open.what, Open::Claim(_)));
-        let settles: Result<Vec<_>, _> = claims.map(|open| self.judge_claim(open)).collect();
-        settle(self.core, &mut self.engines.gate, &settles?);
+        let mut kept = Vec::new();
+        for open in open.iter().filter(|open| matches!(open.what, Open::Claim(_))) {
+            let (id, done) = (open.id(), self.is_done(open)?);
+            tracing::warn!(%id, done, "a claim at the gate that nobody finished is settled");
+            if done {
+                kept.push(Settle { id, epoch: open.epoch, verdict: Verdict::ClaimKept });
+            } else {
+                // Its units can't just be given back: whoever claimed them may be frozen, and use them when they are sold to
+                // others. The ledger takes no claim of an epoch that is over, and the gate of the next one knows none.
+                self.rebuild.ask(id.sku, Urgency::Selling);
+            }
+        }
+        settle(self.core, &mut self.engines.gate, &kept);
         Ok(())
     }
 
     /// Whether the ledger has carried out what was claimed.
-    fn judge_claim(&mut self, open: &OpenRecord) -> Result<Settle, LedgerError> {
+    fn is_done(&mut self, open: &OpenRecord) -> Result<bool, LedgerError> {
         let id = open.id();
-        let done = match open.what {
+        match open.what {
             Open::Claim(Claim::Correction { .. }) => {
                 let key = String::from_utf8_lossy(&open.record);
-                self.engines.ledger.has_adjustment(id.sku, &key)?
+                self.engines.ledger.has_adjustment(id.sku, &key)
             }
             Open::Claim(Claim::LatePayment(_)) | Open::Order(_) => {
                 let found = self.engines.ledger.lookup(&[id])?;
-                matches!(found.first(), Some(Some(Recorded::Order { order, .. })) if order.status == Status::Paid)
+                Ok(
+                    matches!(found.first(), Some(Some(Recorded::Order { order, .. })) if order.status == Status::Paid),
+                )
             }
-        };
-        tracing::warn!(%id, done, "a claim at the gate that nobody finished is settled");
-        let verdict = if done { Verdict::ClaimKept } else { Verdict::ClaimUndone };
-        Ok(Settle { id, epoch: open.epoch, verdict })
+        }
     }
 }
 

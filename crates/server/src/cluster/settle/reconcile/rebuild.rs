@@ -2,8 +2,8 @@
 //!
 //! Fence; wait until no server can accept an order of before the fence any more; read how far the broker's queues go;
 //! wait until the ledger has consumed that far; raise the epoch in the ledger, which is the moment that the new gate
-//! shows; load it. A reservation of an older epoch that comes later still was answered as unknown; the ledger admits
-//! it if units are free, and the new gate hears it by the outbox.
+//! shows; load it. A reservation of an older epoch that comes later still was answered as unknown; it takes its units at the
+//! new gate, or is rejected (`consume`).
 //!
 //! One rebuild at a time, step by step, so the rest of reconciliation goes on meanwhile. A dead Redis takes all of its
 //! SKUs: those that sell come first, all at once, then new ones, and the others in portions. What is rebuilt gives way to

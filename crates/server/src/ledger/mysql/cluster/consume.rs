@@ -4,9 +4,9 @@
 //! often it is delivered; and an id that is known is dropped, however the message came. The ledger is the last
 //! guard: an order that its stock or the buyer's limit can't take is rejected, whatever the gate had said.
 
-use engine::UnixMs;
-use engine::handover::Reservation;
+use engine::handover::{Outdated, Reservation};
 use engine::working_set::{Needs, Outcome};
+use engine::{OrderId, UnixMs};
 
 use super::session::Failure;
 use super::transaction::Transaction;
@@ -36,8 +36,25 @@ pub struct Progress {
 }
 
 impl SharedLedger {
+    /// As [`SharedLedger::consume_asking`], without the gate: an order of an older epoch is placed if units are free.
+    ///
+    /// # Errors
+    /// See there.
+    ///
+    /// # Panics
+    /// See there.
+    pub fn consume(
+        &mut self,
+        now: UnixMs,
+        progress: &[Progress],
+        orders: &[Reservation],
+    ) -> Result<Vec<Outcome>, LedgerError> {
+        let consumed = self.consume_asking(now, progress, orders, |_| Outdated::LedgerDecides)?;
+        Ok(consumed.expect("the gate is not asked"))
+    }
+
     /// Takes orders in, one after the other in the order given, and moves the queues on, in one transaction.
-    /// Returns what each came to.
+    /// Returns what each came to; or those of an older epoch of which the gate must be asked first: then nothing was taken in.
     ///
     /// # Errors
     /// [`LedgerError::Fenced`] if a queue is not this owner's any more, or was read from another offset. See there
@@ -45,12 +62,13 @@ impl SharedLedger {
     ///
     /// # Panics
     /// If there are more than [`ORDERS_MAX`] orders, or one does not [fit](fits).
-    pub fn consume(
+    pub fn consume_asking(
         &mut self,
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
-    ) -> Result<Vec<Outcome>, LedgerError> {
+        outdated: impl Fn(OrderId) -> Outdated,
+    ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError> {
         assert!(orders.len() <= ORDERS_MAX, "a batch is bounded by whoever makes it");
         assert!(orders.iter().all(fits), "what does not fit is a dead letter");
         self.transact(now, |transaction| {
@@ -59,7 +77,7 @@ impl SharedLedger {
             for progress in progress {
                 advance(transaction, progress)?;
             }
-            Ok(orders.iter().map(|order| transaction.set.admit(order)).collect())
+            Ok(transaction.set.admit_all(orders, &outdated))
         })
     }
 }

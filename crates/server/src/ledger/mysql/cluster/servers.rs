@@ -1,14 +1,15 @@
 //! Which servers there are, and which of them reads which queue. Times are the database's.
 //!
-//! Each server asks every second or so: that keeps its queues, gives back what is over its share, and takes what
-//! nobody reads. A queue changes hands with a new generation, which the consumer's transaction checks; so a server
-//! that was away can't move a queue that another reads.
+//! Each server asks every second or so, of the queues that it reaches: that keeps its own, takes those that nobody
+//! reads, and some of whoever reads more. So each queue that any server reaches is read, and they are shared evenly. A
+//! queue changes hands with a new generation, which the consumer's transaction checks; so a server that was away, or has
+//! not heard of it yet, can't move a queue that another reads.
 
 use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 
-use super::leases::{DB_NOW, STEP_MS_MAX, is_over};
+use super::leases::{DB_NOW, is_over};
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::sql::{Script, number, quoted, unsigned};
@@ -37,15 +38,16 @@ struct Row {
     /// Its owner's time is over, or it has none.
     free: bool,
     generation: u64,
-    changed: bool,
+    /// Read by this server from now on.
+    mine: bool,
 }
 
 impl SharedLedger {
-    /// Says that a server is alive; returns how many are, this one included. `server` is not 0, which is nobody.
+    /// Says that a server is alive. `server` is not 0, which is nobody.
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn heartbeat(&mut self, server: u64, address: &str) -> Result<usize, LedgerError> {
+    pub fn heartbeat(&mut self, server: u64, address: &str) -> Result<(), LedgerError> {
         assert_ne!(server, 0, "0 is nobody");
         let server = server.cast_signed();
         let mut text = format!("INSERT INTO servers (id, address, alive_at) VALUES ({server}, ");
@@ -55,12 +57,7 @@ impl SharedLedger {
         ));
         self.attempt(|session, _| {
             session.check_format()?;
-            session.connection.query_drop(&text)?;
-            let count = format!(
-                "SELECT COUNT(*) FROM servers WHERE alive_at BETWEEN {DB_NOW} - {ALIVE_MS} AND {DB_NOW} + {STEP_MS_MAX}"
-            );
-            let alive: Option<usize> = session.connection.query_first(count)?;
-            Ok(alive.unwrap_or(0).max(1))
+            Ok(session.connection.query_drop(&text)?)
         })
     }
 
@@ -81,8 +78,8 @@ impl SharedLedger {
         })
     }
 
-    /// Keeps and takes this server's share of the queues. `queues`: all that there are, each with the offset from
-    /// which it is read if the ledger has never seen it. `alive`: from [`SharedLedger::heartbeat`].
+    /// Keeps and takes this server's share of the queues. `queues`: all that it reaches, each with the offset from
+    /// which it is read if the ledger has never seen it.
     ///
     /// # Errors
     /// See [`LedgerError`].
@@ -90,10 +87,8 @@ impl SharedLedger {
         &mut self,
         server: u64,
         queues: &[(String, u64)],
-        alive: usize,
     ) -> Result<Vec<Assignment>, LedgerError> {
         assert_ne!(server, 0, "0 is nobody");
-        let share = queues.len().div_ceil(alive.max(1));
         self.attempt(|session, _| {
             let mut script = Script::default();
             let head = "INSERT IGNORE INTO queue_offsets (queue, next_offset, owner, leased_until, generation) VALUES ";
@@ -115,19 +110,14 @@ impl SharedLedger {
                 .map(|(queue, next_offset, owner, free, generation)| {
                     let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
                     let row =
-                        Row { queue: queue.clone(), next_offset, owner, free, generation, changed: false };
+                        Row { queue: queue.clone(), next_offset, owner, free, generation, mine: false };
                     (queue, row)
                 })
                 .collect();
-            rows.retain(|queue, _| queues.iter().any(|(wanted, _)| wanted == queue));
-            let mine = choose(&mut rows, server, share);
+            let mine = choose(&mut rows, server, |queue| queues.iter().any(|(reached, _)| reached == queue));
             let mut script = Script::default();
-            for row in rows.values().filter(|row| row.owner == server || row.changed) {
-                let until = if row.owner == server {
-                    format!("{DB_NOW} + {QUEUE_LEASE_MS}")
-                } else {
-                    "0".to_owned()
-                };
+            for row in rows.values().filter(|row| row.mine) {
+                let until = format!("{DB_NOW} + {QUEUE_LEASE_MS}");
                 let (owner, generation) = (row.owner.cast_signed(), int(row.generation));
                 let mut text = format!(
                     "UPDATE queue_offsets SET owner = {owner}, generation = {generation}, \
@@ -144,74 +134,129 @@ impl SharedLedger {
     }
 }
 
-/// Who reads what from now on: this server keeps what it has up to its share, gives the rest back, and takes what
-/// is free.
-fn choose(rows: &mut BTreeMap<String, Row>, server: u64, share: usize) -> Vec<Assignment> {
-    let mut count = 0;
-    for row in rows.values_mut().filter(|row| row.owner == server) {
-        count += 1;
-        if count > share {
-            row.owner = 0;
-            row.changed = true;
+/// What this server reads from now on: what it has, what is free, and as many of whoever has most as make them even.
+/// Only what it reaches, so what nobody else reaches stays with whoever does.
+fn choose(rows: &mut BTreeMap<String, Row>, server: u64, reaches: impl Fn(&str) -> bool) -> Vec<Assignment> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for row in rows.values_mut() {
+        row.mine = (row.owner == server || row.free) && reaches(&row.queue);
+        if row.mine {
+            *counts.entry(server).or_default() += 1;
+        } else if !row.free && row.owner != server {
+            *counts.entry(row.owner).or_default() += 1;
         }
     }
-    count = count.min(share);
-    for row in rows.values_mut().filter(|row| row.free && row.owner != server && !row.changed) {
-        if count < share {
-            count += 1;
+    loop {
+        let own = counts.get(&server).copied().unwrap_or_default();
+        let others = rows.values_mut().filter(|row| !row.mine && row.owner != server && reaches(&row.queue));
+        let Some(row) =
+            others.max_by_key(|row| counts[&row.owner]).filter(|row| counts[&row.owner] > own + 1)
+        else {
+            break;
+        };
+        row.mine = true;
+        *counts.get_mut(&row.owner).expect("it has this one") -= 1;
+        *counts.entry(server).or_default() += 1;
+    }
+    let mine = rows.values_mut().filter(|row| row.mine);
+    mine.map(|row| {
+        if row.owner != server {
             row.owner = server;
             row.generation += 1;
-            row.changed = true;
         }
-    }
-    rows.values()
-        .filter(|row| row.owner == server)
-        .map(|row| Assignment {
-            queue: row.queue.clone(),
-            next_offset: row.next_offset,
-            generation: row.generation,
-        })
-        .collect()
+        Assignment { queue: row.queue.clone(), next_offset: row.next_offset, generation: row.generation }
+    })
+    .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Owners by queue; `!` marks those whose time is over.
-    fn check(owners: &[&str], server: u64, share: usize, after: &[u64]) {
+    /// By queue, the owner, or 0; `!`: the owner's time is over.
+    fn rows(owners: &[&str]) -> BTreeMap<String, Row> {
         let row = |(index, owner): (usize, &&str)| {
             let number: u64 = owner.trim_end_matches('!').parse().unwrap();
-            let queue = format!("a/{index}");
+            let queue = format!("a/{index:02}");
             let free = owner.ends_with('!') || number == 0;
-            let row = Row {
-                queue: queue.clone(),
-                next_offset: 0,
-                owner: number,
-                free,
-                generation: 5,
-                changed: false,
-            };
-            (queue, row)
+            (queue.clone(), Row { queue, next_offset: 0, owner: number, free, generation: 5, mine: false })
         };
-        let mut rows: BTreeMap<String, Row> = owners.iter().enumerate().map(row).collect();
-        let before = rows.clone();
-        let mine = choose(&mut rows, server, share);
-        assert_eq!(rows.values().map(|row| row.owner).collect::<Vec<_>>(), after, "{owners:?}");
-        assert_eq!(mine.len(), after.iter().filter(|owner| **owner == server).count());
+        owners.iter().enumerate().map(row).collect()
+    }
+
+    fn owners(rows: &BTreeMap<String, Row>) -> Vec<u64> {
+        rows.values().map(|row| row.owner).collect()
+    }
+
+    #[track_caller]
+    fn check(before: &[&str], reached: &[usize], after: &[u64]) {
+        let before = rows(before);
+        let mut now = before.clone();
+        let mine = choose(&mut now, 7, |queue| reached.iter().any(|index| queue == format!("a/{index:02}")));
+        assert_eq!(owners(&now), after, "{before:?}");
+        assert_eq!(mine.len(), now.values().filter(|row| row.mine).count());
         for assignment in mine {
-            let taken = before[&assignment.queue].owner != server;
+            let taken = before[&assignment.queue].owner != 7;
             assert_eq!(assignment.generation, if taken { 6 } else { 5 });
         }
     }
 
     #[test]
-    fn each_server_keeps_and_takes_its_share() {
-        check(&["0", "0", "0", "0"], 7, 4, &[7, 7, 7, 7]);
-        check(&["0", "0", "0", "0"], 7, 2, &[7, 7, 0, 0]);
-        check(&["7", "7", "7", "7"], 7, 2, &[7, 7, 0, 0]);
-        check(&["7", "8", "8", "7!"], 7, 2, &[7, 8, 8, 7]);
-        check(&["8", "8!", "8", "8!"], 7, 2, &[8, 7, 8, 7]);
-        check(&["8", "8", "8", "8"], 7, 2, &[8, 8, 8, 8]);
+    fn a_server_takes_what_is_free_and_of_whoever_has_more() {
+        let all = [0, 1, 2, 3];
+        check(&["0", "0", "0", "0"], &all, &[7, 7, 7, 7]);
+        check(&["7", "7", "7", "7"], &all, &[7, 7, 7, 7]);
+        check(&["8", "8", "8", "8"], &all, &[8, 8, 7, 7]);
+        check(&["7", "8", "8", "7!"], &all, &[7, 8, 8, 7]);
+        check(&["8", "8!", "8", "8!"], &all, &[8, 7, 8, 7]);
+        check(&["7", "8", "8", "9"], &all, &[7, 8, 8, 9]);
+    }
+
+    #[test]
+    fn a_server_takes_only_what_it_reaches() {
+        check(&["0", "0", "0", "0"], &[0, 1], &[7, 7, 0, 0]);
+        check(&["8", "8", "8", "8"], &[0], &[7, 8, 8, 8]);
+        check(&["7", "7", "8", "8!"], &[2], &[7, 7, 8, 8]);
+        check(&["8", "8", "8", "8"], &[], &[8, 8, 8, 8]);
+    }
+
+    /// Of servers of which each reaches other queues: whoever asks when, soon none changes hands any more, each that is
+    /// reached is read, and nobody could take one of somebody who has two more.
+    #[test]
+    fn every_queue_that_is_reached_is_read_and_they_come_to_rest() {
+        let mut random = 1_u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        for _case in 0..2_000 {
+            let (servers, queues) = (1 + next(5), 1 + next(12));
+            let reach: Vec<Vec<bool>> =
+                (0..servers).map(|_| (0..queues).map(|_| next(3) > 0).collect()).collect();
+            let mut rows = rows(&vec!["0"; usize::try_from(queues).unwrap()]);
+            let index = |queue: &str| queue[2..].parse::<usize>().unwrap();
+            let ask = |rows: &mut BTreeMap<String, Row>, server: u64| {
+                let reached = &reach[usize::try_from(server - 1).unwrap()];
+                choose(rows, server, |queue| reached[index(queue)]);
+                rows.values_mut().for_each(|row| row.free = row.owner == 0);
+            };
+            for _turn in 0..servers {
+                ask(&mut rows, 1 + next(servers));
+            }
+            // Each that changes hands makes them more even, so there are never many.
+            let mut at_rest = owners(&rows);
+            for round in 0.. {
+                (1..=servers).for_each(|server| ask(&mut rows, server));
+                let before = std::mem::replace(&mut at_rest, owners(&rows));
+                if at_rest == before {
+                    break;
+                }
+                assert!(round < 50, "{reach:?}");
+            }
+            for (queue, owner) in at_rest.iter().enumerate() {
+                let is_reached = reach.iter().any(|of_server| of_server[queue]);
+                assert_eq!(*owner != 0, is_reached, "queue {queue} of {at_rest:?}: {reach:?}");
+            }
+        }
     }
 }

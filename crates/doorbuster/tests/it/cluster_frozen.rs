@@ -1,0 +1,142 @@
+//! What a server had begun that froze, and goes on when the gate is another: somebody else may have been promised the units.
+
+use std::process::Command as Process;
+use std::time::Duration;
+
+use engine::handover::{Grant, Reservation, Settle};
+use engine::working_set::{Executed, Operation};
+use engine::{Adjust, BuyerId, Command, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
+use server::clock::wall_clock;
+use server::gate::{Gate, Reserve, Reserved, Seen};
+use server::ledger::mysql::cluster::{Recorded, SharedLedger};
+use server::queue::{Options, Producer, Terms, message};
+
+use crate::cluster::{audit, wipe_gates};
+use crate::cluster_balance::{claim, ledger, started};
+use crate::cluster_gate::until;
+use crate::engines::Engines;
+use crate::sent::send;
+
+/// Of the demo's shop, of which there are 10 of each.
+const SKU: SkuId = SkuId(5);
+
+/// What is open at the gate of this SKU is from the last century.
+fn age(name: &str) {
+    let redis = Engines::shared(&["redis"]).address("redis");
+    let (host, port) = redis.rsplit_once(':').unwrap();
+    let script = "local open = redis.call('ZRANGE', KEYS[1], 0, -1) for _, id in ipairs(open) do redis.call('ZADD', KEYS[1], 1, id) \
+                  end return #open";
+    let key = format!("{{{name}:{:08x}}}:t", SKU.0);
+    let aged = Process::new("redis-cli")
+        .args(["-h", host, "-p", port, "-e", "EVAL", script, "1", &key])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&aged.stdout).trim(), "1", "{aged:?}");
+}
+
+/// Waits for a gate of a later epoch with all its units.
+fn until_rebuilt(gate: &mut Gate, after: u64) -> Seen {
+    let mut last = None;
+    until("the gate is of a later epoch, and has all units", || {
+        let seen = gate.states(&[SKU]).remove(0).map(|state| state.map(|state| state.seen));
+        let text = format!("{seen:?}");
+        last = seen.ok().flatten();
+        (last.is_some_and(|seen| seen.available == 10 && seen.epoch > after), text)
+    });
+    last.unwrap()
+}
+
+/// Somebody else may have bought the units when it thaws: then its claim must count for nothing.
+#[test]
+fn a_claim_that_was_given_back_is_not_carried_out_afterwards() {
+    let name = "claim_given_back";
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, mut gate) = started(dir.path(), name);
+    let Settle { epoch, .. } = claim(&mut gate, SKU, 3, "frozen");
+    age(name);
+    until_rebuilt(&mut gate, epoch);
+    let correction = Command::Adjust { sku: SKU, how: Adjust::Correct, units: 3, key: "frozen".into() };
+    let operation = Operation::of(correction, Grant::Taken { epoch }).unwrap();
+    let executed = ledger(name).execute(wall_clock(), &[operation]).unwrap();
+    assert!(matches!(executed[..], [Executed::NeedsClaim(_)]), "{executed:?}");
+    audit(dir.path());
+}
+
+fn order(number: u64, quantity: u32, epoch: u64) -> Reservation {
+    let id = OrderId { sku: SKU, hash: number.into() };
+    let place = Placement { id, buyer: BuyerId(number.into()), quantity, fingerprint: Fingerprint(0) };
+    Reservation { place, buyer_text: None, epoch, reserved_at: UnixMs(0), address: None }
+}
+
+fn producer() -> Producer {
+    let name_servers = vec![Engines::shared(&["rocketmq"]).address("rocketmq-namesrv")];
+    let send_timeout = Duration::from_secs(10);
+    Producer::new(Options { name_servers, group: "test".into(), send_timeout, terms: Terms::default() })
+}
+
+fn encoded(order: &Reservation) -> Vec<u8> {
+    let mut body = Vec::new();
+    message::encode(order, &mut body);
+    body
+}
+
+fn until_judged(ledger: &mut SharedLedger, order: &Reservation) -> Recorded {
+    let mut recorded = None;
+    until("the ledger has judged it", || {
+        recorded = ledger.lookup(&[order.place.id]).unwrap().remove(0);
+        (recorded.is_some(), format!("{order:?}"))
+    });
+    recorded.unwrap()
+}
+
+/// The server that published it was frozen between its reservation and that. By then the gate has promised all units to
+/// somebody else, whose order is on its way: that one is kept, and the late one is rejected.
+#[test]
+fn an_order_of_an_older_epoch_takes_no_unit_that_the_gate_has_promised() {
+    let name = "frozen_order";
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, mut gate) = started(dir.path(), name);
+    let mut ledger = ledger(name);
+    let mut producer = producer();
+    let before = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
+    wipe_gates(name);
+    let now = until_rebuilt(&mut gate, before);
+
+    let promised = order(1, 10, now.epoch);
+    let (record, place) = (encoded(&promised), promised.place);
+    let taken = gate.reserve(&[Reserve { place, limit: None, record: &record }], None).remove(0).unwrap();
+    let Reserved::Taken { at } = taken.what else { panic!("{taken:?}") };
+    let late = order(2, 1, before);
+    send(&mut producer, name, &[&encoded(&late)]);
+    let judged = until_judged(&mut ledger, &late);
+    let Recorded::Rejected(rejection) = judged else { panic!("{judged:?}") };
+    assert_eq!((rejection.reason, rejection.epoch), (Refusal::SoldOut, before));
+
+    send(&mut producer, name, &[&encoded(&Reservation { reserved_at: at, ..promised.clone() })]);
+    let judged = until_judged(&mut ledger, &promised);
+    assert!(matches!(judged, Recorded::Order { .. }), "{judged:?}");
+    audit(dir.path());
+}
+
+/// With units to spare it is placed, and the gate knows of it.
+#[test]
+fn an_order_of_an_older_epoch_is_placed_if_the_gate_has_units() {
+    let name = "late_order";
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, mut gate) = started(dir.path(), name);
+    let mut ledger = ledger(name);
+    let mut producer = producer();
+    let before = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
+    wipe_gates(name);
+    until_rebuilt(&mut gate, before);
+    let late = order(2, 3, before);
+    send(&mut producer, name, &[&encoded(&late)]);
+    let judged = until_judged(&mut ledger, &late);
+    assert!(matches!(judged, Recorded::Order { .. }), "{judged:?}");
+    until("the gate has settled it", || {
+        let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
+        let open = gate.open_of_each(&[SKU], 0, None, 9).remove(0).unwrap();
+        (state.seen.available == 7 && open.what.is_empty(), format!("{state:?} {open:?}"))
+    });
+    audit(dir.path());
+}
