@@ -1,14 +1,11 @@
 //! What operators did, the latest first: one page of it.
 //!
-//! Their entries stand among others that have no table of their own, without an index: a page looks at a bounded number
-//! of them, and may so be empty although more follow. Must not: read anything itself.
+//! Their entries stand among others that have no table of their own, and are found by an index: a page costs what it has, whatever
+//! else is there. One of a single sale may be empty although more follow. Must not: read anything itself.
 
 use engine::{Operated, SaleId, UnixMs};
 
 use super::rows::{RowError, operated};
-
-/// Entries that a page may look at: a hundredth of a second of reading.
-pub(super) const LOOKED_AT_MAX: u64 = 20_000;
 
 /// What an operator did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +35,13 @@ pub struct OperatorLogAsked {
 }
 
 impl OperatorLog {
-    /// Of rows, at most as many as were asked for; `looked_at`: the oldest of the entries that were looked at, and how many.
+    /// Of rows, at most as many as were asked for.
     pub(super) fn of(
         asked: &OperatorLogAsked,
         rows: Vec<(u64, u64, Vec<u8>)>,
-        (oldest, entries): (u64, u64),
     ) -> Result<OperatorLog, RowError> {
-        let older = match rows.last() {
-            Some((seq, ..)) if rows.len() as u64 >= asked.max => Some(*seq),
-            _ => (entries >= LOOKED_AT_MAX).then_some(oldest),
-        };
+        let oldest = rows.last().map(|(seq, ..)| *seq);
+        let older = oldest.filter(|_| rows.len() as u64 >= asked.max);
         let action = |(seq, at, body): (u64, u64, Vec<u8>)| {
             Ok(OperatorAction { seq, at: UnixMs(at), operated: operated(&body)? })
         };

@@ -257,7 +257,7 @@ fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
             }
             Place::MySql(database) => database.connection().query_drop(version).unwrap(),
         }
-        let known = if matches!(place, Place::Sqlite(_)) { "up to 4" } else { "up to 7" };
+        let known = if matches!(place, Place::Sqlite(_)) { "up to 5" } else { "up to 8" };
         for refused in refusals(&place) {
             assert!(refused.contains("format 9") && refused.contains(known), "{refused}");
             assert!(refused.contains("run the newer one"), "{refused}");

@@ -59,3 +59,23 @@ fn operators_and_what_they_did_come_back_as_they_were() {
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
     }
 }
+
+/// Of a night with a line, only entries of the line were looked at, and nothing was found.
+#[test]
+fn what_operators_did_is_found_whatever_else_there_is() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
+        operate(&mut book, &mut ledger, Command::Pause(SaleId(1)), "first");
+        drop(ledger);
+        for thousand in 1..=25 {
+            let row = |number| format!("({}, 1, 'line_joined', x'00')", thousand * 1_000 + number);
+            let rows: Vec<_> = (0..1_000).map(row).collect();
+            let rows = rows.join(", ");
+            let insert = format!("INSERT INTO further_entries (seq, at, kind, body) VALUES {rows}");
+            assert_eq!(place.execute(&insert), 1_000);
+        }
+        let found = page(&place, u64::MAX, None, 9);
+        assert_eq!((said(&found), found.older), (vec![("sale_paused", "", "first")], None), "{place:?}");
+    }
+}

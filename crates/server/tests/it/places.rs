@@ -107,15 +107,20 @@ impl Place {
 
     /// Changes one row behind the ledger's back.
     pub(crate) fn tamper(&self, sql: &str) {
+        assert_eq!(self.execute(sql), 1, "{sql}");
+    }
+
+    /// Past every program; returns how many rows that touched.
+    pub(crate) fn execute(&self, sql: &str) -> u64 {
         match self {
             Place::Sqlite(dir) => {
                 let connection = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
-                assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+                connection.execute(sql, []).unwrap() as u64
             }
             Place::MySql(database) => {
                 let mut connection = database.connection();
                 connection.query_drop(sql).unwrap();
-                assert_eq!(connection.affected_rows(), 1, "{sql}");
+                connection.affected_rows()
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::ledger::RowError;
 use crate::ledger::rows::FURTHER_KINDS;
 
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../../../migrations/mysql/001.sql"),
     include_str!("../../../migrations/mysql/002.sql"),
     include_str!("../../../migrations/mysql/003.sql"),
@@ -21,12 +21,13 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../../../migrations/mysql/005.sql"),
     include_str!("../../../migrations/mysql/006.sql"),
     include_str!("../../../migrations/mysql/007.sql"),
+    include_str!("../../../migrations/mysql/008.sql"),
 ];
 /// What all servers that write must know, which `writer.format` says as well. A script that only adds what older ones need not
 /// know leaves it.
 pub(super) const FORMAT: i64 = 6;
-/// Before a statement that can't be run twice: it is left out if this column is there.
-const UNLESS_COLUMN: &str = "-- unless column ";
+/// Before a statement that can't be run twice: it is left out if this column or index is there.
+const UNLESS: &str = "-- unless ";
 /// How long another server may take to migrate before this one gives up, in portions that end by themselves.
 const LOCK_PATIENCE: Duration = Duration::from_secs(600);
 const LOCK_WAIT_S: u32 = 5;
@@ -83,15 +84,24 @@ fn statements(script: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a statement that can't be run twice was run before its script was cut off.
 fn is_done(connection: &mut Conn, statement: &str) -> Result<bool, mysql::Error> {
-    let Some((table, column)) = unless_column(statement) else { return Ok(false) };
-    let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() \
-                   AND table_name = ? AND column_name = ?";
-    let found: Option<u64> = connection.exec_first(columns, (table, column))?;
+    let Some((kind, table, name)) = unless(statement) else { return Ok(false) };
+    let (listed, name_column) = match kind {
+        "column" => ("columns", "column_name"),
+        _ => ("statistics", "index_name"),
+    };
+    let there = format!(
+        "SELECT COUNT(*) FROM information_schema.{listed} WHERE table_schema = DATABASE() AND table_name = ? \
+         AND {name_column} = ?"
+    );
+    let found: Option<u64> = connection.exec_first(there, (table, name))?;
     Ok(found != Some(0))
 }
 
-fn unless_column(statement: &str) -> Option<(&str, &str)> {
-    statement.lines().find_map(|line| line.strip_prefix(UNLESS_COLUMN))?.split_once('.')
+/// "column" or "index", its table and its name.
+fn unless(statement: &str) -> Option<(&str, &str, &str)> {
+    let (kind, named) = statement.lines().find_map(|line| line.strip_prefix(UNLESS))?.split_once(' ')?;
+    let (table, name) = named.split_once('.')?;
+    Some((kind, table, name))
 }
 
 /// Of a lock of the connection's database. Names of locks are the whole server's and have at most 64 characters, so the
@@ -187,11 +197,12 @@ mod tests {
                     || code.starts_with("INSERT IGNORE")
                     || code.starts_with("UPDATE writer SET format = ")
                     || (code.starts_with("ALTER TABLE") && code.contains(" MODIFY ") && !code.contains(','));
-                let guarded = code.starts_with("ALTER TABLE") && unless_column(statement).is_some();
+                let guarded = code.starts_with("ALTER TABLE") && unless(statement).is_some();
                 assert_ne!(again, guarded, "{code}");
-                if let Some((table, column)) = unless_column(statement) {
+                if let Some((kind, table, name)) = unless(statement) {
                     assert!(code.starts_with(&format!("ALTER TABLE {table}")), "{code}");
-                    assert!(code.contains(&format!(" {column} ")), "{code}");
+                    assert!(code.contains(&format!(" {name} ")), "{code}");
+                    assert!(["column", "index"].contains(&kind), "{code}");
                 }
                 assert_eq!(code.matches(';').count(), 1, "{code}");
                 count += 1;

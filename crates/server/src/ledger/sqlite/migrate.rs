@@ -11,13 +11,14 @@ use crate::ledger::rows::{FURTHER_KINDS, RowError};
 /// "Door" in ASCII: says that a file is ours.
 const APPLICATION_ID: i64 = 0x446f_6f72;
 /// One script per format, each bringing the format before it to its own. Never changed once released.
-pub(super) const MIGRATIONS: [&str; 4] = [
+pub(super) const MIGRATIONS: [&str; 5] = [
     include_str!("../../../migrations/sqlite/001.sql"),
     include_str!("../../../migrations/sqlite/002.sql"),
     include_str!("../../../migrations/sqlite/003.sql"),
     include_str!("../../../migrations/sqlite/004.sql"),
+    include_str!("../../../migrations/sqlite/005.sql"),
 ];
-const NEWEST: i64 = 4;
+const NEWEST: i64 = 5;
 
 /// Brings a ledger to the newest format. An older one is backed up beside itself first.
 pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), OpenError> {
