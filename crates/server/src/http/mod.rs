@@ -14,6 +14,7 @@ mod call;
 mod delivery;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod histories;
 mod hosts;
 mod images;
 mod lists;

@@ -1,8 +1,8 @@
-//! What only the ledger can answer (the audit, the order feed), read on a thread of its own: it blocks on the disk or
-//! on a server, and an audit reads everything.
+//! What only the ledger or the history can answer (the audit, the order feed), read on threads of their own: it blocks on the
+//! disk or on a server, and an audit reads everything.
 //!
-//! One at a time, few waiting; with more, the client is asked to come again. A read may wait for the ledger's next entry.
-//! Must not: change anything, or know what is read.
+//! In lanes, so that what takes long keeps nobody from what does not. In each one at a time, and so many waiting; with more, the
+//! client is asked to come again. A read may wait for the ledger's next entry. Must not: change anything, or know what is read.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,15 +19,45 @@ use crate::intake::Request;
 use crate::ledger::{EventReader, OpenError, Source};
 use crate::net::{Stop, Ticket, Waker};
 
-/// Reads that wait for the thread at one time.
-const WAITING_MAX: usize = 32;
+/// Which reads wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Of a few rows each.
+    Looks,
+    /// Of the figures of up to a year, without the ledger: a tenth of a second each.
+    Histories,
+    /// Of the whole ledger.
+    Audits,
+}
+
+impl Lane {
+    const ALL: [Lane; 3] = [Lane::Looks, Lane::Histories, Lane::Audits];
+
+    fn thread_name(self) -> &'static str {
+        match self {
+            Lane::Looks => "ledger-reads",
+            Lane::Histories => "history-reads",
+            Lane::Audits => "ledger-audits",
+        }
+    }
+
+    /// Reads that wait for its thread at one time: all consoles may be opened at once, and nobody waits for many audits.
+    pub(super) const fn waiting_max(self) -> usize {
+        match self {
+            Lane::Looks | Lane::Histories => 512,
+            Lane::Audits => 32,
+        }
+    }
+}
+
 /// Reads that wait for an entry at one time; with more, the one that has waited longest is answered as it stands.
 const FOR_NEWS_MAX: usize = 16;
 /// Between two looks whether there is one.
 const NEWS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads the ledger, on the thread that may block.
+/// Reads the ledger, on a thread that may block.
 pub(super) struct LedgerRead {
+    lane: Lane,
     read: Box<Read>,
     news: Option<News>,
 }
@@ -44,7 +74,11 @@ impl LedgerRead {
     pub(super) fn new(
         read: impl FnOnce(&Source) -> Result<ShowRead, OpenError> + Send + 'static,
     ) -> LedgerRead {
-        LedgerRead { read: Box::new(read), news: None }
+        LedgerRead { lane: Lane::Looks, read: Box::new(read), news: None }
+    }
+
+    pub(super) fn on(self, lane: Lane) -> LedgerRead {
+        LedgerRead { lane, ..self }
     }
 
     /// While the ledger ends with this entry, the read waits.
@@ -86,7 +120,7 @@ impl fmt::Debug for ShowRead {
     }
 }
 
-/// A read that waits for the thread.
+/// A read that waits for its lane's thread.
 struct WaitingRead {
     event_loop: usize,
     ticket: Ticket,
@@ -113,11 +147,12 @@ impl Answers {
     }
 }
 
-/// The reading thread, as the event loops see it. It ends when this is dropped.
+/// The reading threads, as the event loops see them. They end when this is dropped.
 pub struct Reads {
-    waiting: Option<SyncSender<WaitingRead>>,
+    /// In the order of [`Lane::ALL`].
+    waiting: Vec<SyncSender<WaitingRead>>,
     answers: Answers,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Reads {
@@ -127,17 +162,22 @@ impl fmt::Debug for Reads {
 }
 
 impl Reads {
-    /// Starts the thread; `wakers` are those of the event loops, in order.
+    /// Starts the threads; `wakers` are those of the event loops, in order.
     pub fn start(ledger: Source, wakers: Vec<Waker>, stop: Stop) -> Reads {
         let of_loop = |waker| LoopReads { waker, read: Mutex::default() };
         let answers = Answers(wakers.into_iter().map(of_loop).collect());
-        let (sender, waiting) = sync_channel(WAITING_MAX);
-        let given = answers.clone();
-        let thread = std::thread::Builder::new()
-            .name("ledger-reads".to_owned())
-            .spawn(move || read_all(&ledger, &waiting, &given, &stop))
-            .expect("the system starts a thread while the server starts");
-        Reads { waiting: Some(sender), answers, thread: Some(thread) }
+        let ledger = Arc::new(ledger);
+        let start = |lane: Lane| {
+            let (sender, waiting) = sync_channel(lane.waiting_max());
+            let (ledger, given, stop) = (Arc::clone(&ledger), answers.clone(), stop.clone());
+            let thread = std::thread::Builder::new()
+                .name(lane.thread_name().to_owned())
+                .spawn(move || read_all(&ledger, &waiting, &given, &stop))
+                .expect("the system starts a thread while the server starts");
+            (sender, thread)
+        };
+        let (waiting, threads) = Lane::ALL.into_iter().map(start).unzip();
+        Reads { waiting, answers, threads }
     }
 
     /// For another thread that answers what the loops need not.
@@ -153,14 +193,13 @@ impl Reads {
         route: &'static str,
         read: LedgerRead,
     ) -> bool {
-        let waiting = self.waiting.as_ref().expect("it is there until this is dropped");
-        match waiting.try_send(WaitingRead { event_loop, ticket, route, read }) {
+        match self.waiting[read.lane as usize].try_send(WaitingRead { event_loop, ticket, route, read }) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
         }
     }
 
-    /// Takes what was answered for this loop, by this thread or another, into the empty `into`.
+    /// Takes what was answered for this loop, by these threads or another, into the empty `into`.
     pub(super) fn take(&self, event_loop: usize, into: &mut Vec<(Ticket, ShowRead)>) {
         debug_assert!(into.is_empty(), "what was read last was delivered");
         let mut read = self.answers.0[event_loop].read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,12 +209,12 @@ impl Reads {
 
 impl Drop for Reads {
     fn drop(&mut self) {
-        // Without a sender the thread ends after what it is reading.
-        self.waiting = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that reads the ledger panicked");
+        // Without a sender each thread ends after what it is reading.
+        self.waiting.clear();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread that reads the ledger panicked");
+            }
         }
     }
 }
@@ -240,5 +279,71 @@ impl LedgersEnd<'_> {
         }
         let last = self.reader.as_mut()?.last();
         last.inspect_err(|_| self.reader = None).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{EventLoop, Limits};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn reads(dir: &tempfile::TempDir) -> Reads {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let waker = EventLoop::new(listener, Limits::default(), None).unwrap().waker();
+        Reads::start(Source::Directory(dir.path().to_owned()), vec![waker], Stop::new())
+    }
+
+    fn nothing() -> ShowRead {
+        ShowRead::new(|_, _| Ok(()))
+    }
+
+    fn ask(reads: &Reads, generation: u32, read: LedgerRead) -> bool {
+        reads.ask(0, Ticket { connection: 1, generation }, "/a/route", read)
+    }
+
+    /// The generations of so many answers.
+    fn answered(reads: &Reads, count: usize) -> Vec<u32> {
+        let (begun, mut answered, mut read) = (Instant::now(), Vec::new(), Vec::new());
+        while answered.len() < count {
+            assert!(begun.elapsed() < PATIENCE, "{answered:?}");
+            reads.take(0, &mut read);
+            answered.extend(read.drain(..).map(|(ticket, _)| ticket.generation));
+            std::thread::yield_now();
+        }
+        answered
+    }
+
+    /// A long audit kept everybody from everything else.
+    #[test]
+    fn what_takes_long_keeps_only_its_own_lane_waiting_and_each_lane_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let reads = reads(&dir);
+        for long in Lane::ALL {
+            let (go_on, gate) = sync_channel::<()>(0);
+            let (begun, has_begun) = sync_channel(1);
+            let blocks = LedgerRead::new(move |_| {
+                begun.send(()).unwrap();
+                gate.recv().unwrap_or(());
+                Ok(nothing())
+            });
+            assert!(ask(&reads, 0, blocks.on(long)));
+            has_begun.recv_timeout(PATIENCE).unwrap();
+            for (number, other) in (1..).zip(Lane::ALL.into_iter().filter(|lane| *lane != long)) {
+                assert!(ask(&reads, number, LedgerRead::new(|_| Ok(nothing())).on(other)));
+                assert_eq!(answered(&reads, 1), [number], "{other:?} beside {long:?}");
+            }
+            let waiting = u32::try_from(long.waiting_max()).unwrap();
+            for number in 0..waiting {
+                assert!(
+                    ask(&reads, number, LedgerRead::new(|_| Ok(nothing())).on(long)),
+                    "{long:?} {number}"
+                );
+            }
+            assert!(!ask(&reads, waiting, LedgerRead::new(|_| Ok(nothing())).on(long)), "{long:?}");
+            drop(go_on);
+            answered(&reads, long.waiting_max() + 1);
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::figures::Figures;
 use crate::http::access::CurrentAccess;
 use crate::http::auth::{AuthMode, TokenRules};
+use crate::http::histories::Histories;
 use crate::http::images::ImageThreads;
 use crate::http::lists::Lists;
 use crate::http::pages::shelf::PageShelf;
@@ -137,6 +138,7 @@ pub struct Shared {
     pub(super) stripe: Option<Desk>,
     pub(super) verifier: Verifier,
     pub(super) figures: Arc<Figures>,
+    pub(super) histories: Arc<Histories>,
     pub rehearsals: Rehearsals,
     pub(super) signing_key: Option<SigningKey>,
     stop: Stop,
@@ -193,6 +195,7 @@ impl Shared {
             stripe: parts.stripe,
             verifier: parts.verifier,
             figures: parts.figures,
+            histories: Arc::default(),
             rehearsals: parts.rehearsals,
             shelf: parts.shelf,
             admission: parts.admission,

@@ -148,7 +148,7 @@ pub struct History {
 
 impl History {
     /// In a directory, or in memory: without one, and while another server has it.
-    pub(super) fn open(dir: Option<&Path>) -> History {
+    pub(crate) fn open(dir: Option<&Path>) -> History {
         History::open_on(dir, dir.and_then(Disk::of))
     }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use engine::Role;
 
-use crate::figures::{Asked, POINTS_MAX, Points};
+use crate::figures::POINTS_MAX;
 use crate::http::HttpService;
 use crate::http::call::Call;
-use crate::http::reads::{LedgerRead, ShowRead};
+use crate::http::histories::{Format, Wish};
+use crate::http::reads::{Lane, LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
-use crate::http::wire::answer::{Answering, JSON};
+use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::http::wire::number_in;
 use crate::net::Answer;
@@ -26,7 +27,6 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get(HISTORY_CSV, Handler::Anybody(HttpService::figures_history_csv)).served(Served::Operators),
 ];
 
-const CSV: &str = "text/csv; charset=utf-8";
 const HOUR_MS: u64 = 3600 * 1000;
 const POINTS_DEFAULT: u64 = 600;
 
@@ -37,41 +37,46 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    fn figures_history(&mut self, call: &Call<'_>, _out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.read_history(call, HISTORY, (JSON, Points::to_json))
+    fn figures_history(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.read_history(call, (HISTORY, Format::Json), out)
     }
 
     fn figures_history_csv(
         &mut self,
         call: &Call<'_>,
-        _out: &mut Answering<'_, '_>,
+        out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
-        self.read_history(call, HISTORY_CSV, (CSV, Points::to_csv))
+        self.read_history(call, (HISTORY_CSV, Format::Csv), out)
     }
 
-    /// On the thread that may block, past the ledger.
+    /// What was read a moment ago, or as soon as a thread that may block has read it.
     fn read_history(
         &mut self,
         call: &Call<'_>,
-        route: &'static str,
-        (content_type, write): (&'static str, fn(&Points) -> Vec<u8>),
+        (route, format): (&'static str, Format),
+        out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        let asked = asked(call)?;
-        let figures = Arc::clone(&self.shared.figures);
+        let wish = wish(call, format)?;
+        if let Some(answer) = self.shared.histories.fresh(wish, call.now) {
+            out.prepared(200, &answer);
+            return Ok(Answer::Ready);
+        }
+        let (figures, histories) = (Arc::clone(&self.shared.figures), Arc::clone(&self.shared.histories));
+        let clock = Arc::clone(&self.shared.clock);
         let read = LedgerRead::new(move |_ledger| {
-            let body = figures.history.read(&asked).map(|points| write(&points));
+            let answer = histories.read(&figures.history, wish, clock.now());
             Ok(ShowRead::new(move |_, out| {
-                let body = body.map_err(|none| Problem::unavailable(format!("{none}.")))?;
-                out.body(200, content_type, &body);
+                let answer = answer.map_err(|none| Problem::unavailable(format!("{none}.")))?;
+                out.prepared(200, &answer);
                 Ok(())
             }))
         });
-        self.read_ledger(call, route, read)
+        self.read_ledger(call, route, read.on(Lane::Histories))
     }
 }
 
-fn asked(call: &Call<'_>) -> Result<Asked, Problem> {
+fn wish(call: &Call<'_>, format: Format) -> Result<Wish, Problem> {
     let number = |name| number_in(call.request.query, name).transpose();
     let to_ms = number("to_ms")?.unwrap_or(call.now.0 + 1);
     let from_ms = number("from_ms")?.unwrap_or(to_ms.saturating_sub(HOUR_MS));
@@ -84,5 +89,5 @@ fn asked(call: &Call<'_>) -> Result<Asked, Problem> {
         (Some(sale), Some(product)) => Some((sale, product)),
         _ => return Err(Problem::half_an_item()),
     };
-    Ok(Asked::new((from_ms, to_ms), points, item))
+    Ok(Wish { time_ms: (from_ms, to_ms), points, item, format })
 }

@@ -12,7 +12,7 @@ use crate::http::HttpService;
 use crate::http::actions::Done;
 use crate::http::call::Call;
 use crate::http::pending::Waiting;
-use crate::http::reads::{LedgerRead, ShowRead};
+use crate::http::reads::{Lane, LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::{Answering, TEXT};
 use crate::http::wire::body::read_object;
@@ -200,7 +200,8 @@ fn read_audit(_call: &Call<'_>) -> Result<LedgerRead, Problem> {
             out.json(200, &service.scratch);
             Ok(())
         }))
-    }))
+    })
+    .on(Lane::Audits))
 }
 
 fn write_audit(out: &mut Vec<u8>, audit: &Audit) {
