@@ -245,6 +245,12 @@ impl Auth {
         self.console.begin(known, actor, secure)
     }
 
+    /// Whether a token is shown that can only be meant for an operator's: a buyer's is a JWT, though it may have expired.
+    pub(in crate::http) fn is_guess(&self, fields: &Fields<'_>) -> bool {
+        let is_jwt = |token: &str| token.split('.').count() == 3;
+        !self.operators.is_empty() && bearer(fields).is_some_and(|token| !is_jwt(token))
+    }
+
     /// Whose token it is. Without one in the configuration there are no operators.
     pub(in crate::http) fn by_token(&self, fields: &Fields<'_>, known: KnownOperators<'_>) -> Option<Actor> {
         let token = bearer(fields).filter(|_| !self.operators.is_empty())?;

@@ -44,7 +44,11 @@ impl HttpService {
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
         let wanted = Wanted::of(&call.fields);
-        let reader = if page.has_more_for_operators() && self.who(call).is_some() {
+        let is_operator = page.has_more_for_operators() && self.who(call).is_some();
+        if page.has_more_for_operators() && !is_operator {
+            self.check_guess(call)?;
+        }
+        let reader = if is_operator {
             Reader::Operator
         } else if let Some(kept) = self.shared.lists.fresh(page, self.catalog.version, call.now) {
             kept.answer(&wanted, out);

@@ -8,6 +8,7 @@ use engine::{
 use serde::Deserialize;
 
 use crate::http::HttpService;
+use crate::http::auth::operators::Actor;
 use crate::http::call::Call;
 use crate::http::pay_link::PayLink;
 use crate::http::placing::order_number::OrderNumber;
@@ -154,21 +155,26 @@ impl HttpService {
         let wait = wait.ok_or_else(|| {
             Problem::invalid(format!("\"wait\" must be a whole number of seconds from 0 to {WAIT_S_MAX}."))
         })?;
-        let buyer =
-            match self.who(call) {
-                Some(actor) if actor.role >= Role::Support => None,
-                // Who watches in the browser in which they buy is a buyer, too.
-                actor => {
-                    let buyer = self.access.auth.buyer(&call.fields, call.between);
-                    Some(buyer.map_err(|problem| {
-                        actor.map_or(problem, |_| Problem::role_required(Role::Support))
-                    })?)
-                }
-            };
+        let buyer = match self.who(call) {
+            Some(actor) if actor.role >= Role::Support => None,
+            // Who watches in the browser in which they buy is a buyer, too.
+            actor => {
+                let buyer = self.access.auth.buyer(&call.fields, call.between);
+                Some(buyer.map_err(|problem| self.no_buyer(call, actor.as_ref(), problem))?)
+            }
+        };
         let order = order_id(call.params.name)?;
         let (buyer, text) = buyer.map_or((None, None), |buyer| (Some(buyer.id), buyer.text));
         let read = Request::Read { order, buyer, wait, with_address: self.shared.options.address_after };
         self.ask(call, read, move |service, reply, out| service.show_order(reply, text.as_deref(), out))
+    }
+
+    /// Why not, of somebody who is no buyer: an operator may less, or a token is a guess.
+    fn no_buyer(&self, call: &Call<'_>, actor: Option<&Actor>, problem: Problem) -> Problem {
+        match actor {
+            Some(_) => Problem::role_required(Role::Support),
+            None => self.check_guess(call).err().unwrap_or(problem),
+        }
     }
 
     /// For its buyer, and for operators who support buyers.
@@ -180,7 +186,7 @@ impl HttpService {
             return self.ask(call, command, |service, reply, out| service.show_order(reply, None, out));
         }
         let buyer = self.acting_buyer(call);
-        let buyer = buyer.map_err(|problem| actor.map_or(problem, |_| Problem::role_required(Role::Support)));
+        let buyer = buyer.map_err(|problem| self.no_buyer(call, actor.as_ref(), problem));
         let Buyer { id: buyer, text } = buyer?;
         let command = Command::Cancel { order: order_id(call.params.name)?, buyer };
         self.ask(call, Request::Execute(command), move |service, reply, out| {

@@ -209,6 +209,10 @@ fn tokens_that_are_not_good_are_answered_alike_counted_and_slowed_down() {
     answers.dedup();
     assert_eq!((answers.len(), answers[0].0), (1, 401));
     assert_eq!(shop.shared.metrics.operator_tokens_wrong.get(), 5);
+    // What everybody may read is no way to find out.
+    for public in ["/api/v1/sales", "/api/v1/sales/3"] {
+        assert_eq!(shop.send(&with(Sent::get(public), &revoked)).status, 401, "{public}");
+    }
     let statuses: Vec<_> = (0..10).map(|_| shop.send(&with(Sent::get(REFUNDS), &revoked)).status).collect();
     assert_eq!(statuses.last(), Some(&429));
     assert_eq!(shop.send(&with(Sent::get(REFUNDS), OPERATOR)).status, 200, "a good one is taken at once");

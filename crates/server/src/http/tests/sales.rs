@@ -50,9 +50,17 @@ fn a_sale_is_created_once_and_read_by_everybody() {
         expected["items"][0].as_object_mut().unwrap().remove(hidden).unwrap();
     }
     let public = Sent::get("/api/v1/sales/9");
-    for sent in [public.clone(), public.with("Authorization", "Bearer another token")] {
+    for sent in [public.clone(), public.clone().with("Authorization", "Bearer a.buyers.token")] {
         assert_eq!(shop.send(&sent).json(), expected);
     }
+    // A wrong token got 200, and whether it was one was to be seen by what was shown.
+    let mut answers: Vec<_> = (0..20)
+        .map(|_| shop.send(&public.clone().with("Authorization", "Bearer another token")).status)
+        .collect();
+    answers.dedup();
+    assert_eq!(answers, [401, 429]);
+    assert_eq!(shop.shared.metrics.operator_tokens_wrong.get(), 20);
+    assert_eq!(shop.send(&public).json(), expected, "without one it stays public");
     let all = shop.send(&Sent::get("/api/v1/sales")).json();
     assert_eq!((all["sales"].as_array().unwrap().len(), &all["sales"][0]), (3, &expected));
     assert!(all.get("next_id").is_none());
