@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::cluster::Core;
 use crate::ledger::mysql::cluster::SharedLedger;
 
-/// Between two looks: half of what is promised for a revocation, so that one slow look breaks no promise.
-const INTERVAL: Duration = Duration::from_millis(500);
+/// Between two looks: an eighth of what is promised for a revocation, so that slow looks break no promise.
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs until the server stops.
 pub(in crate::cluster) fn run(core: &Core, mut ledger: SharedLedger) {

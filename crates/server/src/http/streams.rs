@@ -3,10 +3,11 @@
 //! A loop sends its readers the latest figures in the first round after they have changed, which is a quarter of a second
 //! later at most. One who does not read goes without. Must not: make the figures, or wait for anybody.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Operators, Role};
+use engine::{Operators, Role, UnixMs};
 
 use super::HttpService;
 use super::access::Access;
@@ -16,7 +17,7 @@ use super::wire::answer::{Answering, NO_STORE};
 use super::wire::error::Problem;
 use crate::net::{Answer, Ticket};
 
-/// Readers of one loop.
+/// Readers of one loop. With more, the oldest of whoever has most goes: nobody keeps the others out.
 const READERS_MAX: usize = 256;
 /// Then a reader has to ask anew, and is judged anew: a session that is over is noticed, and one in use is renewed.
 const LASTS: Duration = Duration::from_secs(60);
@@ -31,12 +32,38 @@ pub(super) struct Streams {
     judged_by: Option<(Arc<Access>, Arc<Operators>)>,
     /// What they were sent last.
     sent: Option<Arc<[u8]>>,
+    /// Who gave way to another one, until the end of the round.
+    displaced: Vec<Ticket>,
 }
 
 #[derive(Debug)]
 struct Reader {
     ticket: Ticket,
+    /// The operator's name.
+    who: Box<str>,
     until: Instant,
+}
+
+impl Streams {
+    /// Makes room for one more of this operator's; false: the operator has most of them already.
+    fn make_room(&mut self, who: &str) -> bool {
+        if self.readers.len() < READERS_MAX {
+            return true;
+        }
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for reader in &self.readers {
+            *counts.entry(&reader.who).or_default() += 1;
+        }
+        let own = counts.get(who).copied().unwrap_or(0);
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        // They are in the order in which they came.
+        let oldest = most
+            .filter(|(_, count)| *count > own + 1)
+            .and_then(|(most, _)| self.readers.iter().position(|reader| &*reader.who == most));
+        let Some(oldest) = oldest else { return false };
+        self.displaced.push(self.readers.remove(oldest).ticket);
+        true
+    }
 }
 
 impl HttpService {
@@ -46,7 +73,8 @@ impl HttpService {
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        if self.streams.readers.len() >= READERS_MAX {
+        let who = call.operator().who;
+        if !self.streams.make_room(&who) {
             return Err(Problem::busy());
         }
         let cookie = self.renewed_console(call);
@@ -57,7 +85,9 @@ impl HttpService {
         if self.streams.readers.is_empty() {
             self.streams.judged_by = Some(self.judges());
         }
-        self.streams.readers.push(Reader { ticket: call.ticket, until: Instant::now() + LASTS });
+        let expires_at = self.operators.operators.get(&who).and_then(|operator| operator.expires_at);
+        let until = Instant::now() + lasts(expires_at, call.now);
+        self.streams.readers.push(Reader { ticket: call.ticket, who, until });
         Ok(Answer::Parts)
     }
 
@@ -67,6 +97,7 @@ impl HttpService {
 
     /// To be called once in each round.
     pub(super) fn send_figures(&mut self, delivery: &mut impl Delivery) {
+        self.streams.displaced.drain(..).for_each(|ticket| delivery.end(ticket));
         if self.streams.readers.is_empty() {
             return;
         }
@@ -97,7 +128,32 @@ impl HttpService {
     }
 }
 
+/// No longer than the operator's token: one that expires is revoked by nobody.
+fn lasts(expires_at: Option<UnixMs>, now: UnixMs) -> Duration {
+    let left = expires_at.map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));
+    left.map_or(LASTS, |left| left.min(LASTS))
+}
+
 /// The figures are one line.
 fn event(figures: &[u8]) -> Vec<u8> {
     [b"data: ", figures, b"\n\n"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_does_not_outlive_its_token() {
+        let now = UnixMs(1_000_000);
+        for (expires_at, lasts_ms) in [
+            (None, 60_000),
+            (Some(now.plus(60_001)), 60_000),
+            (Some(now.plus(1_500)), 1_500),
+            (Some(now), 0),
+            (Some(UnixMs(1)), 0),
+        ] {
+            assert_eq!(lasts(expires_at, now), Duration::from_millis(lasts_ms), "{expires_at:?}");
+        }
+    }
 }

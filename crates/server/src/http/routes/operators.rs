@@ -40,7 +40,7 @@ struct NewOperator {
 }
 
 impl HttpService {
-    /// What this server knows: in a cluster that of half a second ago at most, while the ledger can be read.
+    /// What this server knows: in a cluster that of a quarter of a second ago, while the ledger can be read.
     fn list_operators(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Admin)?;
         let operators: Vec<_> = self.operators.operators.iter().collect();

@@ -48,6 +48,18 @@ fn who_guesses_at_the_console_is_slowed_down() {
     sign_in(&mut shop);
 }
 
+/// Nothing is stored of a session: there is nothing that a flood could fill or push out.
+#[test]
+fn who_signs_in_without_end_takes_nothing_from_the_others() {
+    let mut shop = Shop::new(demo_mode());
+    let first = sign_in(&mut shop);
+    for _ in 0..2_000 {
+        sign_in(&mut shop);
+    }
+    let session = Sent::get(SESSION).with("Cookie", &first);
+    assert_eq!(shop.send(&session).json()["signed_in"], true);
+}
+
 #[test]
 fn a_session_does_what_the_token_does_for_pages_of_this_server_alone() {
     let mut shop = Shop::new(demo_mode());

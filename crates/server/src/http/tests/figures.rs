@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use engine::Role;
 use serde_json::json;
 
+use super::operators::{bearer, with};
 use super::problem;
-use super::shop::{Delivered, Sent, Setup, Shop, demo_mode};
+use super::shop::{Delivered, OPERATOR, Sent, Setup, Shop, demo_mode};
 use crate::http::Entrance;
 use crate::time::Instant;
 
@@ -91,6 +93,26 @@ fn watchers_are_bounded() {
     assert_eq!(answers.iter().filter(|status| **status == 200).count(), 256);
     answers.dedup();
     assert_eq!(answers, [200, 503]);
+}
+
+/// One operator's client had all places: with 1,000 streams nobody else saw the night.
+#[test]
+fn who_opens_streams_without_end_keeps_nobody_else_out() {
+    let mut shop = Shop::new(demo_mode());
+    let vera = bearer(&mut shop, "vera", Role::Viewer, None);
+    let watched = |bearer: &str| with(Sent::get("/api/v1/figures/events"), bearer);
+    let (first, answer) = shop.call(&watched(&vera));
+    assert_eq!(answer.unwrap().status, 200);
+    let mut answers: Vec<_> = (1..1_000).map(|_| shop.send(&watched(&vera)).status).collect();
+    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 255);
+    answers.dedup();
+    assert_eq!(answers, [200, 503]);
+    assert_eq!(shop.send(&watched(OPERATOR)).status, 200);
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    let ended = delivered.0.iter().filter(|(_, part)| part.is_empty()).map(|(ticket, _)| *ticket);
+    assert_eq!(ended.collect::<Vec<_>>(), [first], "the oldest of hers gives way, and no other");
+    assert_eq!(shop.send(&watched(&vera)).status, 503);
 }
 
 #[test]
