@@ -65,8 +65,10 @@ pub enum Profile<'a> {
     /// By one server, in its folder.
     Embedded,
     /// On the engines that the settings name, by so many servers.
-    Cluster {
+    Engines {
         servers: usize,
+        /// Whether it is a cluster: gates and a queue before the ledger.
+        gated: bool,
         /// Names and addresses, of which some may be on this machine.
         engines: &'a [(&'static str, String)],
         /// Connects to the ledger of the rehearsal, to look up what was acknowledged.
@@ -78,7 +80,7 @@ impl fmt::Debug for Profile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Embedded => "Embedded",
-            Self::Cluster { .. } => "Cluster",
+            Self::Engines { .. } => "Engines",
         })
     }
 }
@@ -132,9 +134,9 @@ pub struct Paying {
 
 impl Rehearsal<'_> {
     /// # Errors
-    /// If the disk has not the room for it, or does not say. Orders of a cluster are on disks that this machine may not see.
+    /// If the disk has not the room for it, or does not say. Orders on engines are on disks that this machine may not see.
     pub fn check_room(&self) -> anyhow::Result<()> {
-        if matches!(self.profile, Profile::Cluster { .. }) {
+        if matches!(self.profile, Profile::Engines { .. }) {
             return Ok(());
         }
         let disk = rustix::fs::statvfs(self.folder).context("asking for the room on the disk")?;

@@ -33,14 +33,14 @@ impl Servers {
     pub(super) fn start(rehearsal: &Rehearsal<'_>) -> anyhow::Result<Self> {
         let count = match rehearsal.profile {
             Profile::Embedded => 1,
-            Profile::Cluster { servers, .. } => servers.max(1),
+            Profile::Engines { servers, .. } => servers.max(1),
         };
         let mut all: Vec<Target> = Vec::new();
         for number in 1..=count {
             rehearsal.progress.phase(&format!("starting server {number} of {count}"));
             let folder = match rehearsal.profile {
                 Profile::Embedded => rehearsal.folder.to_owned(),
-                Profile::Cluster { .. } => rehearsal.folder.join(format!("server-{number}")),
+                Profile::Engines { .. } => rehearsal.folder.join(format!("server-{number}")),
             };
             std::fs::create_dir_all(&folder).context("a server's folder")?;
             let setup = Setup { demo: false, settings: rehearsal.settings, stop: rehearsal.stop };
@@ -51,7 +51,7 @@ impl Servers {
         }
         let engines = match rehearsal.profile {
             Profile::Embedded => Vec::new(),
-            Profile::Cluster { engines, .. } => engines.iter().filter_map(on_this_machine).collect(),
+            Profile::Engines { engines, .. } => engines.iter().filter_map(on_this_machine).collect(),
         };
         let servers = Self { all, engines };
         for server in servers.addresses() {
@@ -98,7 +98,7 @@ impl Servers {
                 server.stop()?;
                 server.audit()?;
             }
-            Profile::Cluster { ledger, .. } => {
+            Profile::Engines { ledger, gated, .. } => {
                 let mut ledger = ledger()?;
                 // Requests with an unknown outcome may still become orders.
                 invariants::wait_until_still(&mut ledger, answered, rehearsal.stop)?;
@@ -111,8 +111,13 @@ impl Servers {
                 for server in self.all.iter_mut().skip(1) {
                     server.stop()?;
                 }
-                self.audit_at_rest(rehearsal)?;
-                self.all[0].stop()?;
+                if gated {
+                    self.audit_at_rest(rehearsal)?;
+                    self.all[0].stop()?;
+                } else {
+                    self.all[0].stop()?;
+                    self.first().audit_config()?;
+                }
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Must not: write the ledger of the installation, or send it anything. What is played and judged is the bench crate's.
 
-mod cluster;
+mod engines;
 mod folder;
 
 use std::net::{SocketAddr, TcpStream};
@@ -73,7 +73,7 @@ Of a cluster (cluster.enabled) the servers are its own, --servers of them on thi
 installation's: a database beside the ledger's, keys of another prefix, topics of another name, all of them NAME_rehearsal_...,
 one rehearsal at a time. It is looked before whether the engines have room, and whether all of that may be made and removed; it
 is removed when the rehearsal ends or is stopped. What a killed one leaves, the next one removes, or --clean-up. Gate, queue and
-ledger are audited. Rehearsing an embedded ledger on a MySQL server is not possible.
+ledger are audited. One server with its ledger on a MySQL server is rehearsed on a database beside it in the same way.
 
 Exit codes: 0 it holds; 1 refused, an accepted order is missing, the audit failed or a signal came; 2 nothing can be
 told (the first line says why); 64 wrong arguments or configuration; 69 the server can't be started.
@@ -143,8 +143,8 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
     }
     let stop = Arc::new(AtomicBool::new(false));
     let crowd = Crowd { arguments, sale, connections_max: config.http.connections_max / 2, stop };
-    if config.cluster.enabled {
-        return cluster::rehearse(&crowd, &config, &secrets, &sources);
+    if is_on_engines(&config) {
+        return engines::rehearse(&crowd, &config, &secrets, &sources);
     }
     check_ledger(&config.ledger_source(&secrets), now_ms)?;
     begin(&crowd)?;
@@ -170,7 +170,7 @@ fn begin(crowd: &Crowd<'_>) -> Result<(), Failure> {
 fn clean_up(config: &Config, secrets: &Secrets) -> Result<(), Failure> {
     signals::begin(&Arc::default())?;
     folder::remove_left(&folder::place(&config.ledger.data_dir)?)?;
-    if config.cluster.enabled { cluster::clean_up(config, secrets) } else { Ok(()) }
+    if is_on_engines(config) { engines::clean_up(config, secrets) } else { Ok(()) }
 }
 
 /// Who comes, for what.
@@ -244,12 +244,12 @@ fn config(sources: &Sources, arguments: &RehearseArguments) -> Result<Config, Fa
             "--servers: the embedded profile has one; set cluster.enabled, or leave it out",
         ));
     }
-    if !config.cluster.enabled && config.ledger.backend == Backend::MySql {
-        return Err(Failure::usage(
-            "rehearsing an embedded ledger on a MySQL server: not yet; only one on SQLite",
-        ));
-    }
     Ok(config)
+}
+
+/// Whether the ledger is on a server that others may share.
+fn is_on_engines(config: &Config) -> bool {
+    config.cluster.enabled || config.ledger.backend == Backend::MySql
 }
 
 /// What of the configuration, which was checked before, a server of the rehearsal has too.

@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cluster::ask_once;
+use crate::mysql;
+use crate::rehearse_cluster::databases;
 use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome, run};
@@ -93,6 +95,25 @@ fn half_of_the_buyers_pay_and_the_units_of_the_others_are_sold_again() {
     let paying = &found["paying"];
     let counts = ["due", "paid", "came_back", "sold_again"].map(|name| paying[name].as_u64().unwrap());
     assert_eq!(counts, [25; 4], "{stdout}");
+}
+
+#[test]
+fn one_server_on_a_mysql_ledger_is_rehearsed_on_a_database_beside_it() {
+    let (folder, name) = (installation(), "rehearsed_alone");
+    mysql::configure(folder.path(), name);
+    let path = folder.path().join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap() + "[http]\nlisten = '127.0.0.1:1'\n";
+    std::fs::write(&path, config).unwrap();
+    let drop = DROP.replace("payment = 'none'\n", "payment = '15m'\n");
+    std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
+    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    assert_eq!(code, 2, "{stdout}{stderr}");
+    assert!(stderr.contains(&format!("rehearsing as {name}_rehearsal_")), "{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(found["verdict"].as_str().unwrap().ends_with("The audit is clean."), "{stdout}");
+    let counts = ["due", "paid", "came_back", "sold_again"].map(|of| found["paying"][of].as_u64().unwrap());
+    assert_eq!(counts, [25; 4], "{stdout}");
+    assert_eq!((databases(name), left(folder.path())), (vec![], vec![]));
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn client(program: &str, engine: &str, arguments: &[&str]) -> String {
 }
 
 /// Databases of rehearsals of an installation.
-fn databases(name: &str) -> Vec<String> {
+pub(crate) fn databases(name: &str) -> Vec<String> {
     let query = format!("SHOW DATABASES LIKE '{name}\\_rehearsal\\_%'");
     client("mariadb", "mariadb", &[&query]).lines().map(str::to_owned).collect()
 }

@@ -99,9 +99,16 @@ impl SiteError {
 pub struct Site {
     ledger: Beside,
     ledger_address: String,
+    /// `None`: one server sells, and there is a ledger alone.
+    shared: Option<Shared>,
+    own: Names,
+}
+
+/// What servers of a cluster share before the ledger.
+#[derive(Debug)]
+struct Shared {
     gate: GateConfig,
     queue: queue::Options,
-    own: Names,
     broker_disk_percent_max: u32,
 }
 
@@ -111,18 +118,23 @@ impl Site {
     pub fn open(config: &Config, secrets: &Secrets) -> Result<Site, SiteError> {
         let options = config.ledger.mysql_options(secrets);
         let ledger = Beside::open(&options, INFIX)?;
+        let shared = || {
+            Ok::<_, SiteError>(Shared {
+                gate: gate_config(config, secrets)?,
+                queue: queue_options(config, secrets)?,
+                broker_disk_percent_max: config.queue.broker_disk_percent_max,
+            })
+        };
         Ok(Site {
             ledger: ledger.ok_or(SiteError::UnderWay)?,
             ledger_address: options.address(),
-            gate: gate_config(config, secrets)?,
-            queue: queue_options(config, secrets)?,
+            shared: config.cluster.enabled.then(shared).transpose()?,
             own: Names {
                 database: options.database,
                 prefix: config.gate.prefix.clone(),
                 topic: config.queue.topic.clone(),
                 tail: String::new(),
             },
-            broker_disk_percent_max: config.queue.broker_disk_percent_max,
         })
     }
 
@@ -167,13 +179,13 @@ impl Site {
     /// # Errors
     /// [`SiteError::NoRoom`], or what keeps an engine from serving.
     pub fn check_room(&self, orders: u64) -> Result<(), SiteError> {
-        let mut gate = Gate::new(self.gate.clone());
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let mut gate = Gate::new(shared.gate.clone());
         for node in patiently(|_| false, || faultless(gate.health()))? {
             check_memory(&node, orders)?;
         }
-        let used = self.ask_brokers(Admin::disk_used)? * 100.0;
-        if used >= f64::from(self.broker_disk_percent_max) {
-            let most = self.broker_disk_percent_max;
+        let (used, most) = (shared.ask_brokers(Admin::disk_used)? * 100.0, shared.broker_disk_percent_max);
+        if used >= f64::from(most) {
             return Err(SiteError::NoRoom(format!(
                 "a broker's disk is {used:.0}% full, and no order is taken from {most}% on (queue.broker_disk_percent_max)"
             )));
@@ -186,10 +198,14 @@ impl Site {
     /// # Errors
     /// If the brokers can't be found.
     pub fn engines(&self) -> Result<Vec<(&'static str, String)>, SiteError> {
-        let gates = Gate::new(self.gate.clone()).health().into_iter().map(|node| ("redis", node.address));
-        let brokers = self.ask_brokers(Admin::masters)?;
-        let brokers = brokers.into_iter().map(|(_, address)| ("rocketmq", address));
-        Ok(gates.chain(brokers).chain([("mysql", self.ledger_address.clone())]).collect())
+        let mut engines = vec![("mysql", self.ledger_address.clone())];
+        if let Some(shared) = &self.shared {
+            let gates = Gate::new(shared.gate.clone()).health();
+            engines.extend(gates.into_iter().map(|node| ("redis", node.address)));
+            let brokers = shared.ask_brokers(Admin::masters)?;
+            engines.extend(brokers.into_iter().map(|(_, address)| ("rocketmq", address)));
+        }
+        Ok(engines)
     }
 
     /// Makes what is removed again by [`Site::remove`], which is tried before: whoever may not remove does not make.
@@ -199,8 +215,9 @@ impl Site {
     pub fn make(&mut self, names: &Names) -> Result<(), SiteError> {
         self.remove(names)?;
         self.ledger.make(&names.tail)?;
+        let Some(shared) = &self.shared else { return Ok(()) };
         let topics = names.topics();
-        let made = self.ask_brokers(|admin| admin.create_topics(&topics.each_ref().map(String::as_str)));
+        let made = shared.ask_brokers(|admin| admin.create_topics(&topics.each_ref().map(String::as_str)));
         if made.is_err() {
             // If that fails as well, the next rehearsal finds it in the list; why the topics were not made is what matters.
             drop(self.remove(names));
@@ -213,13 +230,17 @@ impl Site {
     /// # Errors
     /// What can't be removed; its database is there then, and with it the way to try again.
     pub fn remove(&mut self, names: &Names) -> Result<(), SiteError> {
-        let topics = names.topics();
-        self.ask_brokers(|admin| admin.delete_topics(&topics.each_ref().map(String::as_str)))?;
-        let mut gate = Gate::new(GateConfig { key_prefix: names.prefix.clone(), ..self.gate.clone() });
-        patiently(is_lasting, || gate.remove_all())?;
+        if let Some(shared) = &self.shared {
+            let topics = names.topics();
+            shared.ask_brokers(|admin| admin.delete_topics(&topics.each_ref().map(String::as_str)))?;
+            let mut gate = Gate::new(GateConfig { key_prefix: names.prefix.clone(), ..shared.gate.clone() });
+            patiently(is_lasting, || gate.remove_all())?;
+        }
         Ok(self.ledger.drop(&names.tail)?)
     }
+}
 
+impl Shared {
     fn ask_brokers<T>(&self, ask: impl Fn(&mut Admin) -> Result<T, AdminError>) -> Result<T, AdminError> {
         let mut admin = Admin::new(self.queue.clone());
         patiently(AdminError::is_lasting, || ask(&mut admin))

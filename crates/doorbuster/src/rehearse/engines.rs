@@ -1,4 +1,5 @@
-//! A rehearsal of a cluster: servers of our own on the engines of the installation, under names that are made and removed.
+//! A rehearsal on engines, of a cluster or of one server with its ledger on a MySQL server: servers of our own, under names that are
+//! made and removed.
 //!
 //! Must not: name anything of the installation to those servers but where its engines are, and as whom to speak to them.
 
@@ -64,8 +65,9 @@ const KEPT_OF_CLUSTER: [Keys; 4] = [
             "timeout_ms",
         ],
     ),
-    ("ledger", &["mysql_address", "mysql_user", "mysql_tls", "mysql_ca_file"]),
+    LEDGER,
 ];
+const LEDGER: Keys = ("ledger", &["backend", "mysql_address", "mysql_user", "mysql_tls", "mysql_ca_file"]);
 
 /// On the disks of the ledger's server and of the brokers, of each order.
 const DISK_BYTES_PER_ORDER: u64 = 2 * 1024;
@@ -86,15 +88,20 @@ pub(super) fn rehearse(
     site.check_room(orders).map_err(failure)?;
     let names = site.choose().map_err(failure)?;
     say(&format!(
-        "rehearsing as {}: {orders} orders at most; all together they take {} MiB at the ledger's server, as much in its binary log and as \
-         much at the brokers",
+        "rehearsing as {}: {orders} orders at most; all together they take {} MiB at the ledger's server, as much in its binary log{}",
         names.database(),
-        (orders * DISK_BYTES_PER_ORDER).div_ceil(1 << 20)
+        (orders * DISK_BYTES_PER_ORDER).div_ceil(1 << 20),
+        if config.cluster.enabled { " and as much at the brokers" } else { "" }
     ));
     let engines = site.engines().map_err(failure)?;
     let folder = Folder::make(&place)?;
-    let mut settings = kept(sources, &[&KEPT[..], &KEPT_OF_CLUSTER[..]].concat());
-    rename(&mut settings, &names, crowd.arguments.servers);
+    let gated = config.cluster.enabled;
+    let of_engines = if gated { &KEPT_OF_CLUSTER[..] } else { &[LEDGER] };
+    let mut settings = kept(sources, &[&KEPT[..], of_engines].concat());
+    set(&mut settings, "ledger", "mysql_database", names.database());
+    if gated {
+        rename(&mut settings, &names, crowd.arguments.servers);
+    }
     give_secrets(&mut settings, &folder, secrets)?;
     let mut options = config.ledger.mysql_options(secrets);
     names.database().clone_into(&mut options.database);
@@ -102,8 +109,9 @@ pub(super) fn rehearse(
     let played = crowd.play(
         &folder,
         &settings,
-        Profile::Cluster {
+        Profile::Engines {
             servers: crowd.arguments.servers.into(),
+            gated,
             engines: &engines,
             ledger: &|| Ok(Database::over(connect(&options, Purpose::Read)?.0, &options.server())),
         },
@@ -160,12 +168,11 @@ fn rename(settings: &mut Table, names: &Names, servers: u8) {
     set(settings, "cluster", "servers", i64::from(servers));
     set(settings, "gate", "prefix", names.prefix());
     set(settings, "queue", "topic", names.topic());
-    set(settings, "ledger", "mysql_database", names.database());
 }
 
 fn set(settings: &mut Table, section: &str, key: &str, value: impl Into<Value>) {
-    let section = settings[section].as_table_mut().expect("sections are tables");
-    section.insert(key.to_owned(), value.into());
+    let section = settings.entry(section).or_insert_with(|| Value::Table(Table::new()));
+    section.as_table_mut().expect("sections are tables").insert(key.to_owned(), value.into());
 }
 
 /// Wherever they come from, the servers find them in files that nobody else may read.
