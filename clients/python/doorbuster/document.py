@@ -101,6 +101,7 @@ class Rehearsal(TypedDict):
     outcome: NotRequired[Literal['carried', 'inconclusive', 'failed', 'stopped'] | None]
     says: NotRequired[str | None]
     report: NotRequired[dict[str, Any] | None]
+    why_not: NotRequired[str | None]
 
 
 class OperatorAction(TypedDict):

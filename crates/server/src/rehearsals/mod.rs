@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::calendar::format_utc;
 use crate::intake::{Asker, Intake, Reply, Request};
 use crate::net::Stop;
-use process::{Ended, Process, needed};
+use process::{Ended, Process, in_the_way};
 
 /// Of what is kept of a rehearsal in the ledger.
 const ABOUT_BYTES_MAX: usize = 255;
@@ -54,6 +54,10 @@ impl Crowd {
 pub enum NotBegun {
     #[error("this server was not started by the program that rehearses")]
     Off,
+    #[error(
+        "product {0} is sold to a line, and the crowd of a rehearsal does not queue: `doorbuster bench run line` plays a night with one"
+    )]
+    Line(u64),
     #[error("sale {0} is being rehearsed")]
     Playing(u64),
     #[error("{0}")]
@@ -159,21 +163,36 @@ impl Rehearsals {
         }
     }
 
+    /// Whether this sale, which has not started, can be rehearsed now. `doorbuster rehearse` judges again, by the ledger.
+    ///
     /// # Errors
-    /// If another one is played, or this one can't be started.
-    pub fn begin(&self, sale: &SaleSpec, crowd: Crowd, by: &By) -> Result<(), NotBegun> {
-        let command = self.command.as_ref().ok_or(NotBegun::Off)?;
-        // Held until it is started, so that of two who press at once one is told that the other has.
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Why not.
+    pub fn check(&self, sale: &SaleSpec) -> Result<(), NotBegun> {
+        if self.command.is_none() {
+            return Err(NotBegun::Off);
+        }
+        if let Some(item) = sale.items.iter().find(|item| item.line.is_some()) {
+            return Err(NotBegun::Line(item.product.0));
+        }
         if let Some(played) = self.latest.lock().as_ref().filter(|played| played.is_playing()) {
             return Err(NotBegun::Playing(played.sale));
         }
         if self.ended.load(Ordering::Relaxed) {
             return Err(NotBegun::Needed("the server stops".to_owned()));
         }
-        if let Some(why) = needed(&self.core.shelf.current(), self.core.clock.now()) {
-            return Err(NotBegun::Needed(why));
+        match in_the_way(&self.core.shelf.current(), self.core.clock.now()) {
+            Some(why) => Err(NotBegun::Needed(why)),
+            None => Ok(()),
         }
+    }
+
+    /// # Errors
+    /// As [`Rehearsals::check`], or if it can't be started.
+    pub fn begin(&self, sale: &SaleSpec, crowd: Crowd, by: &By) -> Result<(), NotBegun> {
+        let command = self.command.as_ref().ok_or(NotBegun::Off)?;
+        // Held until it is started, so that of two who press at once one is told that the other has.
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check(sale)?;
         let process = Process::start(command, written(sale).to_string(), crowd)?;
         *self.latest.lock() = Some(Played {
             state: "playing",
@@ -192,10 +211,13 @@ impl Rehearsals {
         let (latest, core, stop) = (Arc::clone(&self.latest), self.core.clone(), self.stop.clone());
         let (asker, by, sale) = (self.asker.clone(), by.clone(), sale.id.0);
         let play = move || {
-            let ended = process.attend(&latest, &core, &stop);
+            let mut ended = process.attend(&latest, &core, &stop);
             tracing::info!(sale, buyers = crowd.buyers, says = ended.says, "a rehearsal ended");
             let patience = if stop.is_requested() { LAST_PATIENCE } else { LEDGER_PATIENCE };
-            keep((&asker, patience), by, format!("sale {sale}, {} buyers: {}", crowd.buyers, ended.says));
+            let about = format!("sale {sale}, {} buyers: {}", crowd.buyers, ended.says);
+            if !keep((&asker, patience), by, about) {
+                ended.says.push_str(" This could not be kept in the operators' log.");
+            }
             latest.change(|played| played.end(ended, core.clock.now()));
         };
         match thread::Builder::new().name("rehearsal".to_owned()).spawn(play) {
@@ -227,12 +249,11 @@ impl Rehearsals {
     }
 
     /// The latest one, as the API shows it.
-    pub fn to_json(&self) -> Vec<u8> {
-        let shown = match &*self.latest.lock() {
+    pub fn shown(&self) -> Value {
+        match &*self.latest.lock() {
             Some(played) => json!(played),
             None => json!({ "state": "none" }),
-        };
-        shown.to_string().into_bytes()
+        }
     }
 }
 
@@ -242,14 +263,17 @@ impl Drop for Rehearsals {
     }
 }
 
-/// The sentence stays in the ledger, so that every server of a cluster shows it, also the next morning.
-fn keep((asker, patience): (&Asker, Duration), by: By, mut about: String) {
+/// The sentence stays in the ledger (whether it does is returned), so that every server of a cluster shows it, also the next morning.
+fn keep((asker, patience): (&Asker, Duration), by: By, mut about: String) -> bool {
     let end = (0..=ABOUT_BYTES_MAX.min(about.len())).rev().find(|end| about.is_char_boundary(*end));
     about.truncate(end.unwrap_or_default());
     let request = Request::Operate(Command::KeepAction(Action::RehearsalEnded, about.into()), by);
     match asker.ask(request, patience) {
-        Reply::Accepted(_) => {}
-        other => tracing::warn!(?other, "what a rehearsal said could not be kept in the ledger"),
+        Reply::Accepted(_) => true,
+        other => {
+            tracing::warn!(?other, "what a rehearsal said could not be kept in the ledger");
+            false
+        }
     }
 }
 

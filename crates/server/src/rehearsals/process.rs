@@ -31,8 +31,10 @@ const TOO_LONG: &str = "it had not ended 15 min after its buyers came, which is 
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// For its last words, once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// A sale that begins so soon needs the machine.
+/// A sale that begins so soon needs the machine: what is played stops.
 const SOON_MS: u64 = 60_000;
+/// So long before a sale none is begun, as `doorbuster rehearse` has it.
+const NEAR_MS: u64 = 15 * 60_000;
 /// What it exits with if nothing can be told.
 const INVALID: i32 = 2;
 
@@ -160,7 +162,7 @@ fn read_lines(mut from: impl BufRead, to: &SyncSender<String>) {
 }
 
 /// Why the machine is needed now, if it is.
-pub(super) fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
+fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
     let begins = |sale: &Sale| match sale.phase(now) {
         _ if sale.deleted => None,
         Phase::Live | Phase::Paused => Some(format!("sale {} is live", sale.spec.id.0)),
@@ -170,6 +172,27 @@ pub(super) fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
         Phase::NotStarted | Phase::Ended => None,
     };
     catalog.sales.iter().find_map(begins)
+}
+
+/// Why none is begun now, if so: a sale that is live or near, or orders that wait for their payment.
+pub(super) fn in_the_way(catalog: &Catalog, now: UnixMs) -> Option<String> {
+    let why = |sale: &Sale| {
+        let id = sale.spec.id.0;
+        let first = sale.first_sku.0 as usize;
+        let skus = &catalog.skus[first..first + sale.spec.items.len()];
+        let held: u64 = skus.iter().map(|sku| sku.counters.held()).sum();
+        let until = sale.spec.starts_at.0.saturating_sub(now.0);
+        match sale.phase(now) {
+            _ if sale.deleted => None,
+            _ if held > 0 => Some(format!("sale {id} has {held} units that are held and not paid")),
+            Phase::Live | Phase::Paused => Some(format!("sale {id} is live")),
+            Phase::NotStarted if until < NEAR_MS => {
+                Some(format!("sale {id} begins in {} min", until.div_ceil(60_000)))
+            }
+            Phase::NotStarted | Phase::Ended => None,
+        }
+    };
+    catalog.sales.iter().find_map(why)
 }
 
 fn ask_to_end(child: &Child) {
@@ -200,7 +223,12 @@ fn ended(status: Option<ExitStatus>, stopped: Option<String>, printed: &[u8], la
         // Any other line is of what it did before.
         _ => match (last_line.strip_prefix("error: "), status) {
             (Some(why), _) => (Outcome::Failed, why.to_owned()),
-            (None, Some(status)) => (Outcome::Failed, format!("It ended: {status}.")),
+            (None, Some(status)) if outcome == Outcome::Failed => {
+                (Outcome::Failed, format!("It ended: {status}."))
+            }
+            (None, Some(status)) => {
+                (Outcome::Failed, format!("It ended ({status}), and what it printed can't be read."))
+            }
             (None, None) => (Outcome::Failed, "It is not known how it ended.".to_owned()),
         },
     };

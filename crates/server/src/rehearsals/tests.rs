@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use engine::{ProductId, SaleId};
+use engine::{Book, LineTerms, ProductId, SaleId};
 
 use super::*;
 use crate::clock::wall_clock;
 use crate::intake::Mailbox;
 use crate::intake::admission::Limits;
+use crate::intake::catalog::Catalog;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const UNLIMITED: Limits = Limits {
@@ -51,6 +52,8 @@ struct Stage {
     stop: Stop,
     kept: Arc<Mutex<Vec<(Action, String)>>>,
     over: Arc<AtomicBool>,
+    /// The writer keeps nothing.
+    refuses: Arc<AtomicBool>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -66,23 +69,27 @@ impl Stage {
         let stop = Stop::new();
         let rehearsals = Rehearsals::new(command, core, mailbox.asker(), stop.clone());
         let (kept, over) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
+        let refuses = Arc::<AtomicBool>::default();
         let write = {
-            let (kept, over) = (Arc::clone(&kept), Arc::clone(&over));
+            let (kept, over, refuses) = (Arc::clone(&kept), Arc::clone(&over), Arc::clone(&refuses));
             move || {
                 while !over.load(Ordering::Relaxed) {
                     let mut asked = Vec::new();
                     mailbox.drain(&mut asked, 4, Duration::from_millis(10));
                     for envelope in asked {
-                        if let Request::Operate(Command::KeepAction(action, about), _) = envelope.request {
-                            kept.lock().unwrap().push((action, about.to_string()));
-                        }
-                        let reply = Reply::Accepted(engine::Accepted::ActionKept);
+                        let reply = match (envelope.request, refuses.load(Ordering::Relaxed)) {
+                            (Request::Operate(Command::KeepAction(action, about), _), false) => {
+                                kept.lock().unwrap().push((action, about.to_string()));
+                                Reply::Accepted(engine::Accepted::ActionKept)
+                            }
+                            _ => Reply::Unavailable,
+                        };
                         mailbox.answer(envelope.event_loop, &mut vec![(envelope.ticket, reply)]);
                     }
                 }
             }
         };
-        Stage { rehearsals: Some(rehearsals), stop, kept, over, writer: Some(thread::spawn(write)) }
+        Stage { rehearsals: Some(rehearsals), stop, kept, over, refuses, writer: Some(thread::spawn(write)) }
     }
 
     fn all(&self) -> &Rehearsals {
@@ -94,7 +101,7 @@ impl Stage {
     }
 
     fn shown(&self) -> Value {
-        serde_json::from_slice(&self.all().to_json()).unwrap()
+        self.all().shown()
     }
 
     fn until(&self, reached: impl Fn(&Value) -> bool) -> Value {
@@ -139,9 +146,13 @@ fn how_it_ended_is_said_by_what_it_printed() {
             "Does not hold: an order is missing",
         ),
         ("echo 'the crowd comes' >&2; kill -9 $$", "failed", "It ended: signal: 9 (SIGKILL)."),
-        ("echo 'no JSON'", "failed", "It ended: exit status: 0."),
+        ("echo 'no JSON'", "failed", "It ended (exit status: 0), and what it printed can't be read."),
         ("kill -9 $$", "failed", "It ended: signal: 9 (SIGKILL)."),
-        ("head -c 3000000 /dev/zero; exit 0", "failed", "It ended: exit status: 0."),
+        (
+            "head -c 3000000 /dev/zero; exit 0",
+            "failed",
+            "It ended (exit status: 0), and what it printed can't be read.",
+        ),
     ] {
         let stage = Stage::of(script);
         assert_eq!(stage.shown(), json!({ "state": "none" }));
@@ -210,9 +221,59 @@ fn a_server_that_stops_ends_it() {
 #[test]
 fn what_can_not_be_started_is_said() {
     let stage = Stage::with(None);
+    assert!(matches!(stage.all().check(&sale()), Err(NotBegun::Off)));
     assert!(matches!(stage.begin(), Err(NotBegun::Off)));
     let stage =
         Stage::with(Some(RehearseCommand { program: "/nowhere/doorbuster".into(), arguments: Vec::new() }));
     assert!(matches!(stage.begin(), Err(NotBegun::NotStarted(_))));
     assert_eq!(stage.shown(), json!({ "state": "none" }));
+}
+
+/// What of a catalog with this sale is in the way so long after its start, or before.
+#[test]
+fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
+    let starts_at = sale().starts_at;
+    let mut book = Book::new();
+    book.execute(UnixMs(1), Command::CreateSale(sale())).unwrap();
+    let catalog = Catalog::of(book.registry(), &Catalog::default());
+    let quarter_ms = 15 * 60_000;
+    for (now, why) in [
+        (starts_at.0 - quarter_ms, None),
+        (starts_at.0 - quarter_ms + 1, Some("sale 3 begins in 15 min")),
+        (starts_at.0 - 1, Some("sale 3 begins in 1 min")),
+        (starts_at.0, Some("sale 3 is live")),
+        (sale().ends_at.0, None),
+    ] {
+        assert_eq!(in_the_way(&catalog, UnixMs(now)).as_deref(), why, "{now}");
+    }
+    catalog.skus[0].counters.publish_committed(40, 2, 1);
+    for now in [starts_at.0 - quarter_ms, sale().ends_at.0] {
+        let why = in_the_way(&catalog, UnixMs(now));
+        assert_eq!(why.as_deref(), Some("sale 3 has 2 units that are held and not paid"), "{now}");
+    }
+}
+
+#[test]
+fn a_sale_with_a_line_is_not_rehearsed() {
+    let stage = Stage::of("exit 0");
+    let mut with_line = sale();
+    with_line.items[0].line = Some(LineTerms {
+        units: 1,
+        turn_ms: 120_000,
+        grace_ms: 20_000,
+        close_ms: 30_000,
+        beacon: None,
+        access: None,
+    });
+    assert!(matches!(stage.all().check(&with_line), Err(NotBegun::Line(30))));
+    assert!(stage.all().check(&sale()).is_ok());
+}
+
+#[test]
+fn what_could_not_be_kept_is_said() {
+    let stage = Stage::of("echo '{\"verdict\": \"Carries 9 orders/s.\"}'");
+    stage.refuses.store(true, Ordering::Relaxed);
+    stage.begin().unwrap();
+    let says = "Carries 9 orders/s. This could not be kept in the operators' log.";
+    assert_eq!(stage.ended()["says"], says);
 }

@@ -68,11 +68,16 @@ export const ACTIONS = {
   rehearse: {
     name: "Rehearse",
     states: ["not_started"],
-    says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It is refused beside a sale, and stops when one begins, or when it has not ended 15 min after its buyers came.`,
-    fields: () => [
-      { name: "buyers", label: "Buyers, up to 200,000", type: "number", min: "1", value: "20000" },
-      { name: "over_s", label: "They come within so many seconds, 4 to 60", type: "number", min: "4", value: "10" },
-    ],
+    says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It stops when a sale is about to begin, or when it has not ended 15 min after its buyers came.`,
+    // Where it would be refused, that is said in place of what it would do.
+    fields: async (sale) => {
+      const { why_not: why } = await ask(`/api/v1/rehearsal?sale=${sale.id}`);
+      if (why) throw new Error(why);
+      return [
+        { name: "buyers", label: "Buyers, up to 200,000", type: "number", min: "1", value: "20000" },
+        { name: "over_s", label: "They come within so many seconds, 4 to 60", type: "number", min: "4", value: "10" },
+      ];
+    },
     request: (sale, values) => ({
       method: "POST",
       path: `/api/v1/sales/${sale.id}/rehearse`,

@@ -1,16 +1,16 @@
 //! Rehearsals at an operator's word. Must not: play one, or decide whether it may be played now.
 
-use engine::{Action, Phase, Refusal, Role};
+use engine::{Action, Phase, Refusal, Role, SaleId};
 use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::actions::Done;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route, Served};
-use crate::http::wire::Number;
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
+use crate::http::wire::{Number, number_in};
 use crate::net::Answer;
 use crate::rehearsals::{Crowd, NotBegun};
 
@@ -63,9 +63,7 @@ impl HttpService {
         let crowd = read_object::<Asked>(call)?.crowd()?;
         let sale = self.catalog.sale(call.params.sale).ok_or(Refusal::UnknownSale)?;
         if sale.phase(call.now) != Phase::NotStarted {
-            let detail =
-                "Only a sale that has not started is rehearsed: `doorbuster rehearse` plays its file.";
-            return Err(Problem::new(409, Refusal::SaleStarted.code(), "The sale has started", detail));
+            return Err(has_started());
         }
         let by = call.operator();
         self.shared.rehearsals.begin(&sale.spec, crowd, &by)?;
@@ -73,16 +71,25 @@ impl HttpService {
         let about = format!("sale {}, {buyers} buyers within {over_s} s", call.params.sale.0);
         let done = Done { action: Action::RehearsalBegan, about, by };
         let (request, show) = done.keep(|service, out| {
-            out.json(202, &service.shared.rehearsals.to_json());
+            out.json(202, service.shared.rehearsals.shown().to_string().as_bytes());
             Ok(())
         });
         self.ask_and_wait(call, request, show)
     }
 
-    /// The latest one of this server.
+    /// The latest one of this server; and whether a sale could be rehearsed, for whoever is about to.
     fn show_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        out.json(200, &self.shared.rehearsals.to_json());
+        let mut shown = self.shared.rehearsals.shown();
+        if let Some(sale) = number_in(call.request.query, "sale").transpose()? {
+            let sale = self.catalog.sale(SaleId(sale)).ok_or(Refusal::UnknownSale)?;
+            let can_be = match sale.phase(call.now) {
+                Phase::NotStarted => self.shared.rehearsals.check(&sale.spec).map_err(Problem::from),
+                _ => Err(has_started()),
+            };
+            shown["why_not"] = can_be.err().map(|problem| problem.detail.into_owned()).into();
+        }
+        out.json(200, shown.to_string().as_bytes());
         Ok(Answer::Ready)
     }
 
@@ -94,24 +101,35 @@ impl HttpService {
                 "This server plays no rehearsal. If another one does, the operators' log says who began it.";
             return Err(Problem::new(409, "no_rehearsal", "No rehearsal is played here", detail));
         }
-        out.json(202, &self.shared.rehearsals.to_json());
+        out.json(202, self.shared.rehearsals.shown().to_string().as_bytes());
         Ok(Answer::Ready)
     }
+}
+
+fn has_started() -> Problem {
+    let detail = "Only a sale that has not started is rehearsed: `doorbuster rehearse` plays its file.";
+    Problem::new(409, Refusal::SaleStarted.code(), "The sale has started", detail)
 }
 
 impl From<NotBegun> for Problem {
     fn from(why: NotBegun) -> Problem {
         let detail = match &why {
             NotBegun::Playing(_) => format!("Not now: {why}. One is played at a time."),
-            NotBegun::Needed(_) => format!("Not now: {why}."),
+            NotBegun::Needed(_) => {
+                format!(
+                    "Not now: {why}. No sale may be live or begin within 15 min, and no order wait for its payment."
+                )
+            }
             NotBegun::Off | NotBegun::NotStarted(_) => {
                 format!("Not here: {why}. `doorbuster rehearse` does it in a terminal.")
             }
+            NotBegun::Line(_) => format!("Not so: {why}."),
         };
         match why {
             NotBegun::Playing(_) => Problem::new(409, "rehearsal_playing", "A rehearsal is played", detail),
             NotBegun::Needed(_) => Problem::new(409, "machine_needed", "The machine is needed", detail),
             NotBegun::Off => Problem::new(403, "rehearsals_off", "Rehearsals are off", detail),
+            NotBegun::Line(_) => Problem::new(422, "line_not_rehearsed", "It is sold to a line", detail),
             NotBegun::NotStarted(_) => Problem::unavailable(detail),
         }
     }
