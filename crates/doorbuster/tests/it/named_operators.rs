@@ -1,6 +1,9 @@
 //! Operators with names, through the real program: on one server and over its restart, and on two of a cluster.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::cluster::{ask_once, configure, serve};
 use crate::reload::wait_until;
@@ -8,6 +11,8 @@ use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
+/// A stream ends by itself after a minute: well before.
+const STREAM_MAX: Duration = Duration::from_secs(30);
 
 /// Exit code, standard output and error of an operator's command.
 fn operate(directory: &Path, server: &Serving, token: &str, arguments: &[&str]) -> (i32, String, String) {
@@ -25,6 +30,30 @@ fn add(directory: &Path, server: &Serving, arguments: &[&str]) -> String {
 
 fn status(server: &Serving, token: &str) -> u16 {
     ask_once(server, "GET", REFUNDS, &[("Authorization", &format!("Bearer {token}"))], "").status
+}
+
+/// A stream of the figures, of which the head has come.
+fn watch(server: &Serving, token: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(STREAM_MAX)).unwrap();
+    write!(
+        stream,
+        "GET /api/v1/figures/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+        server.address
+    )
+    .unwrap();
+    let mut head = [0; 15];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
+    stream
+}
+
+/// Whatever it says until then.
+fn wait_until_over(stream: &mut TcpStream) {
+    let begun = Instant::now();
+    while stream.read(&mut [0; 1 << 16]).unwrap() > 0 {
+        assert!(begun.elapsed() < STREAM_MAX, "it goes on as if the token held");
+    }
 }
 
 #[test]
@@ -84,10 +113,12 @@ fn a_token_that_one_server_revoked_ends_on_the_other() {
         operate(directory.path(), &other, OPERATOR, &["operators", "list"]).1.contains("sam")
     });
     assert_eq!(status(&other, &sam), 200);
+    let mut watched = watch(&one, &sam);
     let (code, _, errors) = operate(directory.path(), &other, OPERATOR, &["operators", "revoke", "sam"]);
     assert_eq!((code, errors.as_str()), (0, ""));
     assert_eq!(status(&other, &sam), 401);
     wait_until("the first server refuses the token", || status(&one, &sam) != 200);
+    wait_until_over(&mut watched);
     let (code, log, errors) = operate(directory.path(), &one, OPERATOR, &["operators", "log"]);
     assert!(code == 0 && log.contains("root  operator_revoked sam"), "{log}{errors}");
     assert_eq!([one.stop(), other.stop()], [0, 0]);
