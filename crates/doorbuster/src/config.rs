@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use server::config::{Config, ConfigErrors, DEFAULTS, Environment, Sources};
+use server::ledger::Source;
 use server::signing::SigningKey;
 use server::{Secrets, cluster};
 
 use crate::failure::Failure;
+use crate::ledger::cannot_open;
 use crate::output;
 
 /// Print the commented default configuration, or check a file.
@@ -19,7 +21,7 @@ Examples:
   doorbuster config --check doorbuster.toml --connect
 
 DOORBUSTER_<SECTION>_<KEY> variables stand above the file, and are checked with it. What `serve` opens is opened: secrets,
-certificate, keys and other files that it names, and its directories; with --connect also the engines. Nothing is made
+certificate, keys and other files that it names, its directories and the ledger in them; with --connect also the engines. Nothing is made
 or changed. Exit code 69: it is right, but something can't be reached.")]
 pub(crate) struct ConfigArguments {
     /// Check FILE and what it names, with the environment on top of it, instead of printing the defaults
@@ -38,6 +40,10 @@ pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Res
     if let Some(path) = config.signing_key() {
         SigningKey::read(&path).map_err(Failure::usage)?;
     }
+    let ledger = config.ledger_source(&secrets);
+    if matches!(ledger, Source::Directory(_)) {
+        ledger.check().map_err(cannot_open)?;
+    }
     for exposed in Secrets::exposed(&config) {
         eprintln!("warning: {exposed}");
     }
@@ -49,7 +55,7 @@ pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Res
 
 fn connect(config: &Config, secrets: &Secrets) -> Result<(), Failure> {
     let mut found = Vec::new();
-    if let Err(error) = config.ledger_source(secrets).is_a_shops() {
+    if let Err(error) = config.ledger_source(secrets).check() {
         found.push(error.to_string());
     }
     if config.cluster.enabled {

@@ -239,7 +239,7 @@ pub(crate) fn cannot_audit(error: OpenError) -> Failure {
 }
 
 /// The caller named a wrong place, or the ledger there can't be had at the moment.
-fn cannot_open(error: OpenError) -> Failure {
+pub(crate) fn cannot_open(error: OpenError) -> Failure {
     match error {
         OpenError::Sqlite(error) => cannot_open_file(error),
         OpenError::MySql(

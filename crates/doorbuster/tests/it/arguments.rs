@@ -1,8 +1,11 @@
 //! Exit codes and messages of everything that needs no server.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+
+use server::ledger::sqlite;
 
 use crate::{doorbuster, outcome, run};
 
@@ -169,6 +172,47 @@ fn a_check_opens_what_a_start_opens() {
     for engine in ["127.0.0.1:1", "the gate (Redis)", "the brokers (RocketMQ)"] {
         assert!(stderr.contains(engine), "{stderr}");
     }
+}
+
+/// One that a start would refuse, and one that it would make, or has made.
+#[test]
+fn a_check_opens_the_ledger_and_makes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    write("secret", "0123456789abcdefghijklmnopqrstuv");
+    write("d.toml", "[auth]\ntoken_secret_file = \"secret\"\n[ledger]\ndata_dir = \"of a #1\"\n");
+    let check = || run(directory.path(), &["config", "--check", "d.toml"]);
+    let dir = directory.path().join("of a #1");
+    let files =
+        || std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name()).collect::<BTreeSet<_>>();
+    std::fs::create_dir(&dir).unwrap();
+    assert_eq!((check().0, files().len()), (0, 0));
+    std::fs::write(
+        dir.join("ledger.db"),
+        "no ledger at all, and longer than a header of SQLite is: ".repeat(99),
+    )
+    .unwrap();
+    let (code, stdout, stderr) = check();
+    assert_eq!((code, stdout.as_str(), files().len()), (64, "", 1), "{stderr}");
+    assert!(stderr.contains("of a #1/ledger.db is not a ledger of doorbuster"), "{stderr}");
+    std::fs::remove_file(dir.join("ledger.db")).unwrap();
+    let options = sqlite::Options {
+        data_dir: dir.clone(),
+        synchronous: sqlite::Synchronous::Off,
+        checkpoint_pages: 100,
+        vfs: None,
+    };
+    let served = sqlite::SqliteLedger::open(options).unwrap();
+    assert_eq!(check().0, 0, "while a server has it");
+    served.close().unwrap();
+    let before = files();
+    assert_eq!(check().0, 0);
+    assert_eq!(files(), before, "nothing is made");
+    let newer = rusqlite::Connection::open(dir.join("ledger.db")).unwrap();
+    newer.pragma_update(None, "user_version", 99).unwrap();
+    drop(newer);
+    let (code, _, stderr) = check();
+    assert!(code == 69 && stderr.contains("has format 99, of a newer doorbuster"), "{code} {stderr}");
 }
 
 #[test]

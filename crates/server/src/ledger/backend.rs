@@ -292,6 +292,17 @@ impl Source {
         }
     }
 
+    /// Finds out whether a server could open it, or would make or migrate it. Changes nothing.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub fn check(&self) -> Result<(), OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::check(data_dir)?),
+            Source::MySql(options) => Ok(mysql::check(options)?),
+        }
+    }
+
     /// Tells ledgers apart, and gives nothing of the secret away that it is made of. A copy of a ledger has the same.
     ///
     /// # Errors

@@ -136,6 +136,17 @@ pub fn is_a_shops(options: &Options) -> Result<bool, OpenError> {
     profile::is_a_shops(&mut connection, options)
 }
 
+/// Finds out whether a server could open it: an empty database and a ledger to be migrated are well. Changes nothing.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn check(options: &Options) -> Result<(), OpenError> {
+    match open_reader(options) {
+        Ok(_) | Err(OpenError::Missing { .. } | OpenError::Older { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Opens the ledger to read, while a server writes it or not.
 ///
 /// # Errors

@@ -65,6 +65,17 @@ pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), 
     }
 }
 
+/// Refuses what a server would not open: one of an older format it migrates, and an empty file it fills.
+pub(super) fn check_openable(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    match version(connection, path)? {
+        Some(NEWEST) => check_kinds(connection),
+        Some(found) if found > NEWEST => {
+            Err(OpenError::Newer { path: path.to_owned(), found, known: NEWEST })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Refuses a ledger with entries of a kind that a later release has added. What such an entry means for the orders
 /// beside it can't be known here.
 pub(super) fn check_kinds(connection: &Connection) -> Result<(), OpenError> {

@@ -370,6 +370,32 @@ pub fn open_reader(data_dir: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
+/// Finds out whether a server could open what a data directory has: no ledger yet, one to be migrated and one that is served are
+/// well. Changes nothing, and makes no file.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn check(data_dir: &Path) -> Result<(), OpenError> {
+    let path = data_dir.join(FILE_NAME);
+    if matches!(std::fs::metadata(&path), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    let has_wal = std::fs::metadata(path.with_extension("db-wal")).is_ok_and(|wal| wal.len() > 0);
+    let connection = if has_wal { connect_to_read(&path)? } else { connect_at_rest(&path)? };
+    migrate::check_openable(&connection, &path)
+}
+
+/// Of a file that has no WAL: otherwise SQLite would make one to read it.
+fn connect_at_rest(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+        b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(*byte).to_string(),
+        other => format!("%{other:02X}"),
+    });
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(format!("file:{}?immutable=1", escaped.collect::<String>()), flags)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
