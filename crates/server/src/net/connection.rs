@@ -447,6 +447,11 @@ impl Connection {
         true
     }
 
+    /// Whether the client has taken all parts so far; `None` if the answer with this generation is over.
+    pub(super) fn has_taken_parts(&self, generation: u32) -> Option<bool> {
+        (self.state == State::InParts { generation }).then(|| !self.has_pending_output())
+    }
+
     /// Closes once the parts of the answer with this generation are sent; false if that was over.
     pub(super) fn end_parts(&mut self, generation: u32) -> bool {
         let is_open = self.state == (State::InParts { generation });

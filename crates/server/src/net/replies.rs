@@ -44,6 +44,12 @@ impl Replies<'_> {
         goes_on
     }
 
+    /// Whether whoever reads an answer in parts has taken all of them; `None` if nobody reads it any more.
+    pub fn has_taken_parts(&self, ticket: Ticket) -> Option<bool> {
+        let index = usize::try_from(ticket.connection).expect("usize has 32 bits or more");
+        self.connections.get(index)?.has_taken_parts(ticket.generation)
+    }
+
     /// Ends an answer in parts.
     pub fn end(&mut self, ticket: Ticket) {
         let index = usize::try_from(ticket.connection).expect("usize has 32 bits or more");

@@ -143,6 +143,16 @@ impl<'a> ResponseWriter<'a> {
         self.state = State::Finished;
     }
 
+    /// As [`ResponseWriter::begin`], of a body in chunks, each of which its writer frames: a client can tell its end from a cut.
+    /// False: HTTP/1.0 knows no chunks, and what comes is taken as it is.
+    pub fn begin_chunked(&mut self, headers: &[(&str, &str)], content_type: &str) -> bool {
+        let chunked = !self.shape.http10;
+        let encoding = chunked.then_some(("Transfer-Encoding", "chunked"));
+        let headers: Vec<_> = headers.iter().copied().chain(encoding).collect();
+        self.begin(&headers, content_type, b"");
+        chunked
+    }
+
     /// Finishes without a body.
     pub fn empty(&mut self) {
         let State::Headers { status } = self.state else {

@@ -38,6 +38,9 @@ fn relaxed() -> Limits {
     }
 }
 
+/// More than both systems keep for a connection that is not read.
+const PART_BYTES: usize = 16 << 20;
+
 /// What a test sees of its service, and the requests that it holds back.
 #[derive(Default)]
 struct Held {
@@ -48,6 +51,8 @@ struct Held {
     stale: AtomicUsize,
     /// Answers in parts that are read still.
     streams: Mutex<Vec<Ticket>>,
+    /// Answers of which each part waits for the one before, and how many are to come.
+    all: Mutex<Vec<(Ticket, usize)>>,
     /// The next part of all of them; none: their end.
     parts: Mutex<Vec<Option<Vec<u8>>>>,
     /// Answers to `/big` of one round, at most.
@@ -55,7 +60,8 @@ struct Held {
 }
 
 /// `/echo` and everything else: method, path, query and body. `/later`: the same by way of another thread.
-/// `/hold`: when the test releases it. `/big`: as many bytes as the query says. `/parts`: as the test gives them.
+/// `/hold`: when the test releases it. `/big`: as many bytes as the query says. `/parts`: as the test gives them. `/all`: as many
+/// large parts as the query says.
 struct Echo {
     held: Arc<Held>,
     later: SyncSender<(Ticket, String)>,
@@ -83,6 +89,12 @@ impl Service for Echo {
             "/parts" => {
                 response.begin(&[("X-Kind", "parts")], "text/plain", b"first ");
                 self.held.streams.lock().unwrap().push(ticket);
+                return Answer::Parts;
+            }
+            "/all" => {
+                response.begin_chunked(&[], "text/plain");
+                let parts = request.query.parse().unwrap();
+                self.held.all.lock().unwrap().push((ticket, parts));
                 return Answer::Parts;
             }
             "/big" => {
@@ -115,6 +127,18 @@ impl Service for Echo {
                 self.held.stale.fetch_add(1, Ordering::SeqCst);
             }
         }
+        self.held.all.lock().unwrap().retain_mut(|(ticket, parts)| match replies.has_taken_parts(*ticket) {
+            None => false,
+            Some(false) => true,
+            Some(true) if *parts == 0 => {
+                replies.end(*ticket);
+                false
+            }
+            Some(true) => {
+                *parts -= 1;
+                replies.part(*ticket, &vec![b'x'; PART_BYTES])
+            }
+        });
         let mut streams = self.held.streams.lock().unwrap();
         for part in self.held.parts.lock().unwrap().drain(..) {
             match part {

@@ -97,3 +97,23 @@ fn who_does_not_read_misses_parts_and_is_cut_and_the_others_get_theirs() {
     part(&server, Some(b"after it"));
     expect(&mut reads, "after it");
 }
+
+#[test]
+fn who_is_slow_gets_every_part_that_waits_for_the_one_before() {
+    const PARTS: usize = 4;
+    let server = Server::start(relaxed());
+    for (version, chunked) in [("1.1", true), ("1.0", false)] {
+        let mut client = server.connect();
+        client.send(format!("GET /all?{PARTS} HTTP/{version}\r\nHost: h\r\n\r\n"));
+        let head = client.response_head();
+        assert_eq!((head.status, head.has("Transfer-Encoding: chunked")), (200, chunked));
+        let mut read = client.read.len();
+        client.read.clear();
+        while client.fill() > 0 {
+            read += client.read.len();
+            client.read.clear();
+        }
+        assert_eq!(read, PARTS * PART_BYTES, "HTTP/{version}");
+    }
+    server.wait_until_open(0);
+}
