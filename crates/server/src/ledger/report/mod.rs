@@ -85,6 +85,11 @@ pub struct ItemReport {
     pub half_at_ms: Option<u64>,
     /// When none was.
     pub sold_out_at_ms: Option<u64>,
+    /// Who joined its line, and how many were called.
+    pub line_joined: u64,
+    pub line_called: u64,
+    /// From joining, or from the sale's start if that was later, until called; of those who were.
+    pub line_waited_ms: Option<Spread>,
     /// Units that nobody has taken yet.
     #[serde(skip)]
     untouched: u64,

@@ -1,13 +1,13 @@
 //! Adds a sale up, entry by entry.
 //!
-//! Beside the book it keeps 4 bytes for each hold that was paid, up to 70 for each buyer, and a few for each payment that is to go
+//! Beside the book it keeps 4 bytes for each hold that was paid, 12 for each who joined a line, up to 70 for each buyer, and a few for each payment that is to go
 //! back. Must not: keep an order.
 
 use std::collections::{HashMap, HashSet};
 
 use engine::{
     Adjust, Book, BuyerId, Closing, Disposition, Entry, Event, Notice, Operated, OrderView, Pay, Payment,
-    SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
+    SaleId, SaleSpec, Seq, SkuId, Status, Turn, UnixMs,
 };
 use ring::digest::{Context, SHA256};
 
@@ -26,6 +26,8 @@ pub(in crate::ledger) struct Tally {
     /// How many paid orders each buyer has, of all who placed one.
     buyers: HashMap<BuyerId, u32>,
     paid_after_ms: Vec<u32>,
+    /// By item.
+    lines: Vec<Waiting>,
     paid_late: HashSet<Seq>,
     refunds_due: HashMap<Seq, u64>,
     /// Where a refund of this sale was settled last.
@@ -33,6 +35,14 @@ pub(in crate::ledger) struct Tally {
     /// The second that is counted, and its orders.
     second: (u64, u64),
     digest: Context,
+}
+
+/// The line of an item.
+#[derive(Clone, Default)]
+struct Waiting {
+    /// When each joined, by number.
+    joined_at: Vec<u64>,
+    waited_ms: Vec<u32>,
 }
 
 impl Tally {
@@ -45,6 +55,7 @@ impl Tally {
             out_len: 0,
             buyers: HashMap::new(),
             paid_after_ms: Vec::new(),
+            lines: Vec::new(),
             paid_late: HashSet::new(),
             refunds_due: HashMap::new(),
             settled: None,
@@ -94,6 +105,12 @@ impl Tally {
                     item.orders.rejected += 1;
                 }
             }
+            Event::LineJoined { sku, .. } => {
+                if let Some(index) = self.index(*sku) {
+                    self.lines[index].joined_at.push(at.0);
+                }
+            }
+            Event::TurnOpened { sku, turn } => self.called(book, at, *sku, *turn),
             Event::Operated(operated) => self.acted((seq, at), operated),
             _ => {}
         }
@@ -105,8 +122,10 @@ impl Tally {
         self.first_sku?;
         self.end_second();
         let mut report = self.report;
-        for item in &report.items {
+        for (item, line) in report.items.iter_mut().zip(self.lines) {
             report.orders.add(item.orders);
+            (item.line_joined, item.line_called) = (count(line.joined_at.len()), count(line.waited_ms.len()));
+            item.line_waited_ms = Spread::of(line.waited_ms);
         }
         report.buyers_ordered = count(self.buyers.len());
         report.buyers_bought = count(self.buyers.values().filter(|orders| **orders > 0).count());
@@ -165,6 +184,7 @@ impl Tally {
         let sale = book.registry().get(self.sale).expect("the book has carried out that it was created");
         self.first_sku = Some(sale.first_sku);
         self.out = vec![false; spec.items.len()];
+        self.lines = vec![Waiting::default(); spec.items.len()];
         let report = &mut self.report;
         report.sale = spec.id.0;
         report.title.clone_from(&spec.title);
@@ -201,6 +221,16 @@ impl Tally {
         }
         self.second.1 += 1;
         self.stock_moved(book, at, sku);
+    }
+
+    fn called(&mut self, book: &Book, at: UnixMs, sku: SkuId, turn: Turn) {
+        let Some(index) = self.index(sku) else { return };
+        let starts_at = book.registry().get(self.sale).map_or(0, |sale| sale.spec.starts_at.0);
+        let line = &mut self.lines[index];
+        // Numbers are given from 1 on, in the order of joining.
+        let joined_at = line.joined_at[turn.number as usize - 1];
+        let waited_ms = at.0.saturating_sub(joined_at.max(starts_at));
+        line.waited_ms.push(u32::try_from(waited_ms).unwrap_or(u32::MAX));
     }
 
     fn closed(&mut self, book: &Book, at: UnixMs, seq: Seq, how: Closing) {

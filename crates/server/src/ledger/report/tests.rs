@@ -2,8 +2,8 @@
 
 use engine::{
     Action, Adjust, Book, BuyerId, By, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemSpec,
-    Notice, OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleId, SaleSpec, Seq, SkuId,
-    UnixMs,
+    LineTerms, Notice, OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleId, SaleSpec,
+    Seq, SkuId, UnixMs,
 };
 
 use super::{SaleReport, Spread, Tally, WhatHappened, canonical};
@@ -177,6 +177,46 @@ fn a_correction_of_the_clock_is_noted_while_the_sale_sells_and_not_after() {
         });
         assert_eq!(corrections.count(), usize::from(noted), "{report:?}");
     }
+}
+
+#[test]
+fn how_long_people_waited_in_line_is_from_the_start_or_from_joining() {
+    let mut spec = sale(SALE, Payment::OnPlacing);
+    spec.starts_at = UnixMs(100_000);
+    spec.items[0].limit = Some(1);
+    spec.items[0].line = Some(LineTerms {
+        units: 1,
+        turn_ms: 60_000,
+        grace_ms: 10_000,
+        close_ms: 20_000,
+        beacon: None,
+        access: None,
+    });
+    let (book, replayed) = (Book::new(), Book::new());
+    let mut shop = Shop { book, replayed, tally: Tally::of(SALE), orders: 0 };
+    shop.run(1_000, Command::CreateSale(spec));
+    let sku = shop.book.sku(SALE, ProductId(30)).unwrap();
+    let join = |shop: &mut Shop, at_ms, buyer: u64| {
+        shop.run(at_ms, Command::Join { sku, buyer: BuyerId(buyer.into()) });
+    };
+    let call = |shop: &mut Shop, at_ms, buyers: std::ops::RangeInclusive<u64>| {
+        for buyer in buyers {
+            shop.run(at_ms, Command::ShowPresence { sku, buyer: BuyerId(buyer.into()) });
+        }
+        shop.book.call_due(UnixMs(at_ms), usize::MAX, u32::MAX);
+        shop.take();
+    };
+    (1..=3).for_each(|buyer| join(&mut shop, 2_000 + buyer, buyer));
+    call(&mut shop, 90_000, 1..=3);
+    call(&mut shop, 101_000, 1..=3);
+    (4..=5).for_each(|buyer| join(&mut shop, 102_000, buyer));
+    call(&mut shop, 105_000, 4..=5);
+    let report = shop.report();
+    let item = &report.items[0];
+    assert_eq!((item.line_joined, item.line_called), (5, 4), "there are four units");
+    let waited = Spread { p50: 1_000, p90: 3_000, p99: 3_000 };
+    assert_eq!(item.line_waited_ms, Some(waited), "before the start nobody could be called");
+    assert_eq!((report.items[1].line_joined, report.items[1].line_waited_ms), (0, None));
 }
 
 #[test]
