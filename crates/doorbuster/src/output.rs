@@ -53,9 +53,9 @@ pub(crate) fn table<const N: usize>(columns: [Column; N], rows: &[[String; N]]) 
     text
 }
 
-/// Text from elsewhere, without the control characters that could drive a terminal.
+/// Text from elsewhere, without what could drive a terminal or turn a line around.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if engine::is_plain_char(c) { c } else { '\u{fffd}' }).collect()
 }
 
 /// An amount in a currency's smallest unit, as people write it: 4999 EUR is "49.99 EUR".

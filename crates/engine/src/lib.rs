@@ -46,6 +46,9 @@ pub use operator::{Operator, Operators, ROOT, Role};
 pub use order::{Closing, KeptAddress, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
 pub use refusal::Refusal;
-pub use sale::{ItemChange, ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, limits};
+pub use sale::{
+    ItemChange, ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, is_plain, is_plain_char,
+    limits,
+};
 pub use sales::{Sale, Sales, Terms};
 pub use stock::{Adjust, Stock};

@@ -2,7 +2,7 @@
 
 use crate::operator::is_name;
 use crate::sale::limits;
-use crate::{Adjust, Command, ROOT, SaleId, Sales};
+use crate::{Adjust, Command, ROOT, SaleId, Sales, is_plain};
 
 /// Of a message to a line: the whole of it is in its own entry.
 const ABOUT_MESSAGE_CHARS: usize = 50;
@@ -25,8 +25,10 @@ impl By {
         if who != ROOT && !is_name(who) {
             return Err("a name has 1 to 32 of a-z, 0-9 and -");
         }
-        if why.chars().count() > limits::REASON_CHARS_MAX || why.chars().any(char::is_control) {
-            return Err("a reason has 200 characters at most, and no line ends");
+        if why.chars().count() > limits::REASON_CHARS_MAX || !is_plain(why) {
+            return Err(
+                "a reason has 200 characters at most, no line ends, and none that turn the direction of text",
+            );
         }
         Ok(By { who: who.into(), why: why.into() })
     }

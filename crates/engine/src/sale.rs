@@ -102,11 +102,15 @@ pub struct SaleSpec {
 
 /// Whether a text shows what it says: in a page, a log, a terminal. Letters of any script do, and the marks that a right-to-left
 /// language needs; what overrides the direction of text, or moves a terminal's cursor, does not.
-fn is_plain(text: &str) -> bool {
-    !text.chars().any(|character| {
-        character.is_control()
-            || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    })
+pub fn is_plain(text: &str) -> bool {
+    text.chars().all(is_plain_char)
+}
+
+/// One character of such a text.
+pub fn is_plain_char(character: char) -> bool {
+    let turns =
+        matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !turns && !character.is_control()
 }
 
 /// Whether there is something to see in a text. What Rust writes as an escape (format characters, marks that need a letter

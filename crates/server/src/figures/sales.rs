@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use engine::{Phase, ProductId, SaleId, SkuId, UnixMs};
+use engine::{Phase, ProductId, SaleId, SkuId, UnixMs, is_plain_char};
 use serde::{Serialize, Serializer};
 
 use super::lines::{LineFigures, Lines};
@@ -104,6 +104,12 @@ enum Left {
     Some,
     /// Since when; `None`: there was nothing at the first look.
     Nothing(Option<u64>),
+}
+
+/// A title within a sentence. What turns the direction of text is refused since titles are checked; a ledger of before may have it.
+pub(super) fn quoted(title: &str) -> String {
+    let shown = |character| if is_plain_char(character) { character } else { '\u{fffd}' };
+    format!("“{}”", title.chars().map(shown).collect::<String>())
 }
 
 /// Running and paused ones, the newest first; then those to come, the nearest first; then what is over, the latest first.

@@ -325,10 +325,11 @@ impl HttpService {
 fn reason(header: Option<&str>) -> Result<Box<str>, Problem> {
     let Some(header) = header else { return Ok(Box::default()) };
     let why = decode_path(header)
-        .filter(|why| why.chars().count() <= limits::REASON_CHARS_MAX && !why.chars().any(char::is_control));
+        .filter(|why| why.chars().count() <= limits::REASON_CHARS_MAX && engine::is_plain(why));
     why.map(Box::from).ok_or_else(|| {
         Problem::invalid(format!(
-            "The header Operator-Reason must be percent-encoded text of at most {} characters.",
+            "The header Operator-Reason must be percent-encoded text of at most {} characters, without line ends \
+             and what turns the direction of text.",
             limits::REASON_CHARS_MAX
         ))
     })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::Phase;
 use serde::{Deserialize, Serialize};
 
-use super::sales::SaleFigures;
+use super::sales::{SaleFigures, quoted};
 use super::sample::ServerFigures;
 use super::verdict::{Level, Verdict};
 
@@ -144,7 +144,7 @@ impl Events {
         let about = (Some(sale.id), None);
         let Some(known) = before.sales.get(&sale.id) else {
             if sale.phase == Phase::NotStarted {
-                self.add(at_ms, Kind::SaleAdded, about, format!("“{}” is planned.", sale.title));
+                self.add(at_ms, Kind::SaleAdded, about, format!("{} is planned.", quoted(sale.title)));
             }
             return;
         };
@@ -157,7 +157,7 @@ impl Events {
             (_, Phase::NotStarted) => None,
         };
         if let Some((kind, what)) = changed {
-            self.add(at_ms, kind, about, format!("“{}” {what}.", sale.title));
+            self.add(at_ms, kind, about, format!("{} {what}.", quoted(sale.title)));
         }
         let (title, starts_at_ms, ends_at_ms) = &known.terms;
         // The end of one that was ended is when that was.
@@ -167,22 +167,28 @@ impl Events {
                 at_ms,
                 Kind::SaleEdited,
                 about,
-                format!("Title or times of “{}” were changed.", sale.title),
+                format!("Title or times of {} were changed.", quoted(sale.title)),
             );
         }
         for item in &sale.items {
             let Some((total, was_left)) = known.items.get(&item.product) else { continue };
             let about = (Some(sale.id), Some(item.product));
             if *total != item.units.total {
-                let says = format!("“{}” has {} units in all, before {total}.", item.title, item.units.total);
+                let says =
+                    format!("{} has {} units in all, before {total}.", quoted(item.title), item.units.total);
                 self.add(at_ms, Kind::StockChanged, about, says);
             }
             match (*was_left, item.units.available > 0) {
                 (true, false) => {
-                    self.add(at_ms, Kind::SoldOut, about, format!("“{}” is sold out.", item.title))
+                    self.add(at_ms, Kind::SoldOut, about, format!("{} is sold out.", quoted(item.title)))
                 }
                 (false, true) => {
-                    self.add(at_ms, Kind::OnSaleAgain, about, format!("“{}” is on sale again.", item.title));
+                    self.add(
+                        at_ms,
+                        Kind::OnSaleAgain,
+                        about,
+                        format!("{} is on sale again.", quoted(item.title)),
+                    );
                 }
                 (true, true) | (false, false) => {}
             }

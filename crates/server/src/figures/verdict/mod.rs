@@ -11,7 +11,7 @@ use crate::calendar::format_utc;
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
 use crate::figures::part::SILENT;
-use crate::figures::sales::SaleFigures;
+use crate::figures::sales::{SaleFigures, quoted};
 use crate::figures::sample::{ServerFigures, WebhookFigures};
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
@@ -309,7 +309,10 @@ const RULES: &[Rule] = &[
         code: "sale_paused",
         says: |night| {
             let paused = night.sales.iter().find(|sale| sale.phase == Phase::Paused)?;
-            Some(format!("{:?} is paused: nothing of it is sold, what was ordered is paid.", paused.title))
+            Some(format!(
+                "{} is paused: nothing of it is sold, what was ordered is paid.",
+                quoted(paused.title)
+            ))
         },
         action: "`doorbuster sale resume SALE` when it may go on.",
     },
@@ -391,7 +394,7 @@ const RULES: &[Rule] = &[
                 seconds @ ..=90 => format!("{seconds} s"),
                 seconds => format!("{} min", seconds.div_ceil(60)),
             };
-            Some(format!("{until} until {:?}, ready.", sale.title))
+            Some(format!("{until} until {}, ready.", quoted(sale.title)))
         },
         action: NOTHING,
     },
@@ -436,7 +439,7 @@ const RULES: &[Rule] = &[
         code: "planned",
         says: |night| {
             let (sale, _) = next(night)?;
-            Some(format!("Ready. {:?} starts at {}.", sale.title, format_utc(sale.starts_at_ms)))
+            Some(format!("Ready. {} starts at {}.", quoted(sale.title), format_utc(sale.starts_at_ms)))
         },
         action: NOTHING,
     },
@@ -469,7 +472,7 @@ fn available(night: &Night<'_>) -> u64 {
 fn live(night: &Night<'_>, one: &str, several: &str) -> String {
     let mut live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
     match (live.next(), live.count()) {
-        (Some(sale), 0) => format!("{:?} {one}", sale.title),
+        (Some(sale), 0) => format!("{} {one}", quoted(sale.title)),
         (_, others) => format!("{} sales {several}", others + 1),
     }
 }

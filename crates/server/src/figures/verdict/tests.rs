@@ -152,7 +152,7 @@ const FAULTS: [Fault; 22] = [
     ("orders_slow", |night| night.order_p99 = Some(Duration::from_millis(1_200)), "after 1.2 s or later"),
     ("commits_slow", |night| night.commit_p99 = Some(Duration::from_millis(501)), "took 501 ms"),
     ("processors_busy", |night| night.processors_busy_seconds = SECONDS, "busier than 95% for 10 s"),
-    ("sale_paused", |night| night.sales = &*ONE_IS_PAUSED, "\"Drop\" is paused"),
+    ("sale_paused", |night| night.sales = &*ONE_IS_PAUSED, "“Drop” is paused"),
     (
         "webhook_off",
         |night| night.webhooks = Some(&ONE_IS_OFF),
@@ -242,11 +242,11 @@ fn a_night_without_faults_is_told_by_its_sales() {
         (
             vec![sale(NotStarted, SOON_MS + 1, [5, 0, 0])],
             "planned",
-            "Ready. \"Drop\" starts at 2026-12-01T10:10:00Z.",
+            "Ready. “Drop” starts at 2026-12-01T10:10:00Z.",
         ),
-        (vec![sale(NotStarted, SOON_MS, [5, 0, 0])], "starts_soon", "10 min until \"Drop\", ready."),
-        (vec![sale(NotStarted, 91_000, [5, 0, 0])], "starts_soon", "2 min until \"Drop\", ready."),
-        (vec![sale(NotStarted, 89_001, [5, 0, 0])], "starts_soon", "90 s until \"Drop\", ready."),
+        (vec![sale(NotStarted, SOON_MS, [5, 0, 0])], "starts_soon", "10 min until “Drop”, ready."),
+        (vec![sale(NotStarted, 91_000, [5, 0, 0])], "starts_soon", "2 min until “Drop”, ready."),
+        (vec![sale(NotStarted, 89_001, [5, 0, 0])], "starts_soon", "90 s until “Drop”, ready."),
         (
             vec![sale(NotStarted, 700_000, [5, 0, 0]), sale(NotStarted, 1_000, [5, 0, 0])],
             "starts_soon",
@@ -255,14 +255,14 @@ fn a_night_without_faults_is_told_by_its_sales() {
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, 5_000, [5, 0, 0])],
             "starts_soon",
-            "5 s until \"Drop\", ready.",
+            "5 s until “Drop”, ready.",
         ),
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, SOON_MS + 1, [5, 0, 0])],
             "selling",
-            "\"Drop\" is selling at 4,055 orders/s, 5 units left.",
+            "“Drop” is selling at 4,055 orders/s, 5 units left.",
         ),
-        (vec![sale(Live, 0, [5, 1, 0])], "selling", "\"Drop\" is selling at 4,055 orders/s, 5 units left."),
+        (vec![sale(Live, 0, [5, 1, 0])], "selling", "“Drop” is selling at 4,055 orders/s, 5 units left."),
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(Live, 0, [2, 0, 0])],
             "selling",
@@ -271,18 +271,30 @@ fn a_night_without_faults_is_told_by_its_sales() {
         (
             vec![sale(Live, 0, [0, 2, 3])],
             "sold_out",
-            "\"Drop\" is sold out: 3 units sold, 2 held until they are paid or come back.",
+            "“Drop” is sold out: 3 units sold, 2 held until they are paid or come back.",
         ),
-        (vec![sale(Live, 0, [0, 0, 3])], "sold_out", "\"Drop\" is sold out: 3 units sold."),
+        (vec![sale(Live, 0, [0, 0, 3])], "sold_out", "“Drop” is sold out: 3 units sold."),
         (
             vec![sale(Live, 0, [5, 0, 0]), sale(Paused, 0, [5, 0, 0])],
             "sale_paused",
-            "\"Drop\" is paused: nothing of it is sold",
+            "“Drop” is paused: nothing of it is sold",
         ),
     ] {
         let verdict = Verdict::on(&quiet(&sales));
         assert_eq!(verdict.code, code, "{}", verdict.says);
         assert!(verdict.says.contains(says), "{code}: {}", verdict.says);
+    }
+}
+
+#[test]
+fn a_title_is_shown_as_it_is_and_turns_no_line_around() {
+    for (title, shown) in [
+        ("The \"Drop\" é", "“The \"Drop\" é” is selling at"),
+        ("\u{202e}evil\u{1b}[2J", "“\u{fffd}evil\u{fffd}[2J” is selling at"),
+    ] {
+        let sales = [SaleFigures { title, ..sale(Phase::Live, 0, [5, 1, 0]) }];
+        let says = Verdict::on(&quiet(&sales)).says;
+        assert!(says.starts_with(shown), "{says:?}");
     }
 }
 
