@@ -71,8 +71,8 @@ pub(super) struct Reported {
     /// `None`: nothing is known, for the reason in `figures_unknown`.
     pub(super) figures: Option<Kept>,
     pub(super) figures_unknown: Option<String>,
-    /// What was asked and nothing here keeps.
-    pub(super) not_kept: &'static [&'static str],
+    /// What was asked and nothing here keeps: nothing any more.
+    pub(super) not_kept: [&'static str; 0],
 }
 
 #[derive(Debug, Serialize)]
@@ -82,8 +82,6 @@ pub(super) struct Audited {
     pub(super) complete: bool,
     pub(super) broken: Vec<String>,
 }
-
-const NOT_KEPT: &[&str] = &["restarts"];
 
 pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Result<(), Failure> {
     let source = arguments.ledger.source(environment)?;
@@ -164,6 +162,6 @@ fn reported(history_dir: Option<&Path>, audit: Audit, report: SaleReport, now_ms
         audit: Audited { clean, complete: audit.complete, broken: audit.broken },
         figures_unknown: figures.as_ref().err().cloned(),
         figures: figures.ok(),
-        not_kept: NOT_KEPT,
+        not_kept: [],
     }
 }

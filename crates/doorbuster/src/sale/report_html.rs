@@ -8,7 +8,7 @@ use minijinja::Environment;
 use serde::Serialize;
 
 use super::report::{Reported, write_new};
-use super::report_text::{self, ACTIONS, HAPPENED, INCIDENTS, REFUSED, TIMES, UNITS};
+use super::report_text::{self, ACTIONS, HAPPENED, INCIDENTS, LINES, REFUSED, TIMES, UNITS};
 use crate::failure::Failure;
 use crate::output::Column;
 
@@ -47,8 +47,13 @@ pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
         table("Units", UNITS, report_text::unit_rows(report)),
         table("Orders, and times after the start", TIMES, report_text::time_rows(report)),
     ];
-    // Of what is empty a line says why.
-    tables.extend(of_the_night.into_iter().filter(|table| !table.rows.is_empty()));
+    let lines = table(
+        "Waited in line, from the start or from joining, until called",
+        LINES,
+        report_text::line_rows(report),
+    );
+    // Of what is empty a line says why, and most sales have no line.
+    tables.extend([lines].into_iter().chain(of_the_night).filter(|table| !table.rows.is_empty()));
     tables.push(table("What happened", HAPPENED, report_text::happened_rows(report)));
     tables.push(table("What operators did", ACTIONS, report_text::action_rows(report)));
     let page =

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use server::figures::{Kept, RefusedAt};
-use server::ledger::{Acted, Happened, ItemReport, Orders, SaleReport, Sum, WhatHappened};
+use server::figures::{Kept, RefusedAt, SaleKept};
+use server::ledger::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 
 use super::report::Reported;
 use crate::output::{self, Column, money, numbers, plain, words};
@@ -66,6 +66,7 @@ pub(super) fn page(reported: &Reported) -> String {
     if report.items.len() > ROWS_MAX {
         text += &format!("{} more items: --json\n", report.items.len() - ROWS_MAX);
     }
+    text += &lines_waited(report);
     text += &incidents(reported);
     text += &refused(reported);
     text += &happened(report);
@@ -139,11 +140,12 @@ fn orders(orders: Orders) -> String {
 }
 
 fn server_lines(reported: &Reported) -> Vec<Line> {
-    let mut lines = match (&reported.figures, &reported.figures_unknown) {
+    match (&reported.figures, &reported.figures_unknown) {
         (Some(kept), _) => {
             let about = if kept.row_s > 1 { "about " } else { "" };
             let ms = |ms: Option<f64>| ms.map_or_else(|| "not known".to_owned(), |ms| format!("{ms:.1} ms"));
-            let mut lines = vec![
+            let mut lines = sale_lines(kept.sale.as_ref());
+            lines.extend([
                 (
                     "server",
                     format!(
@@ -154,7 +156,7 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
                 (
                     "answers",
                     format!(
-                        "half within {} (mean), 99% within {} (at the worst)",
+                        "half within {} (mean), 99% within {} (at the worst), of all sales",
                         ms(kept.order_p50_ms),
                         ms(kept.order_p99_ms)
                     ),
@@ -168,7 +170,7 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
                         kept.row_s
                     ),
                 ),
-            ];
+            ]);
             lines.extend(no_incidents(kept));
             lines
         }
@@ -177,8 +179,23 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
             let what = "refused and why, busy, unknown, speed of answers, incidents";
             vec![("figures", format!("{what}: not known; {}", plain(why)))]
         }
-    };
-    lines.push(("not kept", reported.not_kept.join(", ")));
+    }
+}
+
+/// Of the sale alone, as far as that is kept.
+fn sale_lines(sale: Option<&SaleKept>) -> Vec<Line> {
+    let Some(sale) = sale else { return Vec::new() };
+    let SaleKept { accepted, refused, busy, unknown, .. } = sale;
+    let mut lines = vec![(
+        "attempts",
+        format!("about {accepted} accepted, {refused} refused, {busy} busy, {unknown} unknown, of this sale"),
+    )];
+    if let Some((p50, p99)) = sale.order_p50_ms.zip(sale.order_p99_ms) {
+        lines.push((
+            "waits",
+            format!("half of its orders at most {p50:.1} ms for the answer, 99% {p99:.1} ms"),
+        ));
+    }
     lines
 }
 
@@ -321,6 +338,37 @@ fn units(report: &SaleReport) -> String {
 
 fn times(report: &SaleReport) -> String {
     output::table(TIMES, &time_rows(report).take(ROWS_MAX).collect::<Vec<_>>())
+}
+
+pub(super) const LINES: [Column; 6] = [
+    numbers("product"),
+    numbers("joined its line"),
+    numbers("called"),
+    numbers("half waited"),
+    numbers("90% waited"),
+    numbers("99% waited"),
+];
+
+/// Until they were called, since they joined or since the start.
+pub(super) fn line_rows(report: &SaleReport) -> impl Iterator<Item = [String; LINES.len()]> {
+    report.items.iter().filter(|item| item.line_joined > 0).map(|item| {
+        let at_most = |of: fn(Spread) -> u64| {
+            item.line_waited_ms.map_or_else(|| "-".to_owned(), |waited| duration(of(waited)))
+        };
+        [
+            item.product.to_string(),
+            item.line_joined.to_string(),
+            item.line_called.to_string(),
+            at_most(|waited| waited.p50),
+            at_most(|waited| waited.p90),
+            at_most(|waited| waited.p99),
+        ]
+    })
+}
+
+fn lines_waited(report: &SaleReport) -> String {
+    let rows: Vec<_> = line_rows(report).take(ROWS_MAX).collect();
+    if rows.is_empty() { String::new() } else { format!("\n{}", output::table(LINES, &rows)) }
 }
 
 pub(super) const HAPPENED: [Column; 2] = [words("at"), words("what")];

@@ -118,6 +118,9 @@ pub(super) struct Sale {
     pub(super) units: Units,
     /// One that is older does not say.
     pub(super) rates: Option<BTreeMap<String, f64>>,
+    #[serde(default)]
+    pub(super) refused_by_code: BTreeMap<String, f64>,
+    pub(super) order_route: Option<Took>,
     pub(super) holds: Option<Holds>,
     pub(super) items_total: usize,
     pub(super) items: Vec<Item>,
@@ -149,6 +152,10 @@ pub(super) struct Item {
     #[serde(flatten)]
     pub(super) units: Units,
     pub(super) rates: Option<BTreeMap<String, f64>>,
+    /// One that is older does not say.
+    pub(super) refused_by_code: Option<BTreeMap<String, f64>>,
+    pub(super) order_route: Option<Took>,
+    pub(super) sold_out_at_ms: Option<u64>,
     /// One that is older does not know lines.
     pub(super) line: Option<Line>,
 }
@@ -236,6 +243,12 @@ impl Health {
             Some(fault) => format!("{} NOT WELL: {}", plain(engine), plain(fault)),
         };
         self.engines.iter().map(words).collect::<Vec<_>>().join("  ")
+    }
+}
+
+impl Took {
+    pub(super) fn words(&self) -> String {
+        format!("p50 {} ms  p99 {} ms", self.p50_ms, self.p99_ms)
     }
 }
 

@@ -279,7 +279,7 @@ fn screen(
         say(&format!("refused     {}", per_s(refused_by_code)));
     }
     let took = |took: &Option<Took>| match took {
-        Some(took) => format!("p50 {} ms  p99 {} ms", took.p50_ms, took.p99_ms),
+        Some(took) => took.words(),
         None => "none".to_owned(),
     };
     say(&format!("orders      {}", took(order_route)));
@@ -318,6 +318,16 @@ fn happening(sales: &[Sale], events: &[Event]) -> String {
         let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();
         if !rates.is_empty() {
             out += &format!("sale {}  per second  {}\n", sale.id, per_s(&rates));
+        }
+        if !sale.refused_by_code.is_empty() {
+            out += &format!("sale {}  refused  {}\n", sale.id, per_s(&sale.refused_by_code));
+        }
+        if let Some(took) = &sale.order_route {
+            out += &format!("sale {}  orders  {}\n", sale.id, took.words());
+        }
+        let sold_out = sale.items.iter().filter_map(|item| Some((item.product, item.sold_out_at_ms?)));
+        for (product, at_ms) in sold_out.take(ROWS_MAX) {
+            out += &format!("sale {}  product {product} sold out at {}\n", sale.id, format_utc(at_ms));
         }
         if let Some(at_ms) = sale.ended_at_ms {
             out += &format!("sale {}  ended at {}, before its time\n", sale.id, format_utc(at_ms));
@@ -360,19 +370,42 @@ fn items_table(sale: &Sale) -> String {
         numbers("held"),
         numbers("sold"),
         numbers("orders/s"),
+        numbers("refused"),
+        numbers("busy"),
+        numbers("unknown"),
+        numbers("p50 ms"),
+        numbers("p99 ms"),
     ];
     let row = |item: &Item| {
         let [total, available, held, sold] = item.units.words();
-        let rate = item.rates.as_ref().and_then(|rates| rates.get("accepted"));
-        let rate = rate.map_or_else(|| "-".to_owned(), f64::to_string);
-        [item.product.to_string(), plain(&item.title), total, available, held, sold, rate]
+        let known = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let rate = |name| known(item.rates.as_ref().and_then(|rates| rates.get(name).copied()));
+        let took = |of: fn(&Took) -> f64| known(item.order_route.as_ref().map(of));
+        [
+            item.product.to_string(),
+            plain(&item.title),
+            total,
+            available,
+            held,
+            sold,
+            rate("accepted"),
+            rate("refused"),
+            rate("busy"),
+            rate("unknown"),
+            took(|took| took.p50_ms),
+            took(|took| took.p99_ms),
+        ]
     };
     let shown: Vec<_> = sale.items.iter().take(ROWS_MAX).map(row).collect();
     let more = match sale.items_total.saturating_sub(shown.len()) {
         0 => String::new(),
         more => format!("and {more} items more: `doorbuster sale show {}`\n", sale.id),
     };
-    format!("\n{}{more}", table(columns, &shown))
+    let why = sale.items.iter().take(ROWS_MAX).filter_map(|item| {
+        let refused = item.refused_by_code.as_ref().filter(|refused| !refused.is_empty())?;
+        Some(format!("product {}  refused  {}\n", item.product, per_s(refused)))
+    });
+    format!("\n{}{more}{}", table(columns, &shown), why.collect::<String>())
 }
 
 fn mib(bytes: Option<u64>) -> String {
@@ -395,8 +428,10 @@ mod tests {
             "engines":[{"engine":"Redis","fault":null},{"engine":"MySQL","fault":"b: it hangs\u001b"}]},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
             "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
+            "refused_by_code":{"sold_out":0.5},"order_route":{"count":3,"p50_ms":1.5,"p99_ms":9.0},
             "holds":{"since_ms":1796119200000,"paid":6,"paid_late":1,"paid_after_p50_s":61.0,"paid_after_p90_s":80.0,"cancelled":2,"expired":3},
-            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":null,"rates":{"accepted":1.5},
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":1796119230000,"rates":{"accepted":1.5,"refused":0.5,"busy":4.0},
+                "refused_by_code":{"sold_out":0.5},"order_route":{"count":2,"p50_ms":1.5,"p99_ms":9.5},
                 "line":{"draw":"drawn","joined":900,"joins_per_s":2.5,"waiting":700,"present":40,"sure_to":210,"reached":200,
                     "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,"pace_max_per_s":2,
                     "tail_wait_s":700,"wait":{"said_s":280,"took_s":300}}}]}],
@@ -426,6 +461,9 @@ mod tests {
             "behind      refunds due 4  webhooks waiting 3  dead letters 2  commands waiting 5  messages waiting 300  the oldest for 8s  held and sold as of 12s ago  webhook shop\u{fffd} off",
             "sale 3  since 2026-12-01T10:00:00Z 5 of 10 holds were paid, half within 1m1s; 3 expired",
             "sale 3  per second  accepted 2.5  refused 0.5",
+            "sale 3  refused  sold_out 0.5",
+            "sale 3  orders  p50 1.5 ms  p99 9 ms",
+            "sale 3  product 7 sold out at 2026-12-01T10:00:30Z",
             "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \
              given back 7  away 20  pace 60/min (limited to 2/s), the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
             "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
@@ -435,8 +473,10 @@ mod tests {
         assert!(!text.contains("Shoe") && !text.contains("servers"), "{text}");
         let named = shown(true, 1, None);
         assert!(
-            named.contains("      7  Shoe      9")
-                && named.ends_with("and 29 items more: `doorbuster sale show 3`\n"),
+            named.contains("      7  Shoe      9          4     2     3       1.5      0.5     4        -     1.5     9.5\n")
+                && named.ends_with(
+                    "and 29 items more: `doorbuster sale show 3`\nproduct 7  refused  sold_out 0.5\n"
+                ),
             "{named}"
         );
         assert!(shown(false, 9, None).contains("\nTHE FIGURES ARE OLD: "));

@@ -120,7 +120,7 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
 
 fn history_csv(server: &Serving) -> String {
     let token = format!("Bearer {OPERATOR}");
-    let path = "/api/v1/figures/history.csv?points=4000";
+    let path = "/api/v1/figures/history.csv";
     ask_once(server, "GET", path, &[("Authorization", token.as_str())], "").body
 }
 

@@ -90,7 +90,27 @@ impl Connection {
             .and_then(|length| length.parse().ok());
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body)?;
+        if head.to_ascii_lowercase().contains("\r\ntransfer-encoding: chunked\r\n") {
+            body = self.read_chunks()?;
+        }
         let body = String::from_utf8(body).map_err(std::io::Error::other)?;
         Ok(Response { status: status.ok_or(std::io::ErrorKind::InvalidData)?, head, body })
+    }
+
+    /// To the last one, which is empty.
+    fn read_chunks(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            let length = usize::from_str_radix(line.trim_end(), 16).map_err(std::io::Error::other)?;
+            let begun = body.len();
+            body.resize(begun + length + 2, 0);
+            self.stream.read_exact(&mut body[begun..])?;
+            body.truncate(begun + length);
+            if length == 0 {
+                return Ok(body);
+            }
+        }
     }
 }

@@ -160,6 +160,8 @@ fn a_sale_is_reported_as_it_went_beside_its_server_and_without() {
     assert!(figures["rows"].as_u64().unwrap() >= 1, "{json}");
     let refused = &figures["refused_rows"][0]["orders"];
     assert!(refused["over_limit"].as_u64().is_some_and(|orders| orders > 0), "{json}");
+    let sale = &figures["sale"];
+    assert!(sale["accepted"].as_u64() > Some(0) && sale["order_p99_ms"].as_f64() > Some(0.0), "{json}");
     let incident = &figures["incidents"][0];
     assert!(
         incident["ended_ms"].as_u64() >= incident["began_ms"].as_u64(),
@@ -207,7 +209,8 @@ fn check_page(page: &str) {
         "refunds   due: 1, 10.00 EUR; made: 1, 10.00 EUR\n",
         "     70  Shoe <42>        6     11     5     0     6         5            4\n",
         "  product 70: 5 units added, key pallet-2\n",
-        "not kept  restarts\n",
+        "\nattempts  about ",
+        "\nwaits     half of its orders at most ",
         "\nincidents\nfrom                  to                    level  what\n",
         "\nrefused, by minute\nrefused from          orders  why\n",
         " over limit\n",

@@ -14,11 +14,11 @@ use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::lines::Lines;
 use super::part::{Part, Recent};
-use super::sales::SoldOut;
+use super::sales::{SoldOut, shown};
 use super::sample::{
     EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s,
 };
-use super::selling::{Counted, holds, refused};
+use super::selling::{Counted, holds, orders, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
 use crate::chores;
@@ -30,7 +30,7 @@ use crate::time::Instant;
 /// Looks at a server that runs, and publishes what it has seen.
 #[derive(Debug)]
 pub struct Looking {
-    watched: Watched,
+    pub(super) watched: Watched,
     figures: Arc<Figures>,
     host: Host,
     catalog: Arc<Catalog>,
@@ -131,15 +131,17 @@ impl Looking {
         let mut refused = Refused::default();
         let begin = Moment::of(&watched, &mut refused, now);
         let history = History::open(watched.history_dir.as_deref());
+        let (catalog, begun) = (watched.core.shelf.current(), watched.core.clock.now());
+        let sold_out = SoldOut::after(history.sold_out(&shown(&catalog, begun)));
         let mut looking = Looking {
             host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
-            catalog: watched.core.shelf.current(),
+            catalog,
             refused,
-            sold_out: SoldOut::default(),
+            sold_out,
             counted: Counted::none(now),
             lines: Lines::default(),
             events: Events::after(history.events()),
-            begun: watched.core.clock.now(),
+            begun,
             ages: watched.cluster.as_ref().map(|cluster| Ages::begin(cluster, now)),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
@@ -191,6 +193,7 @@ impl Looking {
             sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
             holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
             holds_since_ms: self.has_others().then_some(self.begun.0),
+            sold_out: self.sold_out.known(),
             health: HealthFigures {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
                 reconciled_age_ms: ages.map(|ages| ages.reconciled_ms(at)),
@@ -236,8 +239,7 @@ impl Looking {
         if passed.is_some() {
             self.streaks.go_on(&sum);
         }
-        let holds = (sum.holds.as_ref(), sum.holds_since_ms);
-        let sales = self.sold_out.look(&self.catalog, now, (sum.sales.as_ref(), holds, &self.lines));
+        let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines));
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,
@@ -278,7 +280,8 @@ impl Looking {
             reasons,
             verdict: &verdict,
         });
-        let refused = refused(sum.sales.as_ref(), passed.unwrap_or_default());
+        let (sold, passed) = (sum.sales.as_ref(), passed.unwrap_or_default());
+        let orders = (orders(sold, passed), refused(sold, passed));
         let events = self.events.kept();
         let sample = Sample {
             number: self.number,
@@ -297,7 +300,7 @@ impl Looking {
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
         self.number += 1;
         let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
-        sample.taken(refused, events, disk)
+        sample.taken(orders, events, disk)
     }
 }
 

@@ -33,7 +33,10 @@ use crate::net::{NetStats, Stop};
 use crate::time::Instant;
 use crate::webhooks::Control;
 
-pub use history::{Asked, History, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Points, RefusedAt, Sold};
+pub use history::{
+    Asked, Export, History, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Page, Points, RefusedAt,
+    SaleKept, Sold,
+};
 pub use host::{Disk, HostFigures};
 pub use look::Looking;
 pub use verdict::grouped;

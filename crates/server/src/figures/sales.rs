@@ -4,17 +4,19 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use engine::{Phase, ProductId, SaleId, SkuId, UnixMs, is_plain_char};
+use engine::{Phase, SkuId, UnixMs, is_plain_char};
 use serde::{Serialize, Serializer};
 
 use super::lines::{LineFigures, Lines};
+use super::part::Part;
 use super::sample::Took;
-use super::selling::{Holds, HoldsEnded, SaleSecond, Selling, ShownHolds, ShownRates};
+use super::selling::{HoldsEnded, SaleSecond, ShownHolds, ShownRates};
+use crate::intake::ITEMS_TIMED_MAX;
 use crate::intake::catalog::{Catalog, Counters, Sale};
 
 /// Bounds of a sample, whatever the catalog has.
 pub(super) const SALES_MAX: usize = 20;
-pub(super) const ITEMS_MAX: usize = 100;
+pub(super) const ITEMS_MAX: usize = ITEMS_TIMED_MAX;
 /// How long a sale is shown after its end.
 const OVER_MS: u64 = 24 * 3600 * 1000;
 
@@ -88,21 +90,28 @@ pub(super) struct ItemFigures<'a> {
     #[serde(flatten)]
     pub(super) units: Units,
     pub(super) rates: Option<ShownRates>,
-    /// When the last unit went. `None`: some are left, or they went before the first look.
+    /// As of its sale; `None`: as with the rates, or more items sell than there is room for.
+    pub(super) refused_by_code: Option<BTreeMap<String, f64>>,
+    /// `None` also if it is not known, as with the refusals.
+    pub(super) order_route: Option<Took>,
+    /// When the last unit went. `None`: some are left, or no server that is known saw them go.
     pub(super) sold_out_at_ms: Option<u64>,
     /// `None`: it is sold to whoever comes first.
     pub(super) line: Option<LineFigures>,
 }
 
+/// When items were sold out, by sale and product, as servers tell each other.
+pub(super) type SoldOutAt = BTreeMap<u64, BTreeMap<u64, u64>>;
+
 /// When the items that are shown were sold out.
 #[derive(Debug, Default)]
-pub(super) struct SoldOut(BTreeMap<(SaleId, ProductId), Left>);
+pub(super) struct SoldOut(BTreeMap<(u64, u64), Left>);
 
 /// What was left of an item at the last look.
 #[derive(Clone, Copy, Debug)]
 enum Left {
     Some,
-    /// Since when; `None`: there was nothing at the first look.
+    /// Since when; `None`: there was nothing at the first look, and nobody knows.
     Nothing(Option<u64>),
 }
 
@@ -148,14 +157,41 @@ pub(super) fn room(items: &[usize]) -> Vec<usize> {
     room
 }
 
+/// The sales and products that are shown.
+pub(super) fn shown(catalog: &Catalog, now: UnixMs) -> Vec<(u64, u64)> {
+    let watched = watched(catalog, now);
+    let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
+    let items = watched.iter().zip(room).flat_map(|((_, sale), room)| {
+        sale.spec.items.iter().take(room).map(|item| (sale.spec.id.0, item.product.0))
+    });
+    items.collect()
+}
+
 impl SoldOut {
+    /// As it was seen before this start.
+    pub(super) fn after(before: Vec<((u64, u64), u64)>) -> SoldOut {
+        SoldOut(before.into_iter().map(|(item, at_ms)| (item, Left::Nothing(Some(at_ms)))).collect())
+    }
+
+    /// As far as it is known.
+    pub(super) fn known(&self) -> SoldOutAt {
+        let mut known = SoldOutAt::new();
+        for ((sale, product), left) in &self.0 {
+            if let Some(at_ms) = left.nothing_since() {
+                known.entry(*sale).or_default().insert(*product, at_ms);
+            }
+        }
+        known
+    }
+
     /// The figures of the sales to be shown, at most [`SALES_MAX`] with [`ITEMS_MAX`] items.
     pub(super) fn look<'c>(
         &mut self,
         catalog: &'c Catalog,
         now: UnixMs,
-        (selling, (holds, holds_since_ms), lines): (Option<&Selling>, (Option<&Holds>, Option<u64>), &Lines),
+        (sum, lines): (&Part, &Lines),
     ) -> Vec<SaleFigures<'c>> {
+        let (selling, holds) = (sum.sales.as_ref(), sum.holds.as_ref());
         let (quiet, none) = (SaleSecond::default(), HoldsEnded::default());
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
@@ -169,16 +205,17 @@ impl SoldOut {
             let second = selling.map(|selling| selling.get(&spec.id.0).unwrap_or(&quiet));
             for ((item, sku), number) in spec.items.iter().zip(skus).zip(sale.first_sku.0..).take(room) {
                 let units = Units::of(&sku.counters);
-                let key = (spec.id, item.product);
-                let left = self.left(key, units.available, now);
-                seen.insert(key, left);
                 let (product, title) = (item.product.0, &*item.title);
+                let left = self.left((spec.id.0, product), (units.available, now), &sum.sold_out);
+                seen.insert((spec.id.0, product), left);
                 let rates = second.map(|second| second.of_item(product));
                 items.push(ItemFigures {
                     product,
                     title,
                     units,
                     rates,
+                    refused_by_code: second.and_then(|second| second.refused_of_item(product)),
+                    order_route: second.and_then(|second| second.order_route_of_item(product)),
                     sold_out_at_ms: left.nothing_since(),
                     line: lines.of(SkuId(number)),
                 });
@@ -197,7 +234,7 @@ impl SoldOut {
                 stock_asked_per_s: second.map(SaleSecond::asked),
                 holds: holds.map(|holds| {
                     // Of a sale that had not begun then, nothing is left out.
-                    let since_ms = holds_since_ms.filter(|since_ms| spec.starts_at.0 < *since_ms);
+                    let since_ms = sum.holds_since_ms.filter(|since_ms| spec.starts_at.0 < *since_ms);
                     holds.get(&spec.id.0).unwrap_or(&none).shown(since_ms)
                 }),
                 items_total: skus.len(),
@@ -208,10 +245,13 @@ impl SoldOut {
         sales
     }
 
-    fn left(&self, item: (SaleId, ProductId), available: u64, now: UnixMs) -> Left {
+    /// `heard`: of other servers, for what this one did not see.
+    fn left(&self, item: (u64, u64), (available, now): (u64, UnixMs), heard: &SoldOutAt) -> Left {
         match self.0.get(&item) {
             _ if available > 0 => Left::Some,
-            None => Left::Nothing(None),
+            None | Some(Left::Nothing(None)) => {
+                Left::Nothing(heard.get(&item.0).and_then(|items| items.get(&item.1)).copied())
+            }
             Some(Left::Some) => Left::Nothing(Some(now.0)),
             Some(nothing) => *nothing,
         }

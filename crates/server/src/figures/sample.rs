@@ -8,7 +8,7 @@ use engine::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::events::EventFigures;
-use super::history::{Judged, Left, Refused, Taken, signed};
+use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
 use super::host::Disk;
 use super::sales::SaleFigures;
 use super::verdict::Verdict;
@@ -40,7 +40,7 @@ impl Sample<'_> {
     /// What the history keeps of it and of what goes with it, on this disk.
     pub(super) fn taken(
         &self,
-        why_refused: Vec<Refused>,
+        (sales, why_refused): (Vec<SaleOrders>, Vec<Refused>),
         events: Arc<[EventFigures]>,
         disk: Option<Disk>,
     ) -> Taken {
@@ -48,8 +48,9 @@ impl Sample<'_> {
         let order = self.order_route;
         #[expect(clippy::cast_precision_loss, reason = "what is counted here is far from 2^53")]
         let whole = |number: u64| number as f64;
-        let selling = self.sales.iter().filter(|sale| matches!(sale.phase, Phase::Live | Phase::Paused));
-        let left = selling.flat_map(|sale| {
+        // Holds are paid and refunded after the end, too: as long as a sale is shown.
+        let begun = self.sales.iter().filter(|sale| sale.phase != Phase::NotStarted);
+        let left = begun.flat_map(|sale| {
             sale.items.iter().map(|item| Left {
                 sale: signed(sale.id),
                 product: signed(item.product),
@@ -79,6 +80,7 @@ impl Sample<'_> {
             ],
             stock: left.collect(),
             refused: why_refused,
+            sales,
             judged: Judged {
                 level: self.verdict.level,
                 code: self.verdict.code,

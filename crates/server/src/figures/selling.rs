@@ -8,7 +8,7 @@ use std::time::Duration;
 use engine::SaleId;
 use serde::{Deserialize, Serialize};
 
-use super::history::{Refused, signed};
+use super::history::{Refused, SaleOrders, signed};
 use super::sales::{room, watched};
 use super::sample::{Took, per_s, tenths};
 use crate::intake::catalog::{Catalog, Sale};
@@ -108,6 +108,11 @@ pub(super) struct SaleSecond {
     /// Of the above, what was of an item that is shown, by product.
     items_refused: BTreeMap<u64, BTreeMap<String, f64>>,
     order: Counts,
+    /// Of an item that is shown, by product.
+    items_order: BTreeMap<u64, Counts>,
+    /// Whether a server left these out, having too much to say.
+    without_refused: bool,
+    without_order: bool,
     /// Per second, for the stock of its items.
     asked: f64,
 }
@@ -162,6 +167,12 @@ impl SaleSecond {
             add(self.items_refused.entry(product).or_default(), refused);
         }
         self.order = self.order.and(&other.order);
+        for (product, order) in other.items_order {
+            let sum = self.items_order.entry(product).or_default();
+            *sum = sum.and(&order);
+        }
+        self.without_refused |= other.without_refused;
+        self.without_order |= other.without_order;
         self.asked = tenths(self.asked + other.asked);
     }
 
@@ -181,9 +192,26 @@ impl SaleSecond {
         self.refused_by_code.clone()
     }
 
-    /// Says less to other servers: why orders of a sale were refused, and not of which items.
-    pub(super) fn forget_items_refused(&mut self) {
+    /// `None`: one of the servers did not say.
+    pub(super) fn refused_of_item(&self, product: u64) -> Option<BTreeMap<String, f64>> {
+        let refused = self.items_refused.get(&product).cloned().unwrap_or_default();
+        (!self.without_refused).then_some(refused)
+    }
+
+    pub(super) fn order_route_of_item(&self, product: u64) -> Option<Took> {
+        self.items_order.get(&product).filter(|_| !self.without_order).and_then(Took::of)
+    }
+
+    /// Says less to other servers: how long orders of a sale took, and not of which items.
+    pub(super) fn leave_out_items_order(&mut self) {
+        self.items_order.clear();
+        self.without_order = true;
+    }
+
+    /// As above: why they were refused.
+    pub(super) fn leave_out_items_refused(&mut self) {
         self.items_refused.clear();
+        self.without_refused = true;
     }
 
     /// In so long a time, of each item and of the rest together.
@@ -212,6 +240,17 @@ impl SaleSecond {
     pub(super) fn order_route(&self) -> Option<Took> {
         Took::of(&self.order)
     }
+}
+
+/// What became of the orders of each sale in so long a time, for the history. `None`: as below.
+pub(super) fn orders(selling: Option<&Selling>, passed: Duration) -> Vec<SaleOrders> {
+    let sold = selling.into_iter().flatten().filter(|(_, second)| !second.rates.is_nothing());
+    let orders = sold.map(|(sale, second)| SaleOrders {
+        sale: signed(*sale),
+        orders: second.rates.0.map(|rate| rate * passed.as_secs_f64()),
+        took: second.order.clone(),
+    });
+    orders.collect()
 }
 
 /// Why orders were refused in so long a time, for the history. `None`: a server of the cluster did not say what it sold.
@@ -250,32 +289,31 @@ struct OfSale {
     all: OfItem,
     /// Of those that are shown.
     items: Vec<OfItem>,
-    order: Counts,
     asked: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct OfItem {
     totals: Totals,
     refused: Reasons,
+    order: Counts,
 }
 
 impl OfSale {
     fn now(catalog: &Catalog, sale: &Sale, room: usize) -> OfSale {
         let first = sale.first_sku.0 as usize;
-        let mut all = OfItem::default();
+        let mut all = OfItem { order: sale.outcomes.counted(), ..OfItem::default() };
         let mut items = Vec::with_capacity(room);
         for sku in &catalog.skus[first..first + sale.spec.items.len()] {
             let outcomes = &sku.counters.outcomes;
-            let item = OfItem { totals: outcomes.counted(), refused: outcomes.refused() };
-            all.totals.iter_mut().zip(item.totals).for_each(|(total, count)| *total += count);
-            all.refused.iter_mut().zip(item.refused).for_each(|(total, count)| *total += count);
+            let (totals, refused) = (outcomes.counted(), outcomes.refused());
+            all.totals.iter_mut().zip(totals).for_each(|(total, count)| *total += count);
+            all.refused.iter_mut().zip(refused).for_each(|(total, count)| *total += count);
             if items.len() < room {
-                items.push(item);
+                items.push(OfItem { totals, refused, order: outcomes.times() });
             }
         }
-        let (order, asked) = (sale.outcomes.counted(), sale.outcomes.stock_asked_count());
-        OfSale { all, items, order, asked }
+        OfSale { all, items, asked: sale.outcomes.stock_asked_count() }
     }
 
     fn since(&self, before: &OfSale, sale: &Sale, elapsed: Duration) -> SaleSecond {
@@ -287,13 +325,16 @@ impl OfSale {
         let refused = items().map(|(product, (now, before))| {
             (product, refused_between(&before.refused, &now.refused, elapsed))
         });
+        let order = items().map(|(product, (now, before))| (product, now.order.since(&before.order)));
         SaleSecond {
             rates: OutcomeRates::between(&before.all.totals, &self.all.totals, elapsed),
             items: rates.filter(|(_, rates)| !rates.is_nothing()).collect(),
             refused_by_code: refused_between(&before.all.refused, &self.all.refused, elapsed),
             items_refused: refused.filter(|(_, refused)| !refused.is_empty()).collect(),
-            order: self.order.since(&before.order),
+            order: self.all.order.since(&before.all.order),
+            items_order: order.filter(|(_, order)| *order != Counts::default()).collect(),
             asked: per_s(self.asked.saturating_sub(before.asked), elapsed),
+            ..SaleSecond::default()
         }
     }
 }

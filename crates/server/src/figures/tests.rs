@@ -88,6 +88,12 @@ impl Server {
         server
     }
 
+    /// Starts anew, with a history on disk.
+    fn keep_in(&mut self, dir: &std::path::Path) {
+        let watched = Watched { history_dir: Some(dir.to_owned()), ..self.looking.watched.clone() };
+        self.looking = Looking::new(watched, self.begun);
+    }
+
     fn publish(&mut self) {
         self.catalog = Catalog::of(self.book.registry(), &self.catalog);
         self.book.drain_touched(|sku, stock| self.catalog.skus[sku.0 as usize].counters.publish(stock));
@@ -212,6 +218,7 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     skus[1].counters.outcomes.count_refused(engine::Refusal::CoolingDown { retry_after_ms: 7 });
     let first = &server.catalog.sales[0].outcomes;
     first.took(Duration::from_millis(4));
+    skus[1].counters.outcomes.took(Duration::from_millis(4));
     (0..5).for_each(|_| first.stock_asked());
     let seen = server.look(3_000);
     let (one, other) = (of(&seen, 3), of(&seen, 4));
@@ -222,6 +229,12 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     assert_eq!(other["rates"], rates(0.0, 0.0, 0.0, 4.0, 0.5));
     assert_eq!(one["refused_by_code"], json!({ "sold_out": 0.5, "cooling_down": 0.5 }));
     assert_eq!((&one["order_route"]["count"], &other["order_route"]), (&json!(1), &Value::Null));
+    let [shoe, boot] = [&one["items"][0], &one["items"][1]];
+    assert_eq!((&shoe["refused_by_code"], &shoe["order_route"]), (&json!({}), &Value::Null));
+    assert_eq!(
+        (&boot["refused_by_code"], &boot["order_route"]),
+        (&one["refused_by_code"], &one["order_route"])
+    );
     assert_eq!((&one["stock_asked_per_s"], &other["stock_asked_per_s"]), (&json!(2.5), &json!(0.0)));
     // A sale that changes goes on being counted, and one that is new is from its first order on.
     server.book.execute(NOW, Command::Pause(SaleId(3))).unwrap();
@@ -431,6 +444,54 @@ fn an_item_is_sold_out_from_the_second_that_saw_it() {
     assert_eq!(later["sales"][0]["items"][1]["available"], 10);
     publish(&server, 3);
     assert_eq!(since(&server.look(5_000)), Value::Null);
+}
+
+#[test]
+fn what_another_server_saw_sold_out_is_known_and_what_was_seen_before_a_start() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 2)], true);
+    server.catalog.skus[0].counters.publish(Stock::new(0));
+    let since = |seen: &Value| seen["sales"][0]["items"][0]["sold_out_at_ms"].clone();
+    assert_eq!(since(&server.look(1_000)), Value::Null);
+    let said = br#"{"server":"there:80","sold_out":{"3":{"1":17,"2":18}},"health":{"ready":true}}"#;
+    let heard = Heard { said: said[..].into(), at: server.begun, lives: false };
+    server.servers.hear(vec![heard]);
+    let seen = server.look(2_000);
+    assert_eq!(since(&seen), 17);
+    assert_eq!(seen["sales"][0]["items"][1]["sold_out_at_ms"], Value::Null, "some are left");
+    server.servers.hear(Vec::new());
+    assert_eq!(since(&server.look(3_000)), 17, "it is known from then on, and said");
+    let ours: Value = serde_json::from_slice(&server.servers.ours().unwrap()).unwrap();
+    assert_eq!(ours["sold_out"], json!({ "3": { "1": 17 } }));
+
+    let dir = tempfile::tempdir().unwrap();
+    let start = |available| {
+        let mut server = Server::new(vec![sale(3, NOW.0, 1)]);
+        server.catalog.skus[0].counters.publish(Stock::new(available));
+        server.keep_in(dir.path());
+        server
+    };
+    let mut server = start(1);
+    server.look(1_000);
+    server.catalog.skus[0].counters.publish(Stock::new(0));
+    let seen = server.look(2_000);
+    let at_ms = since(&seen);
+    assert_eq!(at_ms, seen["at_ms"]);
+    drop(server);
+    assert_eq!(since(&start(0).look(1_000)), at_ms);
+}
+
+#[test]
+fn the_stock_of_a_sale_is_kept_after_its_end() {
+    let mut server = Server::new(vec![sale(3, NOW.0, 1)]);
+    server.look(1_000);
+    server.book.execute(NOW, Command::End(SaleId(3))).unwrap();
+    server.publish();
+    server.catalog.skus[0].counters.publish_committed(10, 0, 7);
+    assert_eq!(server.look(2_000)["sales"][0]["state"], "ended");
+    let asked = Asked::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
+    let points = server.looking.figures().history.read(&asked).unwrap().to_json();
+    let points: Value = serde_json::from_slice(&points).unwrap();
+    assert_eq!(points["rows"][0].as_array().unwrap().last(), Some(&json!(7)), "{points}");
 }
 
 #[test]

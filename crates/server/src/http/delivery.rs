@@ -22,6 +22,9 @@ pub(super) trait Delivery {
     /// A part of an answer that was begun; false if nobody reads it any more.
     fn part(&mut self, ticket: Ticket, bytes: &[u8]) -> bool;
 
+    /// Whether whoever reads an answer in parts has taken all of them; `None` if nobody reads it any more.
+    fn has_taken_parts(&self, ticket: Ticket) -> Option<bool>;
+
     /// The end of an answer in parts.
     fn end(&mut self, ticket: Ticket);
 }
@@ -33,6 +36,10 @@ impl Delivery for Replies<'_> {
 
     fn part(&mut self, ticket: Ticket, bytes: &[u8]) -> bool {
         Replies::part(self, ticket, bytes)
+    }
+
+    fn has_taken_parts(&self, ticket: Ticket) -> Option<bool> {
+        Replies::has_taken_parts(self, ticket)
     }
 
     fn end(&mut self, ticket: Ticket) {
@@ -63,15 +70,19 @@ impl HttpService {
         let mut read = std::mem::take(&mut self.read);
         self.shared.reads.take(self.client.event_loop(), &mut read);
         for (ticket, show) in read.drain(..) {
-            let Some(Pending { origin, problems, .. }) = self.pending.take(ticket) else { continue };
-            let recipient = Recipient { ticket, origin, problems };
-            match show.next() {
-                Next::Write(write) => self.write_later(recipient, delivery, write),
-                Next::Ask(request, waiting) => self.go_on(recipient, (*request, waiting), delivery),
+            let recipient = |Pending { origin, problems, .. }| Recipient { ticket, origin, problems };
+            match (show.next(), self.pending.take(ticket).map(recipient)) {
+                (Next::Page(page), _) => self.exports.read(ticket, page),
+                (Next::Write(write), Some(recipient)) => self.write_later(recipient, delivery, write),
+                (Next::Ask(request, waiting), Some(recipient)) => {
+                    self.go_on(recipient, (*request, waiting), delivery);
+                }
+                (Next::Write(_) | Next::Ask(..), None) => {}
             }
         }
         self.read = read;
         self.send_figures(delivery);
+        self.send_exports(delivery);
     }
 
     fn deliver_one(

@@ -21,22 +21,8 @@ const NOW_MS: u64 = 2_000;
 const KEPT_MAX: usize = 128;
 const KEPT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-const CSV: &str = "text/csv; charset=utf-8";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Format {
-    Json,
-    Csv,
-}
-
-impl Format {
-    fn write(self, points: &Points) -> Prepared {
-        let (content_type, body) = match self {
-            Format::Json => (JSON, points.to_json()),
-            Format::Csv => (CSV, points.to_csv()),
-        };
-        Prepared::new(200, &[NOSNIFF, NO_STORE], content_type, &body)
-    }
+fn answer(points: &Points) -> Arc<Prepared> {
+    Arc::new(Prepared::new(200, &[NOSNIFF, NO_STORE], JSON, &points.to_json()))
 }
 
 /// What is asked for.
@@ -46,7 +32,6 @@ pub(super) struct Wish {
     pub(super) points: u64,
     /// A sale and a product of it.
     pub(super) item: Option<(u64, u64)>,
-    pub(super) format: Format,
 }
 
 impl Wish {
@@ -101,7 +86,7 @@ impl Histories {
         now: UnixMs,
     ) -> Result<Arc<Prepared>, NoHistory> {
         let Some(same) = wish.until_now(now) else {
-            return Ok(Arc::new(wish.format.write(&history.read(&wish.asked(wish.time_ms))?)));
+            return Ok(answer(&history.read(&wish.asked(wish.time_ms))?));
         };
         if let Some(answer) = self.kept(same) {
             return Ok(answer);
@@ -109,7 +94,7 @@ impl Histories {
         let (read_at, end_ms) = (Instant::now(), now.0 + 1);
         let (_, span_ms) = same.time_ms;
         let points = history.read(&wish.asked((end_ms.saturating_sub(span_ms), end_ms)))?;
-        let answer = Arc::new(wish.format.write(&points));
+        let answer = answer(&points);
         self.lock().put(same, (read_at, Arc::clone(&answer)), answer.bytes());
         Ok(answer)
     }
@@ -121,14 +106,14 @@ mod tests {
 
     const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
-    fn wish(from_ms: u64, to_ms: u64, format: Format) -> Wish {
-        Wish { time_ms: (from_ms, to_ms), points: 10, item: None, format }
+    fn wish(from_ms: u64, to_ms: u64) -> Wish {
+        Wish { time_ms: (from_ms, to_ms), points: 10, item: None }
     }
 
     #[test]
     fn a_span_until_now_is_read_once_for_all_and_another_one_for_itself() {
         let (histories, history) = (Histories::default(), History::open(None));
-        let last_hour = |late_ms| wish(NOW.0 - 3_600_000 - late_ms, NOW.0 - late_ms, Format::Json);
+        let last_hour = |late_ms| wish(NOW.0 - 3_600_000 - late_ms, NOW.0 - late_ms);
         let read = |wish, now| histories.read(&history, wish, now).unwrap();
         assert!(histories.fresh(last_hour(0), NOW).is_none());
         let first = read(last_hour(0), NOW);
@@ -140,8 +125,7 @@ mod tests {
         }
         for other in [
             last_hour(NOW_MS + 1),
-            wish(NOW.0 - 3_600_001, NOW.0, Format::Json),
-            wish(NOW.0 - 3_600_000, NOW.0, Format::Csv),
+            wish(NOW.0 - 3_600_001, NOW.0),
             Wish { item: Some((3, 30)), ..last_hour(0) },
         ] {
             assert!(histories.fresh(other, NOW).is_none(), "{other:?}");
@@ -153,7 +137,7 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let (histories, history) = (Histories::default(), History::open(None));
         for span_ms in 1..=3 * KEPT_MAX as u64 {
-            histories.read(&history, wish(NOW.0 - span_ms, NOW.0, Format::Json), NOW).unwrap();
+            histories.read(&history, wish(NOW.0 - span_ms, NOW.0), NOW).unwrap();
             let (entries, bytes) = histories.lock().size();
             assert!(entries <= KEPT_MAX && bytes <= KEPT_BYTES_MAX, "{entries}, {bytes}");
         }

@@ -12,6 +12,7 @@ mod actions;
 mod auth;
 mod call;
 mod delivery;
+mod exports;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod histories;
@@ -51,6 +52,7 @@ use access::Access;
 use auth::console::ConsoleSession;
 use auth::operators::{Actor, Known};
 use call::Call;
+use exports::Exports;
 use pages::shelf::LoopPages;
 use pending::{Pending, PendingTable, Show, Waiting};
 use placing::order_id::Ids;
@@ -112,6 +114,7 @@ pub struct HttpService {
     pages: LoopPages,
     sold_out: SoldOut,
     streams: Streams,
+    exports: Exports,
     attempts: LoopAttempts,
     /// Signatures of the closes of lines.
     closes: HashMap<SkuId, Box<str>>,
@@ -133,6 +136,7 @@ impl HttpService {
             pages: LoopPages::default(),
             sold_out: SoldOut::new(),
             streams: Streams::default(),
+            exports: Exports::default(),
             attempts: shared.attempts.of_loop(),
             closes: HashMap::new(),
             client,

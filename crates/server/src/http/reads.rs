@@ -15,6 +15,7 @@ use super::HttpService;
 use super::pending::Waiting;
 use super::wire::answer::Answering;
 use super::wire::error::Problem;
+use crate::figures::Page;
 use crate::intake::Request;
 use crate::ledger::{EventReader, OpenError, Source};
 use crate::net::{Stop, Ticket, Waker};
@@ -94,6 +95,8 @@ pub(super) enum Next {
     Write(Box<WriteRead>),
     /// The profile is asked, and answers.
     Ask(Box<Request>, Waiting),
+    /// Of an export that was begun; `None`: it can't go on.
+    Page(Option<Page>),
 }
 
 type WriteRead = dyn FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send;
@@ -107,6 +110,10 @@ impl ShowRead {
 
     pub(super) fn ask(request: Request, waiting: Waiting) -> ShowRead {
         ShowRead(Next::Ask(Box::new(request), waiting))
+    }
+
+    pub(super) fn page(page: Option<Page>) -> ShowRead {
+        ShowRead(Next::Page(page))
     }
 
     pub(super) fn next(self) -> Next {

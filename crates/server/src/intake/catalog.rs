@@ -7,10 +7,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use engine::{ItemSpec, LineView, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
-use super::outcomes::{HoldEnded, Outcomes, SaleOutcomes};
+use super::outcomes::{HoldEnded, ITEMS_TIMED_MAX, Outcomes, SaleOutcomes};
 
 /// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
 #[derive(Debug, Default)]
@@ -292,6 +293,15 @@ impl Catalog {
         }
     }
 
+    /// An order was answered so long after it was asked for.
+    pub fn took(&self, id: SkuId, took: Duration) {
+        let Some(sku) = self.sku(id) else { return };
+        self.sales[sku.sale].outcomes.took(took);
+        if sku.item < ITEMS_TIMED_MAX {
+            sku.counters.outcomes.took(took);
+        }
+    }
+
     pub fn count_holds_ended(&self, ended: impl IntoIterator<Item = HoldEnded>) {
         for ended in ended {
             if let Some((sale, _)) = self.item(ended.sku) {
@@ -418,6 +428,21 @@ mod tests {
             open_holds_per_buyer_max: None,
             items: vec![item(7), item(8)],
         }
+    }
+
+    #[test]
+    fn the_first_items_of_a_sale_are_timed_one_by_one() {
+        let mut spec = sale(3);
+        let item = |product| ItemSpec { product: ProductId(product), ..spec.items[0].clone() };
+        spec.items = (0..=ITEMS_TIMED_MAX as u64).map(item).collect();
+        let mut book = engine::Book::new();
+        book.execute(UnixMs(1), engine::Command::CreateSale(spec)).unwrap();
+        let catalog = Catalog::of(book.registry(), &Catalog::default());
+        let skus = &catalog.skus;
+        (0..=100).for_each(|sku| catalog.took(SkuId(sku), Duration::from_millis(5)));
+        catalog.took(SkuId(9_999), Duration::from_millis(5));
+        let timed = skus.iter().filter(|sku| sku.counters.outcomes.times().total() == 1).count();
+        assert_eq!((timed, catalog.sales[0].outcomes.counted().total()), (ITEMS_TIMED_MAX, 101));
     }
 
     #[test]

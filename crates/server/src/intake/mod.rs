@@ -25,7 +25,7 @@ pub use health::Health;
 pub(crate) use health::{Need, Remark, Remarks};
 pub use mailbox::{Asker, Client, Mailbox};
 pub use operators::{KnownOperators, OperatorsCopy};
-pub use outcomes::{HoldCounts, HoldEnded, OUTCOMES, Outcome, REFUSALS};
+pub use outcomes::{HoldCounts, HoldEnded, ITEMS_TIMED_MAX, OUTCOMES, Outcome, REFUSALS};
 pub use reply::Reply;
 pub use request::{Envelope, Judged, NewOrder, Request};
 pub use servers::{Heard, Servers};

@@ -29,6 +29,9 @@ pub const REFUSALS: [Refusal; 13] = [
     Refusal::KeyConflict,
 ];
 
+/// Of each sale the first items are timed one by one: as many as are ever shown. Each takes 1.2 KB.
+pub const ITEMS_TIMED_MAX: usize = 100;
+
 /// In the order of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -49,6 +52,8 @@ pub struct Outcomes {
     orders: [AtomicU64; OUTCOMES],
     /// By the places of [`REFUSALS`]. An item of which no order was refused has none.
     refused: OnceLock<Box<[AtomicU64; REFUSALS.len()]>>,
+    /// Of the first items of a sale, once somebody ordered.
+    took: OnceLock<Latencies>,
 }
 
 impl Outcomes {
@@ -63,6 +68,16 @@ impl Outcomes {
         if let Some(place) = REFUSALS.iter().position(is_it) {
             self.refused.get_or_init(Box::default)[place].fetch_add(1, Relaxed);
         }
+    }
+
+    /// From the complete request to the answer.
+    pub fn took(&self, took: Duration) {
+        self.took.get_or_init(Latencies::default).observe(took);
+    }
+
+    /// How long the answers took.
+    pub fn times(&self) -> Counts {
+        self.took.get().map_or_else(Counts::default, Latencies::counts)
     }
 
     /// By [`Outcome`].

@@ -12,6 +12,8 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
         title: "Shoe",
         units: units(total, available),
         rates: None,
+        refused_by_code: None,
+        order_route: None,
         sold_out_at_ms: None,
         line: None,
     };

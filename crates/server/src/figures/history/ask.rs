@@ -41,9 +41,9 @@ impl Asked {
 /// A table. A time of which nothing is known has no row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Points {
-    step_ms: i64,
-    columns: Vec<&'static str>,
-    rows: Vec<Vec<Value>>,
+    pub(super) step_ms: i64,
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<Vec<Value>>,
     /// The newest that were in the time, by time.
     incidents: Vec<Incident>,
     /// `None`: no item was asked for.
@@ -59,7 +59,7 @@ struct RefusedSteps {
 
 impl Points {
     pub(super) fn new(step_ms: i64, named: Vec<&'static str>, rows: Vec<Vec<Value>>) -> Points {
-        let columns = ["at_ms"].into_iter().chain(named).collect();
+        let columns = ["at_ms"].into_iter().chain(named).map(str::to_owned).collect();
         Points { step_ms, columns, rows, incidents: Vec::new(), refused: None }
     }
 
@@ -73,7 +73,7 @@ impl Points {
 
     /// Adds to each row what was left at its end, of the changes by time; before the first of them it is not known.
     pub(super) fn add_stock(&mut self, changes: &[(i64, [i64; 3])]) {
-        self.columns.extend(STOCK);
+        self.columns.extend(STOCK.map(str::to_owned));
         let (mut changes, mut left) = (changes.iter().peekable(), [const { Value::Null }; 3]);
         for row in &mut self.rows {
             let end_ms = row[0].as_i64().unwrap_or(0).saturating_add(self.step_ms);
@@ -86,18 +86,5 @@ impl Points {
 
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("all of it is plain")
-    }
-
-    /// A line of names, then a line for each point; what is not known is empty.
-    pub fn to_csv(&self) -> Vec<u8> {
-        let mut text = self.columns.join(",") + "\n";
-        for row in &self.rows {
-            let cells: Vec<_> = row
-                .iter()
-                .map(|value| if value.is_null() { String::new() } else { value.to_string() })
-                .collect();
-            text += &(cells.join(",") + "\n");
-        }
-        text.into_bytes()
     }
 }

@@ -1,4 +1,5 @@
-//! Times in which the verdict was not green, each from its first second to the first that was judged otherwise.
+//! Times in which the verdict was not green, each from its first second to the first that was judged otherwise; and those in
+//! which the server did not run.
 //!
 //! Must not: judge; a verdict is taken as it was given.
 
@@ -7,7 +8,7 @@ use std::collections::VecDeque;
 use rusqlite::{Connection, Result, params};
 use serde::Serialize;
 
-use crate::figures::verdict::Level;
+use crate::figures::verdict::{Level, grouped};
 
 /// The newest that are kept.
 pub(super) const INCIDENTS_MAX: i64 = 10_000;
@@ -17,6 +18,8 @@ const SHOWN_MAX: i64 = 100;
 const AGAIN_MS: i64 = 60_000;
 /// Changes that wait for room on the disk.
 const WAITING_MAX: usize = 100;
+
+const RESTARTED: &str = "The server was started again.";
 
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS incidents (incident INTEGER PRIMARY KEY, \
     began_ms INTEGER NOT NULL, ended_ms INTEGER, level TEXT NOT NULL, code TEXT NOT NULL, says TEXT NOT NULL);";
@@ -29,7 +32,7 @@ pub(in crate::figures) struct Judged {
     pub(in crate::figures) says: String,
 }
 
-/// A time in which the verdict was amber or red, and the same.
+/// A time in which the verdict was amber or red, and the same; or, as `restarted`, in which the server did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Incident {
     pub began_ms: i64,
@@ -83,23 +86,39 @@ impl Changes {
 }
 
 fn insert(connection: &Connection, at_ms: i64, judged: &Judged, before: i64) -> Result<()> {
-    let Judged { level, code, says } = judged;
-    let level = level.as_str();
+    let (level, code) = (judged.level.as_str(), judged.code);
     let goes_on = "UPDATE incidents SET ended_ms = NULL WHERE incident = (SELECT max(incident) FROM incidents \
                    WHERE level = ?1 AND code = ?2 AND began_ms <= ?3 AND ended_ms BETWEEN ?4 AND ?3 AND incident > ?5)";
     let soon = at_ms.saturating_sub(AGAIN_MS);
     let goes_on = connection.execute(goes_on, params![level, code, at_ms, soon, before])?;
-    if goes_on == 0 {
-        connection.execute(
-            "INSERT INTO incidents (began_ms, level, code, says) VALUES (?1, ?2, ?3, ?4)",
-            params![at_ms, level, code, says],
-        )?;
-        connection.execute(
-            "DELETE FROM incidents WHERE incident <= (SELECT max(incident) FROM incidents) - ?1",
-            [INCIDENTS_MAX],
-        )?;
-    }
+    if goes_on == 0 { keep(connection, (at_ms, None), judged) } else { Ok(()) }
+}
+
+fn keep(connection: &Connection, (began_ms, ended_ms): (i64, Option<i64>), judged: &Judged) -> Result<()> {
+    let Judged { level, code, says } = judged;
+    connection.execute(
+        "INSERT INTO incidents (began_ms, ended_ms, level, code, says) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![began_ms, ended_ms, level.as_str(), code, says],
+    )?;
+    connection.execute(
+        "DELETE FROM incidents WHERE incident <= (SELECT max(incident) FROM incidents) - ?1",
+        [INCIDENTS_MAX],
+    )?;
     Ok(())
+}
+
+/// What the time between the last second on file and the first after a start was, if there is one.
+pub(super) fn note_start(connection: &Connection, at_ms: i64) -> Result<()> {
+    let last = "SELECT max(at_ms) FROM (SELECT max(at_ms) AS at_ms FROM seconds UNION ALL SELECT max(at_ms) FROM minutes)";
+    let Some(last): Option<i64> = connection.query_row(last, [], |row| row.get(0))? else { return Ok(()) };
+    let began = last.saturating_add(1_000).min(at_ms);
+    let says = match (at_ms - began) / 1_000 {
+        0 => RESTARTED.to_owned(),
+        seconds => {
+            format!("{RESTARTED} Nothing is known of the {} s before.", grouped(seconds.unsigned_abs()))
+        }
+    };
+    keep(connection, (began, Some(at_ms)), &Judged { level: Level::Amber, code: "restarted", says })
 }
 
 /// What nobody follows any more ended with the last second that is kept.
@@ -112,11 +131,20 @@ pub(super) fn end(connection: &Connection) -> Result<usize> {
 }
 
 /// The newest of those that were in a time, by time.
-pub(super) fn read(connection: &Connection, (from_ms, to_ms): (i64, i64)) -> Result<Vec<Incident>> {
+pub(super) fn read(connection: &Connection, time: (i64, i64)) -> Result<Vec<Incident>> {
+    newest(connection, time, SHOWN_MAX)
+}
+
+/// All of them.
+pub(super) fn read_all(connection: &Connection, time: (i64, i64)) -> Result<Vec<Incident>> {
+    newest(connection, time, INCIDENTS_MAX)
+}
+
+fn newest(connection: &Connection, (from_ms, to_ms): (i64, i64), max: i64) -> Result<Vec<Incident>> {
     let query = "SELECT began_ms, ended_ms, level, code, says FROM incidents \
                  WHERE began_ms < ?2 AND (ended_ms IS NULL OR ended_ms >= ?1) ORDER BY incident DESC LIMIT ?3";
     let mut newest = connection.prepare(query)?;
-    let newest = newest.query_map(params![from_ms, to_ms, SHOWN_MAX], |row| {
+    let newest = newest.query_map(params![from_ms, to_ms, max], |row| {
         Ok(Incident {
             began_ms: row.get(0)?,
             ended_ms: row.get(1)?,
@@ -126,6 +154,7 @@ pub(super) fn read(connection: &Connection, (from_ms, to_ms): (i64, i64)) -> Res
         })
     })?;
     let mut newest = newest.collect::<Result<Vec<_>>>()?;
+    newest.reverse();
     newest.sort_by_key(|incident| incident.began_ms);
     Ok(newest)
 }

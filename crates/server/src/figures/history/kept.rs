@@ -9,8 +9,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 
-use super::store::{FORMAT, WITH_INCIDENTS};
-use super::{FILE_NAME, Incident, RefusedAt, incidents, refusals, signed, whole};
+use super::store::{FORMAT, WITH_INCIDENTS, WITH_SALES};
+use super::{FILE_NAME, Incident, RefusedAt, SaleKept, incidents, refusals, sales, signed, whole};
 
 /// Rows of a sale's refusals: of more minutes, several are one.
 const REFUSED_ROWS_MAX: i64 = 60;
@@ -47,6 +47,8 @@ pub struct Kept {
     pub commit_p99_ms: Option<f64>,
     /// When the verdict was not green, the newest, by time: until holds were paid. `None`: of before such were kept.
     pub incidents: Option<Vec<Incident>>,
+    /// Of the sale alone. `None`: of before such were kept.
+    pub sale: Option<SaleKept>,
     /// Orders of the sale that were refused, by reason, of so many seconds each. `None`: as above.
     pub refused_row_s: u64,
     pub refused_rows: Option<Vec<RefusedAt>>,
@@ -90,10 +92,14 @@ impl Kept {
             let (from_ms, to_ms) = sold.time;
             let time = (signed(from_ms), signed(to_ms));
             kept.incidents = Some(incidents::read(&connection, (time.0, signed(sold.paid_until_ms)))?);
-            let of = (signed(sold.sale), None);
+            let of = (Some(signed(sold.sale)), None);
             let (step_ms, rows) = refusals::read(&connection, of, time, REFUSED_ROWS_MAX)?;
             kept.refused_row_s = step_ms.unsigned_abs() / 1_000;
             kept.refused_rows = Some(rows);
+        }
+        if format >= WITH_SALES {
+            let (from_ms, to_ms) = sold.time;
+            kept.sale = Some(sales::read(&connection, signed(sold.sale), (signed(from_ms), signed(to_ms)))?);
         }
         Ok(kept)
     }
@@ -144,6 +150,7 @@ fn sum(
             order_p99_ms: row.get(8)?,
             commit_p99_ms: row.get(9)?,
             incidents: None,
+            sale: None,
             refused_row_s: 60,
             refused_rows: None,
         })

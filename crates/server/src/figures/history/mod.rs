@@ -1,14 +1,16 @@
-//! The figures of the past: a row for each second of a day and each minute of a year, how the stock went, why orders were
-//! refused, and when the verdict was not green.
+//! The figures of the past: a row for each second of a day and each minute of a year, how the stock and each sale went, why
+//! orders were refused, and when the verdict was not green.
 //!
 //! Kept in `figures.db`, a file of its own in a directory that one server has at a time, by a thread of its own; without a
 //! directory in memory, and for less time. A disk that is full or a file that is broken stops it, with one warning, and nothing else. Must not:
 //! be waited for by whoever takes the figures.
 
 mod ask;
+mod export;
 mod incidents;
 mod kept;
 mod refusals;
+mod sales;
 mod store;
 
 use std::fmt::Display;
@@ -19,13 +21,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ask::{Asked, POINTS_MAX, Points};
+pub use export::{Export, Page};
 pub use incidents::Incident;
 pub use kept::{Kept, NotKept, Sold};
 pub use refusals::RefusedAt;
+pub use sales::SaleKept;
 use store::{OpenError, Store};
 
 pub(super) use incidents::Judged;
 pub(super) use refusals::Refused;
+pub(super) use sales::SaleOrders;
 
 use super::events::EventFigures;
 use super::host::Disk;
@@ -103,6 +108,8 @@ pub(super) struct Taken {
     pub(super) values: [Option<f64>; COLUMNS.len()],
     pub(super) stock: Vec<Left>,
     pub(super) refused: Vec<Refused>,
+    /// Only those of which there were orders.
+    pub(super) sales: Vec<SaleOrders>,
     pub(super) judged: Judged,
     /// The last that happened, the newest first: as long as nothing new has, the same.
     pub(super) events: Arc<[EventFigures]>,
@@ -124,7 +131,7 @@ fn whole(orders: f64) -> u64 {
     orders.round() as u64
 }
 
-/// Units of an item that is on sale.
+/// Units of an item that is on sale, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) sale: i64,
@@ -183,6 +190,11 @@ impl History {
         self.with(Store::events).unwrap_or_default()
     }
 
+    /// Since when nothing is left of each of these items, as far as that was seen.
+    pub(super) fn sold_out(&self, items: &[(u64, u64)]) -> Vec<((u64, u64), u64)> {
+        self.with(|store| store.sold_out(items)).unwrap_or_default()
+    }
+
     /// Writes what is taken until nobody takes any more.
     pub(super) fn record_all(&self, taken: &Receiver<Taken>) {
         let no_room = Recurring::new(
@@ -222,6 +234,25 @@ impl History {
     /// `NoHistory`.
     pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
         self.with(|store| store.read(asked))
+    }
+
+    /// Reads the next page of an export; may take a second.
+    ///
+    /// # Errors
+    /// `NoHistory`.
+    pub fn page(&self, export: &Export) -> Result<Page, NoHistory> {
+        self.with(|store| store.page(export))
+    }
+
+    /// Whether there is one, as far as that can be said without waiting for whoever reads or writes it.
+    ///
+    /// # Errors
+    /// `NoHistory`.
+    pub fn check(&self) -> Result<(), NoHistory> {
+        match self.store.try_lock().as_deref() {
+            Ok(None) => Err(NoHistory),
+            Ok(Some(_)) | Err(_) => Ok(()),
+        }
     }
 
     /// What fails ends the history.

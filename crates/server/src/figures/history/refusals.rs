@@ -94,16 +94,16 @@ pub(super) fn prune(connection: &Connection, before_ms: i64) -> Result<()> {
     Ok(())
 }
 
-/// Of a sale, or of an item of it, in minutes that begin in a time; in at most so many steps from the first of them.
+/// Of all sales, or of one, or of an item of it, in minutes that begin in a time; in at most so many steps from the first of them.
 /// Also how long a step is.
 pub(super) fn read(
     connection: &Connection,
-    (sale, product): (i64, Option<i64>),
+    (sale, product): (Option<i64>, Option<i64>),
     (from_ms, to_ms): (i64, i64),
     steps_max: i64,
 ) -> Result<(i64, Vec<RefusedAt>)> {
-    const OF: &str =
-        "FROM refusals WHERE at_ms >= ?1 AND at_ms < ?2 AND sale = ?3 AND (?4 IS NULL OR product = ?4)";
+    const OF: &str = "FROM refusals WHERE at_ms >= ?1 AND at_ms < ?2 AND (?3 IS NULL OR sale = ?3) \
+         AND (?4 IS NULL OR product = ?4)";
     let from_ms = from_ms - from_ms.rem_euclid(super::MINUTE_MS);
     let span = format!("SELECT min(at_ms), max(at_ms) {OF}");
     let span = connection.query_row(&span, params![from_ms, to_ms, sale, product], |row| {

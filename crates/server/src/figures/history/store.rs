@@ -12,17 +12,22 @@ use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
 use super::ask::{Asked, Points};
+use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
 use super::incidents::{self, Changes};
-use super::{Bounds, COLUMNS, DAY_MS, Left, MINUTE_MS, Taken, refusals};
+use super::{Bounds, COLUMNS, DAY_MS, Left, MINUTE_MS, Taken, refusals, sales, signed};
 use crate::figures::events::EventFigures;
 
 /// Of the tables below; a newer one is left alone.
-pub(super) const FORMAT: i64 = 2;
+pub(super) const FORMAT: i64 = 3;
 /// The first that has refusals, incidents and events.
 pub(super) const WITH_INCIDENTS: i64 = 2;
+/// The first that has orders by sale.
+pub(super) const WITH_SALES: i64 = 3;
 const PAGE_BYTES: i64 = 4096;
 /// Rows of stock that are removed at a time because of their age.
 const AGED_ROWS_MAX: u32 = 1_000;
+/// Rows that are read to find when an item was sold out: a day in which something was paid each second.
+const SOLD_OUT_ROWS_MAX: i64 = 86_400;
 
 /// Why there is no history to begin with.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +50,7 @@ pub(super) struct Store {
     bounds: Bounds,
     /// The minute of the last row; `None`: none was written since the start.
     minute: Option<i64>,
-    /// As it was written last, of the items that are on sale.
+    /// As it was written last, of the items that are shown.
     stock: BTreeMap<(i64, i64), Left>,
     changes: Changes,
     /// As they were written last.
@@ -84,11 +89,13 @@ impl Store {
              CREATE INDEX IF NOT EXISTS stock_of_item ON stock (sale, product, at_ms);
              {refusals}
              {incidents}
+             {sales}
              CREATE TABLE IF NOT EXISTS events (place INTEGER PRIMARY KEY, event TEXT NOT NULL);
              PRAGMA user_version = {FORMAT};
              COMMIT;",
             refusals = refusals::TABLE,
             incidents = incidents::TABLE,
+            sales = sales::TABLE,
         ))?;
         let (stock, changes) = (BTreeMap::new(), Changes::begin(&connection)?);
         Ok(Store { connection, bounds, minute: None, stock, changes, events: None })
@@ -99,6 +106,9 @@ impl Store {
         let minute = taken.at_ms / MINUTE_MS;
         let is_next = self.minute != Some(minute);
         let transaction = self.connection.transaction()?;
+        if self.minute.is_none() {
+            incidents::note_start(&transaction, taken.at_ms)?;
+        }
         if is_next {
             // After a start, whatever was not summed up before the end.
             let since = self.minute.map_or(0, |before| before.min(minute));
@@ -117,6 +127,7 @@ impl Store {
                 .execute(params![taken.at_ms, sale, product, available, held, sold])?;
         }
         refusals::add(&transaction, minute * MINUTE_MS, &taken.refused)?;
+        sales::add(&transaction, minute * MINUTE_MS, &taken.sales)?;
         self.changes.note(taken.at_ms, &taken.judged);
         self.changes.write(&transaction)?;
         if self.events.as_ref().is_none_or(|written| !Arc::ptr_eq(written, &taken.events)) {
@@ -146,25 +157,44 @@ impl Store {
         Ok(events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect())
     }
 
-    /// Reads the seconds if the minutes know of no earlier time that is asked for, and the minutes otherwise.
-    pub(super) fn read(&mut self, asked: &Asked) -> Result<Points> {
+    /// Costs a row for each second since in which something of the item was paid or came back.
+    pub(super) fn sold_out(&mut self, items: &[(u64, u64)]) -> Result<Vec<((u64, u64), u64)>> {
+        let mut newest = self.connection.prepare(
+            "SELECT at_ms, available FROM stock WHERE sale = ?1 AND product = ?2 ORDER BY at_ms DESC, change DESC LIMIT ?3",
+        )?;
+        let mut found = Vec::new();
+        for (sale, product) in items {
+            let mut rows = newest.query(params![signed(*sale), signed(*product), SOLD_OUT_ROWS_MAX])?;
+            let mut since = None;
+            while let Some(row) = rows.next()? {
+                if row.get::<_, i64>(1)? > 0 {
+                    found.extend(since.map(|at_ms: i64| ((*sale, *product), at_ms.unsigned_abs())));
+                    break;
+                }
+                since = Some(row.get(0)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The seconds if the minutes know of no earlier time that is asked for, and the minutes otherwise.
+    fn table(&self, from_ms: i64) -> Result<Table> {
         let first = |table: &str| {
             let first = format!("SELECT min(at_ms) FROM {table}");
             self.connection.query_row(&first, [], |row| row.get::<_, Option<i64>>(0))
         };
         let (second, minute) = (first("seconds")?.unwrap_or(0), first("minutes")?.unwrap_or(i64::MAX));
-        let (table, length_ms) = if asked.from_ms >= second || minute >= second - second % MINUTE_MS {
-            ("seconds", 1_000)
-        } else {
-            ("minutes", MINUTE_MS)
-        };
-        let step_ms = asked.step_ms(length_ms);
-        let folded = folded();
+        Ok(if from_ms >= second || minute >= second - second % MINUTE_MS { SECONDS } else { MINUTES })
+    }
+
+    /// Folded to rows of this length.
+    fn points(&self, table: Table, (from_ms, to_ms): (i64, i64), step_ms: i64) -> Result<Points> {
+        let (folded, name) = (folded(), table.name);
         let query = format!(
-            "SELECT at_ms / ?3 * ?3{folded} FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2 GROUP BY 1 ORDER BY 1"
+            "SELECT at_ms / ?3 * ?3{folded} FROM {name} WHERE at_ms >= ?1 AND at_ms < ?2 GROUP BY 1 ORDER BY 1"
         );
         let mut statement = self.connection.prepare_cached(&query)?;
-        let rows = statement.query_map(params![asked.from_ms, asked.to_ms, step_ms], |row| {
+        let rows = statement.query_map(params![from_ms, to_ms, step_ms], |row| {
             let at_ms: i64 = row.get(0)?;
             let mut values = vec![Value::from(at_ms)];
             for column in 1..=COLUMNS.len() {
@@ -173,34 +203,54 @@ impl Store {
             Ok(values)
         })?;
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        drop(statement);
-        let mut points = Points::new(step_ms, COLUMNS.iter().map(|(name, _)| *name).collect(), rows);
-        let time = (asked.from_ms, asked.to_ms);
+        Ok(Points::new(step_ms, COLUMNS.iter().map(|(name, _)| *name).collect(), rows))
+    }
+
+    pub(super) fn read(&mut self, asked: &Asked) -> Result<Points> {
+        let table = self.table(asked.from_ms)?;
+        let (step_ms, time) = (asked.step_ms(table.row_ms), (asked.from_ms, asked.to_ms));
+        let mut points = self.points(table, time, step_ms)?;
         points.add_incidents(incidents::read(&self.connection, time)?);
         if let Some((sale, product)) = asked.item {
-            points.add_stock(&self.stock_of((sale, product), asked, step_ms)?);
-            let of = (sale, Some(product));
+            points.add_stock(&self.stock_of((sale, product), time, step_ms)?);
+            let of = (Some(sale), Some(product));
             points.add_refused(refusals::read(&self.connection, of, time, asked.points)?);
         }
         Ok(points)
+    }
+
+    /// The next page of an export.
+    pub(super) fn page(&mut self, export: &Export) -> Result<Page> {
+        let table = export.table.map_or_else(|| self.table(export.from_ms), Ok)?;
+        let time = export.span(&self.connection, table)?.unwrap_or((export.to_ms, export.to_ms));
+        let mut points = self.points(table, time, table.row_ms)?;
+        if let Some(item) = export.item {
+            points.add_stock(&self.stock_of(item, time, table.row_ms)?);
+        }
+        points.add_incident_codes(&incidents::read_all(&self.connection, time)?);
+        let of = export.item.unzip();
+        points.add_refused_in_minute(refusals::read(&self.connection, of, time, PAGE_ROWS + 1)?.1);
+        let goes_on = time.1 < export.to_ms;
+        let next = goes_on.then_some(Export { from_ms: time.1, table: Some(table), ..*export });
+        Ok(Page { csv: points.to_csv(export.table.is_none()), next })
     }
 
     /// The last change of an item's stock in each step, by time; the first one may be of before.
     fn stock_of(
         &self,
         (sale, product): (i64, i64),
-        asked: &Asked,
+        (from_ms, to_ms): (i64, i64),
         step_ms: i64,
     ) -> Result<Vec<(i64, [i64; 3])>> {
         let change = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]));
         let before = "SELECT at_ms, available, held, sold FROM stock WHERE sale = ?1 AND product = ?2 AND at_ms < ?3 \
                       ORDER BY at_ms DESC, change DESC LIMIT 1";
-        let before = self.connection.query_row(before, params![sale, product, asked.from_ms], change);
+        let before = self.connection.query_row(before, params![sale, product, from_ms], change);
         // Beside max(), SQLite shows the other columns of the row that has it.
         let within = "SELECT at_ms, available, held, sold, max(change) FROM stock WHERE sale = ?1 AND product = ?2 \
                       AND at_ms >= ?3 AND at_ms < ?4 GROUP BY at_ms / ?5 ORDER BY at_ms";
         let mut within = self.connection.prepare_cached(within)?;
-        let within = within.query_map(params![sale, product, asked.from_ms, asked.to_ms, step_ms], change)?;
+        let within = within.query_map(params![sale, product, from_ms, to_ms, step_ms], change)?;
         before.optional()?.map(Ok).into_iter().chain(within).collect()
     }
 }
@@ -263,7 +313,8 @@ fn prune(connection: &Connection, now_ms: i64, bounds: &Bounds) -> Result<()> {
         "DELETE FROM stock WHERE change IN (SELECT change FROM stock ORDER BY change LIMIT ?1) AND at_ms < ?2",
         params![AGED_ROWS_MAX, now_ms.saturating_sub(bounds.minutes_ms)],
     )?;
-    refusals::prune(connection, now_ms.saturating_sub(bounds.minutes_ms))
+    refusals::prune(connection, now_ms.saturating_sub(bounds.minutes_ms))?;
+    sales::prune(connection, now_ms.saturating_sub(bounds.minutes_ms))
 }
 
 /// To a hundredth, and whole if it is.

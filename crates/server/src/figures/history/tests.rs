@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -10,20 +11,21 @@ use super::refusals::{ITEM_ROWS_PER_MINUTE_MAX, ROWS_PER_MINUTE_MAX};
 use super::*;
 use crate::figures::events::Kind;
 use crate::figures::verdict::Level;
+use crate::metrics::Latencies;
 
 /// The beginning of a minute.
-const BEGUN: i64 = 1_796_119_200_000;
+pub(super) const BEGUN: i64 = 1_796_119_200_000;
 
-fn taken(at_ms: i64, accepted: f64) -> Taken {
+pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     let mut values = [Some(0.0); COLUMNS.len()];
     values[1] = Some(accepted);
     values[8] = None;
     let judged = Judged { level: Level::Green, code: "selling", says: String::new() };
-    let (stock, refused, events) = (Vec::new(), Vec::new(), Arc::default());
-    Taken { at_ms, values, stock, refused, judged, events, disk_free_bytes: None }
+    let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
+    Taken { at_ms, values, stock, refused, sales, judged, events, disk_free_bytes: None }
 }
 
-fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
+pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
     Taken { judged: Judged { level, code, says: format!("It is {code} now.") }, ..taken(BEGUN + at_ms, 1.0) }
 }
 
@@ -33,7 +35,11 @@ fn incidents(history: &History, asked: &Asked) -> Vec<(i64, Option<i64>, String,
     let text = |incident: &Value, name: &str| incident[name].as_str().unwrap().to_owned();
     let one = |incident: &Value| {
         let ended = incident["ended_ms"].as_i64().map(|at_ms| at_ms - BEGUN);
-        assert_eq!(incident["says"], format!("It is {} now.", text(incident, "code")));
+        let expected = match &*text(incident, "code") {
+            "restarted" => "The server was started again.".to_owned(),
+            code => format!("It is {code} now."),
+        };
+        assert_eq!(incident["says"], expected);
         let began = incident["began_ms"].as_i64().unwrap() - BEGUN;
         (began, ended, text(incident, "level"), text(incident, "code"))
     };
@@ -44,11 +50,11 @@ fn incident(began: i64, ended: Option<i64>, level: &str, code: &str) -> (i64, Op
     (began, ended, level.to_owned(), code.to_owned())
 }
 
-fn refused(sale: i64, product: Option<i64>, code: &'static str, orders: f64) -> Refused {
+pub(super) fn refused(sale: i64, product: Option<i64>, code: &'static str, orders: f64) -> Refused {
     Refused { sale, product, code, orders }
 }
 
-fn left(available: i64) -> Left {
+pub(super) fn left(available: i64) -> Left {
     Left { sale: 3, product: 30, available, held: 1, sold: 10 - available }
 }
 
@@ -72,7 +78,7 @@ fn over(store: Store) -> History {
     History { store: Mutex::new(Some(store)), _lock: None }
 }
 
-fn bounded(bounds: Bounds) -> History {
+pub(super) fn bounded(bounds: Bounds) -> History {
     over(Store::in_memory(bounds).unwrap())
 }
 
@@ -100,10 +106,29 @@ fn seconds_are_read_as_they_are_or_folded_and_a_gap_is_a_gap() {
     assert_eq!(halves, [(0, json!(1.5), json!(7)), (4_000, json!(9.75), json!(0))]);
     let folded = read(&history, &asked(BEGUN, BEGUN + 8_000, 2));
     assert_eq!((&folded["step_ms"], &folded["rows"][1][9]), (&json!(4_000), &json!(7)), "the highest p99");
-    let csv = String::from_utf8(history.read(&asked(BEGUN, BEGUN + 1_000, 10)).unwrap().to_csv()).unwrap();
-    let names = "at_ms,received,accepted,replayed,refused,busy,unknown,requests,order_p50_ms,order_p99_ms,commit_p99_ms,\
-                 processors_busy,in_flight,connections,memory_bytes,disk_free_bytes,available,held,sold\n";
-    assert_eq!(csv, format!("{names}{BEGUN},0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,9,1,1\n"));
+}
+
+#[test]
+fn when_an_item_was_sold_out_is_known_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let killed = over(Store::open(&path, IN_FILE).unwrap());
+    let of = |product, available, held| Left { product, held, ..left(available) };
+    let night = [
+        // Sold out, back, and sold out again, then paid; never anything left; something left.
+        vec![of(30, 4, 0), of(31, 0, 5), of(32, 1, 0)],
+        vec![of(30, 0, 4), of(31, 0, 5), of(32, 1, 0)],
+        vec![of(30, 2, 2), of(31, 0, 4), of(32, 0, 1)],
+        vec![of(30, 0, 4), of(31, 0, 4), of(32, 0, 1)],
+        vec![of(30, 0, 3), of(31, 0, 3), of(32, 1, 0)],
+    ];
+    for (stock, second) in night.into_iter().zip(0..) {
+        killed.record(&Taken { stock, ..taken(BEGUN + second * 1_000, 1.0) });
+    }
+    std::mem::forget(killed);
+    let history = over(Store::open(&path, IN_FILE).unwrap());
+    let since = BEGUN.unsigned_abs() + 3_000;
+    assert_eq!(history.sold_out(&[(3, 30), (3, 31), (3, 32), (4, 30)]), [((3, 30), since)]);
 }
 
 #[test]
@@ -116,8 +141,6 @@ fn what_is_not_known_is_null_and_an_answer_has_a_bound() {
     let rows = points["rows"].as_array().unwrap();
     assert!(rows.len() as u64 <= POINTS_MAX && rows.len() >= 3_000, "{}", rows.len());
     assert_eq!((&rows[0][9], &rows[0][16]), (&Value::Null, &Value::Null), "no order, and no such item");
-    let csv = history.read(&asked(BEGUN, BEGUN + 1_000, 10)).unwrap().to_csv();
-    assert!(String::from_utf8(csv).unwrap().ends_with(",0,,0,0,0,0,0,0,,,\n"));
     let years = read(&history, &asked(0, BEGUN * 2, 1));
     assert_eq!(years["rows"].as_array().unwrap().len(), 1, "whatever time is asked for");
 }
@@ -235,7 +258,10 @@ fn a_file_that_is_full_or_broken_or_of_another_format_ends_the_history_alone() {
 
     std::fs::remove_file(&path).unwrap();
     drop(History::open(Some(dir.path())));
-    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 3).unwrap();
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .pragma_update(None, "user_version", store::FORMAT + 1)
+        .unwrap();
     assert!(History::open(Some(dir.path())).read(&all).is_err());
     assert!(History::open(Some(&path)).read(&all).is_err(), "no directory");
     assert!(History::open(None).read(&all).is_ok(), "in memory");
@@ -329,7 +355,11 @@ fn a_red_that_a_kill_cut_ended_with_the_last_second_and_one_that_was_stopped_too
     let history = open();
     history.record(&judged(3_000, Level::Red, "full"));
     history.record(&judged(4_000, Level::Green, "selling"));
-    let cut = [incident(1_000, Some(2_000), "red", "full"), incident(3_000, Some(4_000), "red", "full")];
+    let cut = [
+        incident(1_000, Some(2_000), "red", "full"),
+        incident(3_000, Some(3_000), "amber", "restarted"),
+        incident(3_000, Some(4_000), "red", "full"),
+    ];
     assert_eq!(incidents(&history, &all), cut, "what goes on after a start is another one");
     let (sender, taken_all) = sync_channel(10);
     for (at_ms, free) in
@@ -347,6 +377,7 @@ fn a_red_that_a_kill_cut_ended_with_the_last_second_and_one_that_was_stopped_too
     let expected = [
         cut[0].clone(),
         cut[1].clone(),
+        cut[2].clone(),
         incident(200_000, Some(300_000), "red", "disk_full_soon"),
         incident(401_000, Some(401_000), "amber", "busy"),
     ];
@@ -402,6 +433,70 @@ fn refusals_are_added_by_the_minute_and_stay_when_the_seconds_go() {
 }
 
 #[test]
+fn a_sale_has_its_own_orders_and_times_and_a_start_is_an_incident() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let orders = |sale, orders, ms: u64| {
+        let latencies = Latencies::default();
+        latencies.observe(Duration::from_millis(ms));
+        SaleOrders { sale, orders, took: latencies.counts() }
+    };
+    let killed = over(Store::open(&path, Bounds { seconds_ms: 60_000, ..IN_FILE }).unwrap());
+    for second in 0..120 {
+        let slow = if second == 70 { 900 } else { 2 };
+        let sales =
+            vec![orders(3, [2.5, 0.0, 1.0, 0.5, 0.0], slow), orders(4, [1.0, 1.0, 1.0, 1.0, 1.0], 5_000)];
+        killed.record(&Taken { sales, ..taken(BEGUN + second * 1_000, 1.0) });
+    }
+    std::mem::forget(killed);
+    let history = over(Store::open(&path, IN_FILE).unwrap());
+    let at_ms = 130_400;
+    history.record(&Taken { sales: vec![orders(3, [1.0; 5], 2)], ..taken(BEGUN + at_ms, 1.0) });
+    history.record(&taken(BEGUN + at_ms + 1_000, 1.0));
+    let begun = BEGUN.unsigned_abs();
+    let kept = |sale, minutes: u64| {
+        let time = (begun + 500, begun + minutes * 60_000);
+        Kept::read(dir.path(), &Sold { sale, time, paid_until_ms: time.1 }).unwrap()
+    };
+    let sale = kept(3, 2).sale.unwrap();
+    assert_eq!((sale.minutes, sale.accepted, sale.refused, sale.busy, sale.unknown), (2, 300, 120, 60, 0));
+    let (p50, p99) = (sale.order_p50_ms.unwrap(), sale.order_p99_ms.unwrap());
+    assert!(
+        (2.0..2.3).contains(&p50) && (2.0..2.3).contains(&p99),
+        "of all 120, not the worst second: {p99}"
+    );
+    assert_eq!(kept(3, 3).sale.unwrap().accepted, 301, "after the start it goes on");
+    assert_eq!(kept(5, 3).sale, Some(SaleKept::default()));
+    let restarted = kept(3, 3).incidents.unwrap();
+    let found: Vec<_> =
+        restarted.iter().map(|it| (it.began_ms - BEGUN, it.ended_ms.unwrap() - BEGUN)).collect();
+    assert_eq!(found, [(120_000, at_ms)]);
+    let Incident { level, code, says, .. } = &restarted[0];
+    let says_that = "The server was started again. Nothing is known of the 10 s before.";
+    assert_eq!((&**level, &**code, &**says), ("amber", "restarted", says_that));
+}
+
+#[test]
+fn the_rows_of_sales_have_a_bound() {
+    let history = bounded(IN_FILE);
+    history.record(&taken(BEGUN, 1.0));
+    {
+        let store = history.lock();
+        let connection = &store.as_ref().unwrap().connection;
+        let row = "INSERT INTO sales SELECT ?1, ?2, 3, 0, 0, 0, 0, 0, '[]'";
+        for number in [1, 2, sales::ROWS_MAX + 1] {
+            connection.execute(row, [number, BEGUN - number]).unwrap();
+        }
+        connection.execute(row, [3, BEGUN - 400 * DAY_MS]).unwrap();
+    }
+    history.record(&taken(BEGUN + 60_000, 1.0));
+    let store = history.lock();
+    let left = "SELECT group_concat(number) FROM (SELECT number FROM sales ORDER BY number)";
+    let left: String = store.as_ref().unwrap().connection.query_row(left, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, format!("2,{}", sales::ROWS_MAX + 1));
+}
+
+#[test]
 fn the_refusals_of_a_minute_have_a_bound() {
     let history = bounded(IN_FILE);
     let items = (0..300).map(|product| refused(3, Some(product), "sold_out", 1.0));
@@ -447,7 +542,7 @@ fn a_file_of_the_first_format_keeps_its_rows() {
     let path = dir.path().join(FILE_NAME);
     let old = over(Store::open(&path, IN_FILE).unwrap());
     old.record(&Taken { stock: vec![left(5)], ..taken(BEGUN, 2.0) });
-    let downgrade = "DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; PRAGMA user_version = 1;";
+    let downgrade = "DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; DROP TABLE sales; PRAGMA user_version = 1;";
     old.lock().as_ref().unwrap().connection.execute_batch(downgrade).unwrap();
     drop(old);
     let begun = u64::try_from(BEGUN).unwrap();
@@ -458,6 +553,6 @@ fn a_file_of_the_first_format_keeps_its_rows() {
     history.record(&judged(1_000, Level::Red, "full"));
     let all = asked(BEGUN, BEGUN + 60_000, 60);
     assert_eq!(rows(&history, &all), [(0, json!(2), json!(5)), (1_000, json!(1), json!(5))]);
-    assert_eq!(incidents(&history, &all).len(), 1);
-    assert_eq!(Kept::read(dir.path(), &sold).unwrap().incidents.map(|found| found.len()), Some(1));
+    assert_eq!(incidents(&history, &all).len(), 2, "it was started again, too");
+    assert_eq!(Kept::read(dir.path(), &sold).unwrap().incidents.map(|found| found.len()), Some(2));
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::sales::SoldOutAt;
 use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
 use super::selling::{Holds, SaleSecond, Selling};
 use crate::intake::{Heard, Servers};
@@ -40,6 +41,8 @@ pub(super) struct Part {
     pub(super) holds: Option<Holds>,
     /// Since when, if that is not since ever: its start.
     pub(super) holds_since_ms: Option<u64>,
+    /// Of items of which nothing is left.
+    pub(super) sold_out: SoldOutAt,
     pub(super) health: HealthFigures,
 }
 
@@ -65,12 +68,15 @@ impl Part {
             return written;
         }
         // A hundred items that sell at once: the rest of the figures is more than their share.
-        part.sales.iter_mut().flat_map(Selling::values_mut).for_each(SaleSecond::forget_items_refused);
-        let written = serde_json::to_vec(&part).expect("all of it is plain");
-        if written.len() <= Servers::SAID_BYTES_MAX {
-            return written;
+        for leave_out in [SaleSecond::leave_out_items_order, SaleSecond::leave_out_items_refused] {
+            part.sales.iter_mut().flat_map(Selling::values_mut).for_each(leave_out);
+            let written = serde_json::to_vec(&part).expect("all of it is plain");
+            if written.len() <= Servers::SAID_BYTES_MAX {
+                return written;
+            }
         }
-        serde_json::to_vec(&Part { sales: None, holds: None, ..part }).expect("all of it is plain")
+        serde_json::to_vec(&Part { sales: None, holds: None, sold_out: SoldOutAt::new(), ..part })
+            .expect("all of it is plain")
     }
 
     /// Adds another server's.
@@ -142,6 +148,12 @@ impl Part {
             // What a server has done stays done when it goes.
             sum.totals = sum.totals.and(part.totals);
             sum.holds = sum.holds.take().zip(part.holds.take()).map(added);
+            for (sale, items) in std::mem::take(&mut part.sold_out) {
+                let known = sum.sold_out.entry(sale).or_default();
+                for (product, at_ms) in items {
+                    known.entry(product).and_modify(|known| *known = at_ms.min(*known)).or_insert(at_ms);
+                }
+            }
             sum.holds_since_ms = both(sum.holds_since_ms, part.holds_since_ms, u64::min);
             sum.health.dead_letters =
                 both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);

@@ -211,6 +211,24 @@ fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
     full.sales = selling(json!({ "1": sale.clone(), "2": sale }));
     let written: Part = serde_json::from_slice(&full.written()).unwrap();
     assert_eq!((written.sales, written.totals), (None, full.totals));
+    let what_is_said = |times: u64, reasons: u64| {
+        let buckets: Vec<_> = (0..40).map(|bucket| (bucket, 1)).collect();
+        let order: serde_json::Map<_, _> =
+            (0..times).map(|item| (item.to_string(), json!(buckets))).collect();
+        let why =
+            json!({ "sold_out": 1.0, "not_enough_left": 1.0, "over_limit": 1.0, "too_many_holds": 1.0 });
+        let why: serde_json::Map<_, _> = (0..reasons).map(|item| (item.to_string(), why.clone())).collect();
+        let mut full = part("a", 1.0, &[]);
+        full.sales = selling(json!({ "1": { "items_refused": why, "items_order": order } }));
+        let written: Part = serde_json::from_slice(&full.written()).unwrap();
+        let ours = Part { sales: Some(Selling::new()), ..part("b", 1.0, &[]) };
+        let (sum, _) = ours.with(&[heard(&written, Instant::now(), true)], Instant::now());
+        let second = &sum.sales.unwrap()[&1];
+        (second.order_route_of_item(0).is_some(), second.refused_of_item(0).map(|why| why.len()))
+    };
+    assert_eq!(what_is_said(10, 10), (true, Some(4)));
+    assert_eq!(what_is_said(100, 10), (false, Some(4)), "how long they took goes first");
+    assert_eq!(what_is_said(100, 400), (false, None), "and is not taken for none");
     full = part("a", 1.0, &[]);
     full.sales = selling(json!({ "1": { "rates": [1.0, 0.0, 0.0, 0.0, 0.0] } }));
     assert_eq!(serde_json::from_slice::<Part>(&full.written()).unwrap().sales, full.sales);

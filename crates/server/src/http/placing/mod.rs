@@ -241,9 +241,7 @@ impl HttpService {
         self.shared.admission.leave(asks.buyer.id);
         let metrics = &self.shared.metrics;
         metrics.order_seconds.observe(took);
-        if let Some((sale, _)) = self.catalog.item(sku) {
-            sale.outcomes.took(took);
-        }
+        self.catalog.took(sku, took);
         let came = match reply {
             Reply::Accepted(Accepted::Order { replayed: false, .. })
             | Reply::Pending { replayed: false, .. } => {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use engine::Role;
 
-use crate::figures::POINTS_MAX;
+use crate::figures::{Export, POINTS_MAX};
 use crate::http::HttpService;
 use crate::http::call::Call;
-use crate::http::histories::{Format, Wish};
+use crate::http::histories::Wish;
 use crate::http::reads::{Lane, LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::Answering;
@@ -27,6 +27,7 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get(HISTORY_CSV, Handler::Anybody(HttpService::figures_history_csv)).served(Served::Operators),
 ];
 
+const CSV: &str = "text/csv; charset=utf-8";
 const HOUR_MS: u64 = 3600 * 1000;
 const POINTS_DEFAULT: u64 = 600;
 
@@ -37,27 +38,20 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
-    fn figures_history(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        self.read_history(call, (HISTORY, Format::Json), out)
-    }
-
     fn figures_history_csv(
         &mut self,
         call: &Call<'_>,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
-        self.read_history(call, (HISTORY_CSV, Format::Csv), out)
+        self.operator(call, Role::Viewer)?;
+        let (time, item) = span(call)?;
+        self.begin_export(call, (HISTORY_CSV, CSV), Export::new(time, item), out)
     }
 
     /// What was read a moment ago, or as soon as a thread that may block has read it.
-    fn read_history(
-        &mut self,
-        call: &Call<'_>,
-        (route, format): (&'static str, Format),
-        out: &mut Answering<'_, '_>,
-    ) -> Result<Answer, Problem> {
+    fn figures_history(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        let wish = wish(call, format)?;
+        let wish = wish(call)?;
         if let Some(answer) = self.shared.histories.fresh(wish, call.now) {
             out.prepared(200, &answer);
             return Ok(Answer::Ready);
@@ -72,22 +66,30 @@ impl HttpService {
                 Ok(())
             }))
         });
-        self.read_ledger(call, route, read.on(Lane::Histories))
+        self.read_ledger(call, HISTORY, read.on(Lane::Histories))
     }
 }
 
-fn wish(call: &Call<'_>, format: Format) -> Result<Wish, Problem> {
-    let number = |name| number_in(call.request.query, name).transpose();
-    let to_ms = number("to_ms")?.unwrap_or(call.now.0 + 1);
-    let from_ms = number("from_ms")?.unwrap_or(to_ms.saturating_sub(HOUR_MS));
-    let points = number("points")?.unwrap_or(POINTS_DEFAULT);
+fn wish(call: &Call<'_>) -> Result<Wish, Problem> {
+    let points = number_in(call.request.query, "points").transpose()?.unwrap_or(POINTS_DEFAULT);
     if !(1..=POINTS_MAX).contains(&points) {
         return Err(Problem::invalid(format!("points must be from 1 to {POINTS_MAX}.")));
     }
+    let (time_ms, item) = span(call)?;
+    Ok(Wish { time_ms, points, item })
+}
+
+/// A time, and an item of a sale.
+type Span = ((u64, u64), Option<(u64, u64)>);
+
+fn span(call: &Call<'_>) -> Result<Span, Problem> {
+    let number = |name| number_in(call.request.query, name).transpose();
+    let to_ms = number("to_ms")?.unwrap_or(call.now.0 + 1);
+    let from_ms = number("from_ms")?.unwrap_or(to_ms.saturating_sub(HOUR_MS));
     let item = match (number("sale")?, number("product")?) {
         (None, None) => None,
         (Some(sale), Some(product)) => Some((sale, product)),
         _ => return Err(Problem::half_an_item()),
     };
-    Ok(Wish { time_ms: (from_ms, to_ms), points, item, format })
+    Ok(((from_ms, to_ms), item))
 }

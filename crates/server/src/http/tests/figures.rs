@@ -6,8 +6,8 @@ use engine::Role;
 use serde_json::json;
 
 use super::operators::{bearer, with};
-use super::problem;
 use super::shop::{Delivered, OPERATOR, Sent, Setup, Shop, demo_mode};
+use super::{Response, problem};
 use crate::http::Entrance;
 use crate::time::Instant;
 
@@ -136,12 +136,12 @@ fn operators_read_the_history_as_json_and_as_csv() {
     assert!(of("received").as_f64() > Some(0.0), "{points}");
     assert_eq!((of("available"), of("held"), of("sold")), (&1.into(), &1.into(), &0.into()));
 
-    let csv = shop.send(&Sent::get(&format!("{path}.csv?sale=3&product=30")).operator());
-    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
-    let text = csv.text();
+    let (head, text) = export(&mut shop, &format!("{path}.csv?sale=3&product=30"));
+    assert_eq!(head.header("content-type"), Some("text/csv; charset=utf-8"));
+    assert_eq!((head.header("transfer-encoding"), head.header("content-length")), (Some("chunked"), None));
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("at_ms,received,") && lines[0].ends_with(",available,held,sold"), "{text}");
-    assert!(lines.len() == 2 && lines[1].ends_with(",1,1,0"), "{text}");
+    assert!(lines[0].starts_with("at_ms,received,") && lines[0].contains(",available,held,sold,"), "{text}");
+    assert!(lines.len() == 2 && lines[1].contains(",1,1,0,"), "{text}");
 
     for (query, status, code) in [
         ("points=0", 400, "invalid_request"),
@@ -158,5 +158,48 @@ fn operators_read_the_history_as_json_and_as_csv() {
     for (query, rows) in [(format!("from_ms=0&to_ms={max}&points=1"), 1), (format!("from_ms={max}"), 0)] {
         let points = shop.send(&Sent::get(&format!("{path}?{query}")).operator()).json();
         assert_eq!(points["rows"].as_array().unwrap().len(), rows, "{query}: {points}");
+    }
+}
+
+/// The head of an export, and what its chunks have.
+fn export(shop: &mut Shop, path: &str) -> (Response, String) {
+    let head = shop.send(&Sent::get(path).operator());
+    let (mut text, until) = (Vec::new(), Instant::now() + Duration::from_secs(60));
+    loop {
+        assert!(Instant::now() < until, "it came to no end");
+        let mut delivered = Delivered::default();
+        shop.service.deliver_to(&mut delivered);
+        for (_, part) in delivered.0 {
+            let mut rest = &part[..];
+            while !rest.is_empty() {
+                let line = rest.iter().position(|byte| *byte == b'\r').unwrap();
+                let length = std::str::from_utf8(&rest[..line]).unwrap();
+                let length = usize::from_str_radix(length, 16).unwrap();
+                text.extend_from_slice(&rest[line + 2..][..length]);
+                rest = &rest[line + 2 + length + 2..];
+                if length == 0 {
+                    assert!(rest.is_empty(), "the last chunk is the last");
+                    return (head, String::from_utf8(text).unwrap());
+                }
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn exports_are_few_at_a_time_and_one_that_is_over_makes_room() {
+    let mut shop = Shop::new(demo_mode());
+    let csv = Sent::get("/api/v1/figures/history.csv").operator();
+    assert_eq!(
+        shop.send(&Sent::get("/api/v1/figures/history.csv")).problem(),
+        problem(401, "operator_unauthorized")
+    );
+    let statuses: Vec<_> = (0..5).map(|_| shop.send(&csv).status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 503]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while shop.send(&csv).status == 503 {
+        assert!(Instant::now() < until, "none came to its end");
+        shop.service.deliver_to(&mut Delivered::default());
     }
 }

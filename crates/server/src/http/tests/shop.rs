@@ -198,6 +198,10 @@ impl Delivery for Delivered {
         true
     }
 
+    fn has_taken_parts(&self, _ticket: Ticket) -> Option<bool> {
+        Some(true)
+    }
+
     fn end(&mut self, ticket: Ticket) {
         self.0.push((ticket, Vec::new()));
     }

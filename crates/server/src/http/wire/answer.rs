@@ -142,6 +142,12 @@ impl<'r, 'w> Answering<'r, 'w> {
         self.writer.begin(headers, content_type, first);
     }
 
+    /// An answer in chunks; false: its writer must not frame them.
+    pub(in crate::http) fn begin_chunked(&mut self, headers: &[(&str, &str)], content_type: &str) -> bool {
+        self.status = 200;
+        self.writer.begin_chunked(headers, content_type)
+    }
+
     pub(in crate::http) fn prepared(&mut self, status: u16, prepared: &Prepared) {
         self.status = status;
         match &self.origin {
