@@ -874,6 +874,7 @@ class SaleRequest(TypedDict, closed=True):
 
 
 class Figures(TypedDict):
+    age_ms: int
     number: int
     at_ms: Milliseconds
     server: str

@@ -14,6 +14,9 @@ const UNITS_OLD_MS: u64 = 3_000;
 /// As the API gives them.
 #[derive(Debug, Deserialize)]
 pub(super) struct Figures {
+    /// Since they were taken; of an older server, nothing.
+    #[serde(default)]
+    pub(super) age_ms: u64,
     pub(super) number: u64,
     pub(super) at_ms: u64,
     pub(super) verdict: Verdict,

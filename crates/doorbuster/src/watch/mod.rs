@@ -116,7 +116,7 @@ struct Watching {
     /// In place, on a terminal.
     drawn: bool,
     base: String,
-    /// The last figures, and when they were first seen.
+    /// The last figures, and when they were taken.
     seen: Option<(Figures, Instant)>,
     /// Why there is no answer, and since when.
     gone: Option<(Failure, Instant)>,
@@ -159,7 +159,9 @@ impl Watching {
         } else if !self.drawn {
             output::print(&line(&figures))?;
         }
-        self.seen = Some((figures, Instant::now()));
+        let now = Instant::now();
+        let taken_at = now.checked_sub(Duration::from_millis(figures.age_ms)).unwrap_or(now);
+        self.seen = Some((figures, taken_at));
         self.draw()
     }
 

@@ -297,7 +297,7 @@ impl Looking {
             sales,
             events: self.events.last(),
         };
-        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found);
+        self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found, at);
         self.number += 1;
         let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
         sample.taken(orders, events, disk)

@@ -92,11 +92,31 @@ pub struct Cluster {
     pub units_read: Counter,
 }
 
+/// The last sample.
+#[derive(Clone, Debug)]
+pub struct Latest {
+    json: Arc<[u8]>,
+    taken_at: Instant,
+}
+
+impl Latest {
+    /// With its age at `now`: one that comes late, or again, does not pass for a new one.
+    pub fn to_json(&self, now: Instant) -> Vec<u8> {
+        let age_ms = now.duration_since(self.taken_at).as_millis();
+        let fields = self.json.strip_prefix(b"{").expect("a sample is an object");
+        [format!("{{\"age_ms\":{age_ms},").as_bytes(), fields].concat()
+    }
+
+    /// Whether it is the same sample.
+    pub fn is(&self, other: &Latest) -> bool {
+        Arc::ptr_eq(&self.json, &other.json)
+    }
+}
+
 /// What is read of a server's figures.
 #[derive(Debug)]
 pub struct Figures {
-    /// The last sample, as JSON.
-    latest: Mutex<Arc<[u8]>>,
+    latest: Mutex<Latest>,
     /// What its look at the machine found.
     host: Mutex<HostFigures>,
     pub history: History,
@@ -104,16 +124,18 @@ pub struct Figures {
 
 impl Figures {
     fn new(history: History) -> Figures {
-        Figures { latest: Mutex::default(), host: Mutex::default(), history }
+        let latest = Latest { json: Arc::from(*b"{}"), taken_at: Instant::now() };
+        Figures { latest: Mutex::new(latest), host: Mutex::default(), history }
     }
 
-    fn publish(&self, json: Vec<u8>, host: HostFigures) {
+    fn publish(&self, json: Vec<u8>, host: HostFigures, taken_at: Instant) {
         *self.host.lock().unwrap_or_else(PoisonError::into_inner) = host;
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
+        let latest = Latest { json: json.into(), taken_at };
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
     }
 
-    pub fn latest(&self) -> Arc<[u8]> {
-        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn latest(&self) -> Latest {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Of the last second.

@@ -110,7 +110,7 @@ impl Server {
     }
 
     fn seen(&self) -> Value {
-        serde_json::from_slice(&self.looking.figures().latest()).unwrap()
+        serde_json::from_slice(&self.looking.figures().latest().to_json(self.begun)).unwrap()
     }
 }
 
@@ -537,12 +537,27 @@ fn sales_are_shown_nearest_first_and_within_bounds() {
 }
 
 #[test]
+fn a_sample_that_is_sent_late_says_how_old_it_is() {
+    let mut server = Server::new(Vec::new());
+    server.look(1_000);
+    let sent = |after_ms| {
+        let at = server.begun + Duration::from_millis(after_ms);
+        serde_json::from_slice::<Value>(&server.looking.figures().latest().to_json(at)).unwrap()
+    };
+    for (after_ms, age_ms) in [(900, 0), (1_000, 0), (13_250, 12_250)] {
+        let sent = sent(after_ms);
+        assert_eq!((&sent["age_ms"], &sent["number"]), (&age_ms.into(), &1.into()), "{after_ms}");
+    }
+}
+
+#[test]
 fn the_thread_looks_by_itself_and_ends() {
     let server = Server::new(Vec::new());
     let figures = server.looking.figures();
     let sampling = Sampling::start(server.looking, |name| thread::Builder::new().name(name)).unwrap();
     let until = Instant::now() + Duration::from_secs(60);
-    let number = || serde_json::from_slice::<Value>(&figures.latest()).unwrap()["number"].as_u64().unwrap();
+    let latest = || figures.latest().to_json(Instant::now());
+    let number = || serde_json::from_slice::<Value>(&latest()).unwrap()["number"].as_u64().unwrap();
     while number() < 2 {
         assert!(Instant::now() < until, "it looked {} times", number());
         thread::sleep(Duration::from_millis(20));

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::{Operators, Role, UnixMs};
 
@@ -15,7 +15,9 @@ use super::call::Call;
 use super::delivery::Delivery;
 use super::wire::answer::{Answering, NO_STORE};
 use super::wire::error::Problem;
+use crate::figures::Latest;
 use crate::net::{Answer, Ticket};
+use crate::time::Instant;
 
 /// Readers of one loop. With more, the oldest of whoever has most goes: nobody keeps the others out.
 const READERS_MAX: usize = 256;
@@ -31,7 +33,7 @@ pub(super) struct Streams {
     /// By whom and what they were judged; `None`: there were no readers.
     judged_by: Option<(Arc<Access>, Arc<Operators>)>,
     /// What they were sent last.
-    sent: Option<Arc<[u8]>>,
+    sent: Option<Latest>,
     /// Who gave way to another one, until the end of the round.
     displaced: Vec<Ticket>,
 }
@@ -80,13 +82,13 @@ impl HttpService {
         let cookie = self.renewed_console(call);
         let cookie = cookie.as_deref().map(|cookie| ("Set-Cookie", cookie));
         let headers: Vec<_> = [NO_STORE, UNBUFFERED].into_iter().chain(cookie).collect();
-        let latest = self.shared.figures.latest();
-        out.begin(&headers, "text/event-stream", &event(&latest));
+        let now = Instant::now();
+        out.begin(&headers, "text/event-stream", &event(&self.shared.figures.latest(), now));
         if self.streams.readers.is_empty() {
             self.streams.judged_by = Some(self.judges());
         }
         let expires_at = self.operators.operators.get(&who).and_then(|operator| operator.expires_at);
-        let until = Instant::now() + lasts(expires_at, call.now);
+        let until = now + lasts(expires_at, call.now);
         self.streams.readers.push(Reader { ticket: call.ticket, who, until });
         Ok(Answer::Parts)
     }
@@ -113,10 +115,11 @@ impl HttpService {
             return;
         }
         let latest = self.shared.figures.latest();
-        if self.streams.sent.as_ref().is_some_and(|sent| Arc::ptr_eq(sent, &latest)) {
+        if self.streams.sent.as_ref().is_some_and(|sent| sent.is(&latest)) {
             return;
         }
-        let (event, now) = (event(&latest), Instant::now());
+        let now = Instant::now();
+        let event = event(&latest, now);
         self.streams.sent = Some(latest);
         self.streams.readers.retain(|reader| {
             let reads = delivery.part(reader.ticket, &event);
@@ -135,8 +138,8 @@ fn lasts(expires_at: Option<UnixMs>, now: UnixMs) -> Duration {
 }
 
 /// The figures are one line.
-fn event(figures: &[u8]) -> Vec<u8> {
-    [b"data: ", figures, b"\n\n"].concat()
+fn event(figures: &Latest, now: Instant) -> Vec<u8> {
+    [b"data: ", &*figures.to_json(now), b"\n\n"].concat()
 }
 
 #[cfg(test)]

@@ -51,15 +51,18 @@ impl ConsoleSessions {
 
     /// The header's value that begins a session, or gives one a later end. `None`: there is no operator.
     pub(super) fn begin(&self, known: Known<'_>, actor: &Actor, secure: bool) -> Option<String> {
+        // No longer than the operator's token.
+        let ends_at = known.by_name(&actor.name).and_then(|operator| operator.expires_at);
+        let lasts_ms = ends_at.map_or(LASTS_MS, |at| LASTS_MS.min(at.0.saturating_sub(known.now.0)));
         let mut value = Vec::new();
-        push_number(&mut value, known.now.0.saturating_add(LASTS_MS));
+        push_number(&mut value, known.now.0.saturating_add(lasts_ms));
         let tag = hmac::sign(self.keys.first()?, &signed(known, &value, &actor.name)?);
         value.push(b'.');
         value.extend_from_slice(actor.name.as_bytes());
         value.push(b'.');
         push_hex(&mut value, tag.as_ref());
         let value = String::from_utf8(value).expect("digits are text");
-        Some(cookie(&value, LASTS_MS / 1000, secure))
+        Some(cookie(&value, lasts_ms.div_ceil(1000), secure))
     }
 
     /// The session of a request, if it has a good one and comes from a page of this server.
@@ -181,6 +184,26 @@ mod tests {
             ),
             None
         );
+    }
+
+    #[test]
+    fn a_session_ends_when_the_operators_token_does() {
+        let (name, by, role) = ("anna".into(), ROOT.into(), Role::Support);
+        for (token_lasts_ms, lasts_ms, max_age_s) in
+            [(None, LASTS_MS, 3600), (Some(LASTS_MS + 1), LASTS_MS, 3600), (Some(20_500), 20_500, 21)]
+        {
+            let expires_at = token_lasts_ms.map(|ms| NOW.plus(ms));
+            let (name, by): (Box<str>, Box<str>) = (Box::clone(&name), Box::clone(&by));
+            let digest = digest_of("token");
+            let anna = Operator { name, role, digest, added_at: NOW, by, expires_at };
+            let operators = Operators::new(vec![anna.clone()]);
+            let known = Known { operators: &operators, now: NOW };
+            let ours = sessions(&["token"]);
+            let header = ours.begin(known, &Actor::of(&anna), false).unwrap();
+            assert!(header.contains(&format!("; Max-Age={max_age_s};")), "{header}");
+            let fields = Fields { cookie: header.split(';').next(), ..Fields::default() };
+            assert_eq!(ours.of(&fields, true, known).unwrap().until, NOW.plus(lasts_ms));
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::http::wire::number_in;
 use crate::net::Answer;
+use crate::time::Instant;
 
 const HISTORY: &str = "/api/v1/figures/history";
 const HISTORY_CSV: &str = "/api/v1/figures/history.csv";
@@ -34,7 +35,7 @@ const POINTS_DEFAULT: u64 = 600;
 impl HttpService {
     fn figures(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        out.json(200, &self.shared.figures.latest());
+        out.json(200, &self.shared.figures.latest().to_json(Instant::now()));
         Ok(Answer::Ready)
     }
 

@@ -59,6 +59,9 @@ impl HttpService {
         })?;
         let token = new_token(&name);
         let by = call.by.get().expect("the route has found out who asks").who.clone();
+        if expires_s.is_some_and(|seconds| seconds.0 == 0) {
+            return Err(Problem::invalid("\"expires_s\" must be at least 1, or be left out."));
+        }
         let ms = |seconds: Number| seconds.0.saturating_mul(1000);
         let operator = Operator {
             name: name.into(),

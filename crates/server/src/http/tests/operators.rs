@@ -183,7 +183,11 @@ fn an_operator_is_added_listed_and_revoked_and_the_token_ends_at_once() {
         shop.send(&add(r#"{"name":"anna","role":"admin"}"#)).problem(),
         problem(422, "invalid_change")
     );
-    for wrong in [r#"{"name":"ben","role":"root"}"#, r#"{"name":"ben"}"#] {
+    for wrong in [
+        r#"{"name":"ben","role":"root"}"#,
+        r#"{"name":"ben"}"#,
+        r#"{"name":"ben","role":"viewer","expires_s":0}"#,
+    ] {
         assert_eq!(shop.send(&add(wrong)).status, 400, "{wrong}");
     }
     assert_eq!(shop.send(&add(r#"{"name":"root","role":"viewer"}"#)).status, 422);
