@@ -36,9 +36,9 @@ impl ByTitle {
         if self.dry_run {
             return output::print(&format!("{says}{undone}\n")).map(|()| false);
         }
-        let wrong = || Failure::check(format!("{undone}: the title is {:?}", plain(title)));
+        let wrong = || Failure::check(format!("{undone}: the title is “{}”", plain(title)));
         if let Some(given) = &self.title {
-            return if given == title { Ok(true) } else { Err(wrong()) };
+            return if is_named(given, title) { Ok(true) } else { Err(wrong()) };
         }
         let (input, mut errors) = (io::stdin(), io::stderr());
         if !input.is_terminal() || !errors.is_terminal() {
@@ -48,6 +48,33 @@ impl ByTitle {
         let mut typed = String::new();
         let bytes_max = limits::TITLE_BYTES_MAX as u64 + 2;
         input.lock().take(bytes_max).read_line(&mut typed).map_err(Failure::unavailable)?;
-        if typed.trim() == title.trim() { Ok(true) } else { Err(wrong()) }
+        if is_named(&typed, title) { Ok(true) } else { Err(wrong()) }
+    }
+}
+
+/// Whether this is the title as it is read: on a page, spaces at its ends and doubled ones are not seen.
+fn is_named(typed: &str, title: &str) -> bool {
+    typed.split_whitespace().eq(title.split_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_typed_as_it_is_read() {
+        for (typed, title, named) in [
+            ("Winter drop", "Winter drop", true),
+            ("Winter drop\n", "Winter drop ", true),
+            ("Winter drop ", "Winter drop", true),
+            ("Winter drop", " Winter  drop", true),
+            ("Winter  drop", "Winter drop", true),
+            ("Winterdrop", "Winter drop", false),
+            ("winter drop", "Winter drop", false),
+            ("Winter", "Winter drop", false),
+            ("", "Winter drop", false),
+        ] {
+            assert_eq!(is_named(typed, title), named, "{typed:?} for {title:?}");
+        }
     }
 }

@@ -170,6 +170,7 @@ impl Maker<'_> {
             now_ms,
             starts_at_ms: Some(new.starts_at_ms),
             length_ms: Some(new.ends_at_ms - new.starts_at_ms),
+            ends_at_ms: None,
             payment_s: new.payment_s.flatten(),
             items: &new.items,
             largest_total,

@@ -53,7 +53,7 @@ fn says(sale: &Sale) -> String {
     let Sale { id, items, starts_at_ms, .. } = sale;
     let items = if items.len() == 1 { "1 item".to_owned() } else { format!("{} items", items.len()) };
     format!(
-        "Deletes sale {id}, {}, with {items}, before it starts at {}. Whoever has its page open finds no sale there. This \
+        "Deletes sale {id}, “{}”, with {items}, before it starts at {}. Whoever has its page open finds no sale there. This \
          can't be undone.\n",
         plain(&sale.title),
         format_utc(*starts_at_ms)

@@ -55,7 +55,7 @@ fn says(sale: &Sale) -> String {
     let units = |of: fn(&super::Item) -> u64| items.iter().map(of).sum::<u64>();
     let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
     format!(
-        "Ends sale {id}, {}, which would end at {}, with {left} units left. {held} held units can still be paid. This can't be \
+        "Ends sale {id}, “{}”, which would end at {}, with {left} units left. {held} held units can still be paid. This can't be \
          undone.\n",
         plain(&sale.title),
         format_utc(*ends_at_ms)

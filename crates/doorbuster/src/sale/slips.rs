@@ -1,4 +1,4 @@
-//! What is allowed, and rarely meant: a start in the past, a price of nothing, in a new sale or by a change. Asked about before it is done, on a terminal;
+//! What is allowed, and rarely meant: a start in the past, a price of nothing, in a new sale or by a change; an end at once. Asked about before it is done, on a terminal;
 //! elsewhere refused, unless `--yes` says that it is meant.
 //!
 //! Must not: refuse what `--yes` was said to. What can't be is the engine's to refuse.
@@ -12,6 +12,8 @@ use crate::failure::Failure;
 use crate::time::{format_distance, format_duration, format_utc};
 
 const LENGTH_MS_MIN: u64 = 60 * 1_000;
+/// Of a sale that has started, from now to its new end.
+const LEFT_MS_MIN: u64 = 60 * 1_000;
 const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;
 const PAYMENT_S_MAX: u64 = 24 * 3_600;
 /// Times the largest item so far; of a restock, times what the item had.
@@ -25,6 +27,8 @@ pub(super) struct Intent<'a> {
     pub(super) now_ms: u64,
     pub(super) starts_at_ms: Option<u64>,
     pub(super) length_ms: Option<u64>,
+    /// Of one that has started.
+    pub(super) ends_at_ms: Option<u64>,
     pub(super) payment_s: Option<u64>,
     pub(super) items: &'a [NewItem],
     /// Of the server's other sales; `None`: there are none to compare with.
@@ -32,8 +36,8 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 6] =
-    [start_is_past, is_short, is_long, is_paid_late, costs_nothing, has_too_many_units];
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 7] =
+    [start_is_past, is_short, is_long, ends_soon, is_paid_late, costs_nothing, has_too_many_units];
 
 pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
     SLIPS.iter().filter_map(|slip| slip(intent)).collect()
@@ -51,6 +55,7 @@ pub(super) fn of_change(new: &NewSale, found: &[Difference], now_ms: u64) -> Vec
         now_ms,
         starts_at_ms: differs(None, &["starts_at"]).then_some(new.starts_at_ms),
         length_ms: differs(None, &["starts_at", "ends_at"]).then_some(new.ends_at_ms - new.starts_at_ms),
+        ends_at_ms: (differs(None, &["ends_at"]) && new.starts_at_ms <= now_ms).then_some(new.ends_at_ms),
         payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
         items: &priced,
         largest_total: None,
@@ -102,6 +107,15 @@ fn is_short(intent: &Intent<'_>) -> Option<String> {
 fn is_long(intent: &Intent<'_>) -> Option<String> {
     let length_ms = intent.length_ms.filter(|length| *length > LENGTH_MS_MAX)?;
     Some(format!("the sale lasts more than 30 days: {}", format_duration(Duration::from_millis(length_ms))))
+}
+
+fn ends_soon(intent: &Intent<'_>) -> Option<String> {
+    let left_ms = intent.ends_at_ms?.saturating_sub(intent.now_ms);
+    match left_ms / 1_000 {
+        0 => Some("the sale ends at once".to_owned()),
+        seconds if left_ms < LEFT_MS_MIN => Some(format!("the sale ends in {seconds}s")),
+        _ => None,
+    }
 }
 
 fn is_paid_late(intent: &Intent<'_>) -> Option<String> {
@@ -166,6 +180,7 @@ mod tests {
             now_ms: NOW_MS,
             starts_at_ms: Some(NOW_MS),
             length_ms: Some(2 * 3_600 * 1_000),
+            ends_at_ms: Some(NOW_MS + 2 * 3_600 * 1_000),
             payment_s: Some(900),
             items: &fine,
             largest_total: Some(1),
@@ -188,6 +203,12 @@ mod tests {
                 "the sale lasts more than 30 days: 31d",
             ),
             (
+                Intent { ends_at_ms: Some(NOW_MS + LEFT_MS_MIN), ..usual },
+                Intent { ends_at_ms: Some(NOW_MS + 12_000), ..usual },
+                "the sale ends in 12s",
+            ),
+            (usual, Intent { ends_at_ms: Some(NOW_MS - 1), ..usual }, "the sale ends at once"),
+            (
                 Intent { payment_s: Some(PAYMENT_S_MAX), ..usual },
                 Intent { payment_s: Some(PAYMENT_S_MAX + 60), ..usual },
                 "buyers have more than a day to pay: 1d1m, and what they hold is nobody else's",
@@ -202,8 +223,14 @@ mod tests {
             assert_eq!(find(&at_bound), Vec::<String>::new(), "{text}");
             assert_eq!(find(&slip), [text]);
         }
-        let left_as_it_is =
-            Intent { starts_at_ms: None, length_ms: None, payment_s: None, items: &[], ..usual };
+        let left_as_it_is = Intent {
+            starts_at_ms: None,
+            length_ms: None,
+            ends_at_ms: None,
+            payment_s: None,
+            items: &[],
+            ..usual
+        };
         assert_eq!(find(&left_as_it_is), Vec::<String>::new());
     }
 

@@ -216,10 +216,10 @@ fn what_is_rarely_meant_is_asked_about() {
     // The largest item has 100 units; ended or not.
     assert!(shop.refuses(64, &["sale", "end", "7"]).contains("nothing was ended: name the sale by --title"));
     let error = shop.refuses(1, &["sale", "end", "7", "--title", "winter drop"]);
-    assert!(error.contains("nothing was ended: the title is \"Winter drop\""), "{error}");
+    assert!(error.contains("nothing was ended: the title is “Winter drop”"), "{error}");
     let shown = shop.does(&["sale", "end", "7", "--dry-run"]);
     assert!(
-        shown.starts_with("Ends sale 7, Winter drop, which would end at 2100-")
+        shown.starts_with("Ends sale 7, “Winter drop”, which would end at 2100-")
             && shown.ends_with("nothing was ended\n"),
         "{shown}"
     );
@@ -425,12 +425,12 @@ fn a_sale_is_deleted_by_its_title() {
     let shop = Shop::open();
     shop.does(&["sale", "apply", "drop.toml"]);
     let delete = ["sale", "delete", "7"];
-    let says = "Deletes sale 7, Winter drop, with 2 items, before it starts at 2099-12-01T10:00:00Z. Whoever has its page open \
+    let says = "Deletes sale 7, “Winter drop”, with 2 items, before it starts at 2099-12-01T10:00:00Z. Whoever has its page open \
                 finds no sale there. This can't be undone.\n";
     assert_eq!(shop.does(&[&delete[..], &["--dry-run"]].concat()), format!("{says}nothing was deleted\n"));
     assert!(shop.refuses(64, &delete).contains("name the sale by --title"));
     let wrong = shop.refuses(1, &[&delete[..], &["--title", "Winter"]].concat());
-    assert!(wrong.contains("nothing was deleted: the title is \"Winter drop\""), "{wrong}");
+    assert!(wrong.contains("nothing was deleted: the title is “Winter drop”"), "{wrong}");
     let (code, said) = shop.at_a_terminal(&delete, "Spring drop\n");
     assert!(code == 1 && said.contains("Its title, to delete it: "), "{said}");
     let (code, said) = shop.at_a_terminal(&delete, "Winter drop\n");
