@@ -1,8 +1,8 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
-import { ask, create, duplicate } from "./console-making.js";
+import { create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
-import { TOO_LARGE, byId, count, dayAndTime, duration, element, localTime, problemOf, reason, say, serverNow, set, unixTime } from "./console-words.js";
+import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, localTime, night, problemOf, say, serverNow, set, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
@@ -18,6 +18,16 @@ const reaches = ({ state, stock_asked_per_s: asked, items }) => {
   return parts.length > 0 ? ` Now ${parts.join(", ")}.` : "";
 };
 
+// Spaces that a page does not show, at the ends and doubled, are nobody's to type.
+const titleOf = ({ title }) => ({ what: "the sale's title", text: title, alike: (text) => text.normalize("NFC").trim().replace(/\s+/g, " ") });
+
+// A new end before the one that buyers know, once the sale has started.
+const endsSooner = (sale, ends) => {
+  if (sale.state === "not_started" || !(ends < sale.ends_at_ms)) return undefined;
+  const left = ends - serverNow();
+  return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${count(sale.units.available)} units left.${reaches(sale)}` };
+};
+
 // Of a sale.
 export const ACTIONS = {
   edit: {
@@ -25,7 +35,7 @@ export const ACTIONS = {
     states: ["not_started", "live", "paused"],
     says: () => "Only what you change is changed. Times are yours, to the second.",
     fields: async (sale) => {
-      const { payment_s: payment } = await ask(`/api/v1/sales/${sale.id}?limit=1`);
+      const { payment_s: payment } = await get(`/api/v1/sales/${sale.id}?limit=1`);
       return [
         { name: "title", label: "Title", value: sale.title },
         ...(sale.state === "not_started" ? [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }] : []),
@@ -41,7 +51,7 @@ export const ACTIONS = {
       }
       const { starts_at_ms: starts, ends_at_ms: ends } = body;
       const length = starts || ends ? (ends ?? sale.ends_at_ms) - (starts ?? sale.starts_at_ms) : undefined;
-      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length }) };
+      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length }), typed: endsSooner(sale, ends) };
     },
     done: "Changed.",
   },
@@ -60,7 +70,7 @@ export const ACTIONS = {
   },
   end: {
     name: "End now",
-    grave: true,
+    typed: titleOf,
     states: ["live", "not_started", "paused"],
     says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid.${reaches(sale)} This can't be undone.`,
     done: "Ended.",
@@ -88,7 +98,7 @@ export const ACTIONS = {
   },
   delete: {
     name: "Delete",
-    grave: true,
+    typed: titleOf,
     states: ["not_started"],
     says: (sale) => `“${sale.title}” goes before it starts. Whoever has its page open finds no sale there, and its number, ${sale.id}, is never used again. This can't be undone.`,
     done: "Deleted.",
@@ -96,10 +106,11 @@ export const ACTIONS = {
 };
 
 // Of an item. The key makes a second sending of the same press the same change.
-const units = (verb, name, says, done) => ({
+const units = (verb, name, says, sum, done) => ({
   name,
   states: ["not_started", "live", "paused"],
   says,
+  sum: (item, values) => (values.units.now > 0 ? sum(item, Number(values.units.now)) : ""),
   fields: () => [{ name: "units", label: "Units", type: "number", min: "1", value: "" }],
   request: (sale, values, item, key) => ({
     method: "POST",
@@ -120,9 +131,7 @@ export const ITEM_ACTIONS = {
     // What the figures do not have, as it is now.
     fields: async (sale, item) => {
       const place = sale.items.findIndex((other) => other.product === item.product);
-      const answer = await fetch(`/api/v1/sales/${sale.id}?limit=1&cursor=${place}`);
-      if (!answer.ok) throw new Error(await reason(answer));
-      const { currency, items: [now] } = await answer.json();
+      const { currency, items: [now] } = await get(`/api/v1/sales/${sale.id}?limit=1&cursor=${place}`);
       return [
         { name: "title", label: "Title", value: now.title },
         { name: "description", label: "Description", value: now.description, optional: true },
@@ -142,7 +151,7 @@ export const ITEM_ACTIONS = {
     },
     done: "Changed.",
   },
-  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(item.available)} of ${count(item.total)} are left now.`, "Restocked."),
+  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(item.available)} of ${count(item.total)} are left now.`, ({ total, available }, more) => `Adds ${count(more)} to ${count(total)}: ${count(total + more)} in all, ${count(available + more)} of them left.`, "Restocked."),
   pace: {
     name: "Limit the pace",
     ofLine: true,
@@ -171,40 +180,60 @@ export const ITEM_ACTIONS = {
     says: (sale, item) => `Everybody who has the page of the line of “${item.title}” open reads this within seconds, ${count(item.line.joined)} people if all who joined have. It is shown as it is typed, in one language, until it is changed; an empty one takes it away.`,
     // What they read now.
     fields: async (sale, item) => {
-      const answer = await fetch(`/api/v1/sales/${sale.id}/items/${item.product}/line/message`);
-      if (!answer.ok) throw new Error(await reason(answer));
-      return [{ name: "message", label: "Message, at most 280 characters; empty: none", max: 280, value: (await answer.json()).message, optional: true }];
+      const { message } = await get(`/api/v1/sales/${sale.id}/items/${item.product}/line/message`);
+      return [{ name: "message", label: "Message, at most 280 characters; empty: none", max: 280, value: message, optional: true }];
     },
     request: (sale, values, item) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/message`, body: { message: values.message.now } }),
     done: "They are told so.",
   },
-  correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, "Corrected."),
+  correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, ({ total, available }, off) => (off > available ? `Only ${count(available)} are left: ${count(off)} can't be taken off.` : `Takes ${count(off)} off ${count(total)}: ${count(total - off)} in all, ${count(available - off)} of them left.`), "Corrected."),
 };
 
 const dialog = byId("ask");
 let asked = null;
 
+// Presses that nobody answered: done or not. Until one of the same is answered its key stays, and what was typed, also over a
+// reload of the page.
+const UNANSWERED = "unanswered";
+const UNKNOWN = "No answer came: it is not known whether it was done. The figures show it. Pressing again asks for the same, and does it once.";
+const unanswered = JSON.parse(sessionStorage.getItem(UNANSWERED) ?? "{}");
+const keep = (name, press) => {
+  unanswered[name] = press;
+  sessionStorage.setItem(UNANSWERED, JSON.stringify(unanswered));
+};
+const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+
 // `sale`: what it is about, with a title: a sale or an order.
 export const open = async (action, sale, item) => {
   if (![sale.id, item?.product].every((number) => number === undefined || Number.isSafeInteger(number))) return say(TOO_LARGE);
-  let fields;
+  const name = JSON.stringify([action.name, sale.id, item?.product, sale.order?.id, sale.payment?.payment_id]);
+  const before = unanswered[name];
+  let fields, key;
   try {
     fields = await (action.fields?.(sale, item) ?? []);
+    key = before?.key ?? (await (action.key ?? newKey)());
   } catch (error) {
     return say(error.message);
   }
-  asked = { action, sale, item, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
+  asked = { name, action, sale, item, key };
   const about = item ? item.title : sale.title;
   set(byId("ask-title"), about ? `${action.name}: ${about}` : action.name);
   set(byId("ask-says"), action.says(sale, item));
   set(byId("ask-do"), action.name);
-  set(byId("ask-problem"), "");
-  byId("ask-do").className = action.grave || action.final ? "grave" : "";
+  set(byId("ask-problem"), before ? UNKNOWN : "");
+  byId("ask-do").className = action.typed ? "grave" : "";
   byId("ask-do").disabled = false;
-  byId("ask-typed").hidden = !action.grave;
-  byId("typed").value = "";
+  askToType(action.typed?.(sale));
   byId("ask-fields").replaceChildren(...[...fields, WHY].map(field));
+  for (const input of inputs()) input.value = before?.values[input.name] ?? input.value;
+  showSum();
   dialog.showModal();
+};
+
+const askToType = (typed) => {
+  byId("ask-typed").hidden = !typed;
+  byId("typed").value = "";
+  set(byId("ask-typed").firstElementChild, `To go on, type ${typed?.what}`);
 };
 
 const field = ({ name, label, type = "text", min, max, value, optional }) => {
@@ -219,12 +248,20 @@ const field = ({ name, label, type = "text", min, max, value, optional }) => {
   return element("p", {}, element("label", { for: input.id }, label), input);
 };
 
+// What would come of the units that are typed.
+const showSum = () => {
+  const { action, sale, item } = asked;
+  const now = action.sum && night.figures.sales.find(({ id }) => id === sale.id)?.items.find(({ product }) => product === item.product);
+  set(byId("ask-sum"), action.sum?.(now ?? item, typedIn()) ?? "");
+};
+byId("ask-fields").addEventListener("input", showSum);
+
 byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
 
 // The buttons of a sale; `latest` finds it as it is when one is pressed.
 export const saleButtons = (latest) =>
   Object.entries(ACTIONS).map(([call, action]) => {
-    const button = element("button", { "data-call": call, class: action.grave ? "grave" : "quiet" }, action.name);
+    const button = element("button", { "data-call": call, class: action.typed ? "grave" : "quiet" }, action.name);
     button.addEventListener("click", () => open(action, latest()));
     return button;
   });
@@ -236,50 +273,74 @@ export const itemButtons = (latest, ofLine = false) =>
     return button;
   });
 
+const inputs = () => [...byId("ask-fields").querySelectorAll("input")];
+const typedIn = () => Object.fromEntries(inputs().map((input) => [input.name, { before: input.dataset.before, now: input.value }]));
+
 const requestOf = ({ action, sale, item, key }) => {
   if (!action.request) {
     const call = Object.keys(ACTIONS).find((name) => ACTIONS[name] === action);
     return { method: "POST", path: `/api/v1/sales/${sale.id}/${call}` };
   }
-  const inputs = [...byId("ask-fields").querySelectorAll("input")].filter((input) => input.name !== WHY.name);
-  const values = Object.fromEntries(inputs.map((input) => [input.name, { before: input.dataset.before, now: input.value }]));
+  const { [WHY.name]: _, ...values } = typedIn();
   return action.request(sale, values, item, key);
+};
+
+// What keeps it from being sent, if anything does.
+const objection = (press, request) => {
+  const { action, sale } = press;
+  if (!request) return "Nothing is changed yet.";
+  if (request.problem) return request.problem;
+  const typed = action.typed?.(sale) ?? request.typed;
+  if (typed) {
+    if (typed.says) set(byId("ask-says"), typed.says);
+    const isAsked = !byId("ask-typed").hidden;
+    if (!isAsked) askToType(typed);
+    if (typed.alike(byId("typed").value) !== typed.alike(typed.text)) {
+      byId("typed").focus();
+      return isAsked ? `That is not ${typed.what}: “${typed.text}”.` : `This can't be taken back: type ${typed.what}.`;
+    }
+  }
+  // What is rarely meant is asked about once.
+  const odd = (request.odd ?? []).join(" ");
+  if (!odd || press.odd === odd) return "";
+  press.odd = odd;
+  return `${odd} Press again if that is meant.`;
+};
+
+// What came of it, in words; null: it is done.
+const send = async (press, request) => {
+  const headers = { "Content-Type": "application/json" };
+  if (request.key) headers["Idempotency-Key"] = request.key;
+  const why = byId(`field-${WHY.name}`).value;
+  if (why) headers["Operator-Reason"] = encodeURIComponent(why);
+  keep(press.name, { key: press.key, values: Object.fromEntries(inputs().map(({ name, value }) => [name, value])) });
+  const answer = await call(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) }).catch(() => null);
+  const problem = !answer || answer.ok ? {} : await problemOf(answer);
+  // What has no code is a proxy's.
+  if (!answer || problem.code === "outcome_unknown" || (answer.status >= 500 && !problem.code)) return UNKNOWN;
+  keep(press.name, undefined);
+  if (answer.ok) return null;
+  if (problem.code !== "key_conflict") return (await press.action.refused?.(problem, press)) ?? problem.detail;
+  press.key = newKey();
+  return "An earlier press was done, with other values: look at the figures. Pressing again makes another change.";
 };
 
 byId("ask-form").addEventListener("submit", async (event) => {
   if (event.submitter?.value === "no") return;
   event.preventDefault();
-  const { action, sale } = asked;
-  if (action.grave && byId("typed").value.trim() !== sale.title) {
-    set(byId("ask-problem"), `That is not the title: “${sale.title}”.`);
-    return byId("typed").focus();
-  }
-  const request = requestOf(asked);
-  // What is rarely meant is asked about once.
-  const odd = (request?.odd ?? []).join(" ");
-  if (odd && asked.odd !== odd) {
-    asked.odd = odd;
-    return set(byId("ask-problem"), `${odd} Press again if that is meant.`);
-  }
-  if (!request) return set(byId("ask-problem"), "Nothing is changed yet.");
-  if (request.problem) return set(byId("ask-problem"), request.problem);
+  const press = asked;
+  const { action } = press;
+  const request = requestOf(press);
+  const problem = objection(press, request);
+  set(byId("ask-problem"), problem);
+  if (problem) return;
   byId("ask-do").disabled = true;
-  try {
-    const headers = { "Content-Type": "application/json" };
-    if (request.key) headers["Idempotency-Key"] = request.key;
-    const why = byId(`field-${WHY.name}`).value;
-    if (why) headers["Operator-Reason"] = encodeURIComponent(why);
-    const answer = await fetch(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) });
-    if (!answer.ok) {
-      const problem = await problemOf(answer);
-      return set(byId("ask-problem"), (await action.refused?.(problem)) ?? problem.detail);
-    }
-    dialog.close();
-    say(action.done);
-    action.after?.();
-  } catch {
-    set(byId("ask-problem"), "No answer came: it may be done or not. The figures show it; pressing again does no harm.");
-  } finally {
-    byId("ask-do").disabled = false;
-  }
+  const told = await send(press, request).catch((error) => error.message);
+  // Whoever closed the dialog meanwhile is told all the same.
+  const isOpen = asked === press && dialog.open;
+  if (isOpen) byId("ask-do").disabled = false;
+  if (told !== null) return isOpen ? set(byId("ask-problem"), told) : say(`${action.name}: ${told}`);
+  if (isOpen) dialog.close();
+  say(action.done);
+  action.after?.();
 });

@@ -1,5 +1,5 @@
 // Who tries most to order an item: asked for only while somebody looks, by those who may know buyers by name.
-import { byId, count, element, night, reason, set } from "./console-words.js";
+import { byId, call, count, element, night, reason, set } from "./console-words.js";
 
 const EVERY_MS = 5000;
 // Other servers have not reported yet what they counted.
@@ -69,7 +69,7 @@ const read = async () => {
   if (of.value !== "" && !document.hidden) {
     let problem = "";
     try {
-      const answer = await fetch(`/api/v1/sales/${of.value}/attempts`, { cache: "no-store" });
+      const answer = await call(`/api/v1/sales/${of.value}/attempts`);
       if (!answer.ok) problem = await reason(answer);
       else {
         const found = await answer.json();

@@ -1,10 +1,12 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { byId, clockTime, count, element, night, rate, serverNow, set, short } from "./console-words.js";
+import { byId, call, clockTime, count, element, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
 // What is over a long span is asked for again no oftener than this.
 const REREAD_MS = 15000;
+// After an answer that has no history, the last for each after it.
+const RETRY_MS = [1000, 2000, 5000, 10000];
 
 let span = SPANS[0][1];
 let chosen = null;
@@ -19,6 +21,8 @@ const charts = {
 let stepMs = 1000;
 let readAt = 0;
 let reading = 0;
+let failures = 0;
+let retrying = 0;
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -109,6 +113,8 @@ export const chooseItem = (sale, of) => {
 
 const show = (sale, of) => {
   chosen = { sale: sale.id, product: of.product };
+  // Until its own are read, those of the item before are not taken for them.
+  for (const units of charts.units.data.slice(1)) units.fill(null);
   set(byId("units-of"), of.title);
   for (const button of document.querySelectorAll("#sales td button")) {
     const row = button.closest("tr");
@@ -121,6 +127,7 @@ const show = (sale, of) => {
 // What was before this page was opened, and what a long span leaves out.
 const read = async () => {
   const turn = ++reading;
+  clearTimeout(retrying);
   readAt = performance.now();
   const now = Math.floor(serverNow());
   const query = new URLSearchParams({ from_ms: now - span * 1000, to_ms: now, points: POINTS });
@@ -129,19 +136,22 @@ const read = async () => {
     query.set("product", chosen.product);
   }
   byId("csv").href = `/api/v1/figures/history.csv?${query}`;
-  try {
-    const answer = await fetch(`/api/v1/figures/history?${query}`, { cache: "no-store" });
-    if (!answer.ok || turn !== reading) return;
-    const history = await answer.json();
-    stepMs = history.step_ms;
-    const place = Object.fromEntries(history.columns.map((name, at) => [name, at]));
-    for (const kind of Object.values(charts)) {
-      kind.data = [history.rows.map((row) => row[place.at_ms] / 1000), ...kind.columns.map((name) => history.rows.map((row) => row[place[name]] ?? null))];
-    }
-    redraw();
-  } catch {
-    // The age says that the server can't be reached.
+  const answer = await call(`/api/v1/figures/history?${query}`).catch(() => null);
+  const history = answer?.ok ? await answer.json().catch(() => null) : null;
+  if (turn !== reading) return;
+  set(byId("history-says"), history ? "" : answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
+  if (!history) {
+    retrying = setTimeout(read, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
+    failures += 1;
+    return;
   }
+  failures = 0;
+  stepMs = history.step_ms;
+  const place = Object.fromEntries(history.columns.map((name, at) => [name, at]));
+  for (const kind of Object.values(charts)) {
+    kind.data = [history.rows.map((row) => row[place.at_ms] / 1000), ...kind.columns.map((name) => history.rows.map((row) => row[place[name]] ?? null))];
+  }
+  redraw();
 };
 
 const STEP_S_MIN = 0.9;
@@ -149,7 +159,7 @@ const STEP_S_MIN = 0.9;
 export const appendToCharts = (latest) => {
   follow();
   if (stepMs > 1000) {
-    if (performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
+    if (failures === 0 && performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
     return;
   }
   const { rates, order_route: route } = latest;

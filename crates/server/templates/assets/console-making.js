@@ -1,27 +1,19 @@
 // Sales that an operator makes here: one like another, or one of a single item; whole drops are made of a file, in a terminal.
 import { slips } from "./console-slips.js";
-import { TOO_LARGE, localTime, night, reason, serverNow, unixTime } from "./console-words.js";
+import { TOO_LARGE, get, localTime, night, serverNow, unixTime } from "./console-words.js";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 // The number is chosen before the press: pressing again makes the same sale, and no second one.
-let planned = null;
-
-export const ask = async (path) => {
-  const answer = await fetch(path, { cache: "no-store" });
-  if (!answer.ok) throw new Error(await reason(answer));
-  return answer.json();
-};
-
-const nextId = async () => (await ask("/api/v1/sales?limit=1")).next_id;
+const nextId = async () => (await get("/api/v1/sales?limit=1")).next_id;
 
 // All pages of it.
 const whole = async (id) => {
   const path = `/api/v1/sales/${id}?limit=200`;
-  const sale = await ask(path);
+  const sale = await get(path);
   for (let cursor = sale.items_next_cursor; cursor !== null; ) {
-    const page = await ask(`${path}&cursor=${cursor}`);
+    const page = await get(`${path}&cursor=${cursor}`);
     sale.items.push(...page.items);
     cursor = page.items_next_cursor;
   }
@@ -41,25 +33,28 @@ const post = (body) => {
 };
 
 // Somebody else's sale has the number, or an earlier press that was not heard of made it.
-const refused = async ({ code }) => {
+const refused = async ({ code }, press) => {
   if (code !== "sale_exists") return null;
-  const taken = planned.id;
-  planned.id = await nextId();
-  return `No. ${taken} was made in the meantime, by somebody else or by an earlier press: look at it first. Pressing again makes no. ${planned.id}.`;
+  const taken = press.key;
+  press.key = await nextId();
+  return `No. ${taken} was made in the meantime, by somebody else or by an earlier press: look at it first. Pressing again makes no. ${press.key}.`;
 };
+
+// That is made like another.
+let like = null;
 
 export const duplicate = {
   name: "Duplicate",
   states: ["not_started", "live", "paused", "ended"],
   says: (sale) => `Another sale of the items of “${sale.title}”, on the terms that they have now, and with their whole totals. Times are yours, to the second.`,
   fields: async (sale) => {
-    planned = { id: await nextId(), sale: await whole(sale.id) };
-    if (!planned.sale.items.every((item) => Number.isSafeInteger(item.product))) throw new Error(TOO_LARGE);
+    like = await whole(sale.id);
+    if (!like.items.every((item) => Number.isSafeInteger(item.product))) throw new Error(TOO_LARGE);
     const length = sale.ends_at_ms - sale.starts_at_ms;
     return [{ name: "title", label: "Title", value: sale.title }, ...times(Math.max(serverNow(), sale.starts_at_ms) + DAY_MS, length)];
   },
-  request: (_, values) => {
-    const { id, sale } = planned;
+  key: nextId,
+  request: (_, values, __, id) => {
     const item = ({ product, title, description, price, list_price, total, limit, image, line }) => ({
       product,
       title,
@@ -74,12 +69,12 @@ export const duplicate = {
     return post({
       id,
       title: values.title.now,
-      currency: sale.currency,
+      currency: like.currency,
       starts_at_ms: unixTime(values.starts_at_ms.now),
       ends_at_ms: unixTime(values.ends_at_ms.now),
-      payment_s: sale.payment_s,
-      open_holds_per_buyer_max: sale.open_holds_per_buyer_max ?? 0,
-      items: sale.items.map(item),
+      payment_s: like.payment_s,
+      open_holds_per_buyer_max: like.open_holds_per_buyer_max ?? 0,
+      items: like.items.map(item),
     });
   },
   refused,
@@ -89,26 +84,24 @@ export const duplicate = {
 export const create = {
   name: "New sale",
   says: () => "A sale of one item. One of several, with images, or kept in git, is made of a file: doorbuster sale create drop.toml.",
-  fields: async () => {
-    planned = { id: await nextId() };
-    return [
-      { name: "title", label: "Title", value: "" },
-      ...times(serverNow() + DAY_MS, 2 * HOUR_MS),
-      { name: "payment_min", label: "Minutes to pay; empty: paid on placing", type: "number", min: "1", value: "15", optional: true },
-      { name: "product", label: "Product, the shop's number", type: "number", min: "0", value: "" },
-      { name: "item", label: "Its title", value: "" },
-      { name: "price", label: "Price, in the smallest unit of the currency", type: "number", min: "0", value: "" },
-      { name: "currency", label: "Currency", value: night.figures.sales[0]?.currency ?? "EUR", max: "3" },
-      { name: "total", label: "Units", type: "number", min: "1", value: "" },
-      { name: "limit", label: "Units per buyer; empty: no limit", type: "number", min: "1", value: "1", optional: true },
-    ];
-  },
-  request: (_, values) => {
+  fields: () => [
+    { name: "title", label: "Title", value: "" },
+    ...times(serverNow() + DAY_MS, 2 * HOUR_MS),
+    { name: "payment_min", label: "Minutes to pay; empty: paid on placing", type: "number", min: "1", value: "15", optional: true },
+    { name: "product", label: "Product, the shop's number", type: "number", min: "0", value: "" },
+    { name: "item", label: "Its title", value: "" },
+    { name: "price", label: "Price, in the smallest unit of the currency", type: "number", min: "0", value: "" },
+    { name: "currency", label: "Currency", value: night.figures.sales[0]?.currency ?? "EUR", max: "3" },
+    { name: "total", label: "Units", type: "number", min: "1", value: "" },
+    { name: "limit", label: "Units per buyer; empty: no limit", type: "number", min: "1", value: "1", optional: true },
+  ],
+  key: nextId,
+  request: (_, values, __, id) => {
     const number = (name) => Number(values[name].now);
     const price = number("price");
     const item = { product: number("product"), title: values.item.now, price, list_price: price, total: number("total"), limit: values.limit.now === "" ? null : number("limit") };
     return post({
-      id: planned.id,
+      id,
       title: values.title.now,
       currency: values.currency.now,
       starts_at_ms: unixTime(values.starts_at_ms.now),

@@ -1,6 +1,6 @@
 // Support: one order by its number, what became of it, and what can be done about it.
 import { open } from "./console-actions.js";
-import { byId, count, dayAndTime, element, reason, set } from "./console-words.js";
+import { byId, count, dayAndTime, element, get, set } from "./console-words.js";
 
 const ID = /^[0-9a-f]{40}$/;
 const ORDER = "/api/v1/orders";
@@ -11,11 +11,18 @@ const money = (minor, currency) => {
 };
 const left = ({ amount, refunded = 0 }) => amount - refunded;
 
+// What is typed before anything is done to an order: as it is read aloud, or copied.
+const typed = ({ order }) => ({
+  what: order.number ? "the order's number" : "the order's id",
+  text: order.number ?? order.id,
+  alike: (text) => text.toUpperCase().replace(/[\s-]/g, ""),
+});
+
 // Each says what it will do. None can be undone, and each may be done twice without harm.
 const ACTIONS = {
   cancel: {
     name: "Cancel",
-    final: true,
+    typed,
     offered: ({ order }) => order.status === "held",
     says: ({ order }) => `The order is cancelled for its buyer, and what it held is on sale again at once: ${count(order.quantity)}. This can't be undone.`,
     request: ({ order }) => ({ method: "POST", path: `${ORDER}/${order.id}/cancel` }),
@@ -23,7 +30,7 @@ const ACTIONS = {
   },
   refund: {
     name: "Note a refund",
-    final: true,
+    typed,
     offered: ({ order }) => order.status === "paid" && left(order) > 0,
     says: ({ order }) => `Notes that money of this order was given back: nothing is moved from here. Of ${money(order.amount, order.currency)}, ${money(left(order), order.currency)} were not refunded. The note can't be taken back.`,
     fields: ({ order }) => [
@@ -41,19 +48,13 @@ const ACTIONS = {
 };
 const settle = {
   name: "Settle",
-  final: true,
+  typed,
   says: ({ order, payment }) => `Notes that ${money(payment.amount, order.currency)} of “${payment.payment_id}” were given back: nothing is moved from here. The note can't be taken back.`,
   request: ({ payment }) => ({
     method: "POST",
     path: `/api/v1/payments/${encodeURIComponent(payment.payment_id)}/settle`,
   }),
   done: "Settled.",
-};
-
-const get = async (path) => {
-  const answer = await fetch(path, { cache: "no-store" });
-  if (!answer.ok) throw new Error(await reason(answer));
-  return answer.json();
 };
 
 // By its number; an id leads to one, once the order is in the ledger.
@@ -83,12 +84,12 @@ const find = async (typed) => {
   } catch (error) {
     if (asked !== latest) return;
     byId("found-order").replaceChildren();
-    set(byId("order-problem"), error instanceof TypeError ? "The server can't be reached. Try again." : error.message);
+    set(byId("order-problem"), error.message);
   }
 };
 
 const button = (call, action, subject) => {
-  const node = element("button", { class: action.final ? "grave" : "quiet", "data-order-call": call }, action.name);
+  const node = element("button", { class: action.typed ? "grave" : "quiet", "data-order-call": call }, action.name);
   node.addEventListener("click", () => open({ ...action, after: () => find(subject.order.number ?? subject.order.id) }, subject));
   return node;
 };

@@ -1,5 +1,5 @@
 // The latest rehearsal that this server played: how far it is, and what it said.
-import { byId, count, dayAndTime, duration, element, milliseconds, night, reason, say, serverNow, set } from "./console-words.js";
+import { byId, call, count, dayAndTime, duration, element, milliseconds, night, reason, say, serverNow, set } from "./console-words.js";
 
 const PLAYING_MS = 1000;
 const IDLE_MS = 10000;
@@ -50,7 +50,7 @@ export const readRehearsal = async () => {
   let wait = IDLE_MS;
   if (night.figures !== null && !document.hidden) {
     try {
-      const answer = await fetch("/api/v1/rehearsal", { cache: "no-store" });
+      const answer = await call("/api/v1/rehearsal");
       if (asked !== asks) return;
       if (answer.ok) {
         const latest = await answer.json();
@@ -66,10 +66,10 @@ export const readRehearsal = async () => {
 
 byId("rehearsal-stop").addEventListener("click", async () => {
   try {
-    const answer = await fetch("/api/v1/rehearsal/stop", { method: "POST" });
+    const answer = await call("/api/v1/rehearsal/stop", { method: "POST" });
     say(answer.ok ? "It stops, and removes what it has made." : await reason(answer));
   } catch {
-    say("The server can't be reached: the rehearsal goes on.");
+    say("No answer came: whether it stops is not known.");
   }
   readRehearsal();
 });

@@ -60,11 +60,25 @@ export const localTime = (ms) => {
 };
 export const unixTime = (text) => new Date(text).getTime();
 
-// The latest figures, and when they came; null before the first.
-export const night = { figures: null, receivedAt: 0 };
+// The latest figures, and when they were taken, by this page's clock; null before the first.
+export const night = { figures: null, takenAt: 0 };
 
 // The server's clock, as far as its latest figures say.
-export const serverNow = () => night.figures.at_ms + (performance.now() - night.receivedAt);
+export const serverNow = () => night.figures.at_ms + (performance.now() - night.takenAt);
+
+// How long an answer is waited for.
+const ANSWER_MS = 10000;
+export const call = async (path, options = {}) => {
+  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS), ...options });
+  if (answer.status === 401) document.dispatchEvent(new Event("doubted"));
+  return answer;
+};
+export const get = async (path) => {
+  const answer = await call(path).catch(() => null);
+  if (!answer) throw new Error("The server can't be reached. Try again.");
+  if (!answer.ok) throw new Error(await reason(answer));
+  return answer.json();
+};
 
 // What an answer that is no good says.
 export const problemOf = async (answer) => {

@@ -6,19 +6,25 @@ import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, bytes, clockTime, count, dayAndTime, duration, element, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
+import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
 const RETRY_MS = [0, 1000, 2000, 5000, 10000];
 // A connection may be gone without a word.
 const SILENT_MS = 15000;
+const SESSION = "/api/v1/console/session";
+// What is said to whoever has to sign in, once the page was read again.
+const SIGNED_OUT = "signed-out";
 
 const board = byId("board");
 const signIn = byId("sign-in");
 
 let stream = null;
 let connectedAt = 0;
+let heardAt = 0;
 let failures = 0;
+let attempts = 0;
+let hasJustSignedIn = false;
 
 // The connection.
 
@@ -36,47 +42,74 @@ const connect = () => {
 const connectAgain = () => {
   stream.close();
   stream = null;
-  retry();
+  enter();
 };
 
 // The server ends each stream after a while, so that a session that is over ends with it.
-const retry = async () => {
+const enter = async () => {
   const wait = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)];
   failures += 1;
+  attempts += 1;
+  const attempt = attempts;
   await new Promise((resolve) => setTimeout(resolve, wait));
-  try {
-    const answer = await fetch("/api/v1/console/session", { cache: "no-store", signal: AbortSignal.timeout(SILENT_MS) });
-    if (answer.ok) return (await answer.json()).signed_in ? connect() : askToSignIn(night.figures ? "You were signed out." : "");
-  } catch {
-    // It can't be reached: the age says so.
-  }
-  retry();
+  const session = attempt === attempts && (await get(SESSION).catch(() => null));
+  // Somebody has pressed meanwhile.
+  if (attempt !== attempts) return;
+  byId("away").hidden = session !== null || night.figures !== null;
+  if (session === null) return enter();
+  if (session.signed_in) admit(session);
+  else askToSignIn();
 };
 
-const askToSignIn = (why) => {
-  night.figures = null;
-  failures = 0;
-  board.hidden = true;
-  byId("sign-out").hidden = true;
-  set(byId("who"), "");
+// Who acts here, and so what there is to press; the server judges every call anyway.
+const admit = ({ operator, role }) => {
+  hasJustSignedIn = false;
+  signIn.hidden = true;
+  set(byId("who"), `${operator}, ${role}`);
+  document.body.dataset.role = role;
+  byId("sign-out").hidden = false;
+  connect();
+};
+
+const askToSignIn = () => {
+  if (night.figures !== null) return leave("You were signed out.");
+  if (hasJustSignedIn) set(byId("sign-in-problem"), "The browser has no session now: it keeps no cookie of this page, or the token has just ended.");
+  hasJustSignedIn = false;
   signIn.hidden = false;
   set(byId("age"), "not signed in");
-  set(byId("sign-in-problem"), why);
   byId("token").focus();
 };
 
+// Nothing of the night stays in a page that is read anew.
+const leave = (why) => {
+  stream?.close();
+  sessionStorage.setItem(SIGNED_OUT, why);
+  location.reload();
+};
+
+byId("try-again").addEventListener("click", () => {
+  failures = 0;
+  enter();
+});
+
+// An answer says that nobody is signed in.
+document.addEventListener("doubted", async () => {
+  const session = night.figures && (await get(SESSION).catch(() => null));
+  if (session && !session.signed_in) askToSignIn();
+});
+
 signIn.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const token = byId("token").value.trim();
   set(byId("sign-in-problem"), "");
   try {
-    const headers = { Authorization: `Bearer ${token}` };
-    const answer = await fetch("/api/v1/console/session", { method: "POST", headers });
+    const headers = { Authorization: `Bearer ${byId("token").value.trim()}` };
+    const answer = await call(SESSION, { method: "POST", headers });
     if (answer.status === 401) return set(byId("sign-in-problem"), "No operator has this token: it is mistyped, or was revoked.");
     if (!answer.ok) return set(byId("sign-in-problem"), await reason(answer));
     byId("token").value = "";
     failures = 0;
-    connect();
+    hasJustSignedIn = true;
+    enter();
   } catch {
     set(byId("sign-in-problem"), "The server can't be reached. Try again.");
   }
@@ -84,41 +117,36 @@ signIn.addEventListener("submit", async (event) => {
 
 byId("sign-out").addEventListener("click", async () => {
   try {
-    await fetch("/api/v1/console/session/end", { method: "POST" });
-    stream?.close();
-    stream = null;
-    askToSignIn("");
+    const answer = await call(`${SESSION}/end`, { method: "POST" });
+    if (!answer.ok) return say(await reason(answer));
+    sessionStorage.clear();
+    leave("");
   } catch {
-    say("The server can't be reached: you are still signed in.");
+    say("No answer came: you may still be signed in.");
   }
 });
-
-// Who acts here, and so what there is to press; the server judges every call anyway.
-const showWho = async () => {
-  const { operator, role } = await (await fetch("/api/v1/console/session", { cache: "no-store" })).json();
-  set(byId("who"), operator ? `${operator}, ${role}` : "");
-  document.body.dataset.role = role ?? "";
-  actions = [];
-  actionsAt = -ACTIONS_EVERY_MS;
-};
 
 // The figures.
 
 const receive = (latest) => {
-  const first = night.figures === null;
+  const before = night.figures;
+  heardAt = performance.now();
+  // A stream begins with the latest sample, however old it is, and again if it was seen before.
+  const takenAt = heardAt - latest.age_ms;
+  const isSeen = before !== null && ["server", "number", "at_ms"].every((name) => before[name] === latest[name]);
+  night.takenAt = isSeen ? Math.min(night.takenAt, takenAt) : takenAt;
   night.figures = latest;
-  night.receivedAt = performance.now();
-  signIn.hidden = true;
   board.hidden = false;
-  byId("sign-out").hidden = false;
-  if (first) {
+  if (before === null) {
     startCharts();
-    showWho().catch(() => {});
     readRehearsal();
   }
-  appendToCharts(latest);
+  if (!isSeen) appendToCharts(latest);
   draw();
+  tick();
 };
+
+const age = () => performance.now() - night.takenAt;
 
 const verdict = (level, says, toDo, section) => {
   byId("verdict").dataset.level = level;
@@ -135,8 +163,10 @@ const verdict = (level, says, toDo, section) => {
 const draw = () => {
   const { figures } = night;
   const { health, rates, order_route: route, sales, servers } = figures;
-  verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook);
-  document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
+  if (age() <= STALE_MS) {
+    verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook);
+    document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
+  }
   set(byId("server"), figures.server ?? "");
   const open = sales.filter((sale) => sale.state === "live" || sale.state === "paused");
   const sum = (key) => open.reduce((total, sale) => total + sale.units[key], 0);
@@ -203,10 +233,8 @@ const readActions = async () => {
   actionsAt = performance.now();
   if (!["support", "operator", "admin"].includes(document.body.dataset.role)) return;
   try {
-    const answer = await fetch(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`, { cache: "no-store" });
-    if (!answer.ok) return;
     const words = ({ who, what, sale, about, why }) => [`${who}: ${what.replaceAll("_", " ")}`, sale === null ? about : `no. ${sale} ${about}`, why && `(${why})`].filter((part) => part.trim()).join(" ");
-    actions = (await answer.json()).log.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
+    actions = (await get(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`)).log.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
   } catch {
     // The age says that the server can't be reached.
   }
@@ -233,16 +261,18 @@ const ofServer = (of) => {
   return `${of.server} ${of.ready ? `${rate(of.accepted_per_s)}/s` : "takes no orders"}`;
 };
 
+// Of a cluster, whose part of the sum is older than the rest.
+const behind = ({ servers }) => servers.filter((of) => of.silent_ms >= STALE_MS).map((of) => `, ${of.server} ${duration(of.silent_ms)} old`).join("");
+
 const tick = () => {
-  if (stream && performance.now() - Math.max(connectedAt, night.receivedAt) > SILENT_MS) connectAgain();
+  if (stream && performance.now() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
   if (night.figures === null) return;
-  const age = performance.now() - night.receivedAt;
-  const old = age > STALE_MS;
+  const old = age() > STALE_MS;
   const node = byId("age");
   node.classList.toggle("old", old);
-  set(node, old ? `figures ${duration(age)} old` : `live, ${clockTime(serverNow())}`);
+  set(node, (old ? `figures ${duration(age())} old` : `live, ${clockTime(serverNow())}`) + behind(night.figures));
   if (old) {
-    verdict("unknown", `No figures for ${duration(age)}.`, "The server can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
+    verdict("unknown", `No figures for ${duration(age())}.`, "The server hangs, or can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
     document.title = "UNKNOWN: no figures";
   }
   for (const sale of night.figures.sales) {
@@ -279,16 +309,17 @@ const holding = ({ holds }) => {
   return parts.join(" · ");
 };
 
-// What a sale did in the last second.
-const doing = ({ rates, refused_by_code: refused, order_route: route }) => {
-  if (!rates) return "orders of this sale: not known here";
-  const parts = [`${rate(rates.accepted)} accepted/s`];
-  if (rates.refused > 0) parts.push(`${rate(rates.refused)} refused/s (${mostFirst(refused).map(([code, per]) => worded(code, per)).join(", ")})`);
+// What was not accepted in the last second, of a sale or an item, and how long answers took.
+const beside = ({ rates, refused_by_code: refused, order_route: route }) => {
+  const parts = [];
+  const why = mostFirst(refused ?? {}).map(([code, per]) => worded(code, per)).join(", ");
+  if (rates.refused > 0) parts.push(`${rate(rates.refused)} refused/s${why && ` (${why})`}`);
   if (rates.busy > 0) parts.push(`${rate(rates.busy)} busy/s`);
   if (rates.unknown > 0) parts.push(`${rate(rates.unknown)} unknown/s`);
   if (route) parts.push(`p50 ${milliseconds(route.p50_ms)} ms, p99 ${milliseconds(route.p99_ms)} ms`);
-  return parts.join(" · ");
+  return parts;
 };
+const doing = (sale) => (sale.rates ? [`${rate(sale.rates.accepted)} accepted/s`, ...beside(sale)].join(" · ") : "orders of this sale: not known here");
 
 // Of each sale, until the others are asked for.
 const ROWS_SHOWN = 8;
@@ -331,7 +362,7 @@ const newSale = (sale) => {
     const line = element(
       "tr",
       { "data-product": item.product, role: "row" },
-      element("td", { role: "cell" }, choose),
+      element("td", { role: "cell" }, choose, element("small", { class: "does soft" })),
       element("td", { class: "wide", role: "cell" }, share),
       ...cells,
       element("td", { class: "change", role: "cell" }, ...itemButtons(latestOf(item))),
@@ -370,6 +401,7 @@ const drawItem = (row, item) => {
   const percent = (units) => `${item.total > 0 ? (100 * units) / item.total : 0}%`;
   soldShare.style.width = percent(item.sold);
   heldShare.style.width = percent(item.held);
+  set(row.querySelector(".does"), item.rates ? beside(item).join(" · ") : "");
   set(left, count(item.available));
   set(held, count(item.held));
   set(sold, count(item.sold));
@@ -378,5 +410,7 @@ const drawItem = (row, item) => {
   set(soldOut, item.sold_out_at_ms === null ? "" : clockTime(item.sold_out_at_ms));
 };
 
+set(byId("sign-in-problem"), sessionStorage.getItem(SIGNED_OUT) ?? "");
+sessionStorage.removeItem(SIGNED_OUT);
 setInterval(tick, 250);
-retry();
+enter();

@@ -84,11 +84,11 @@ struct Shop {
     state: Mutex<State>,
 }
 
-struct Request {
-    method: String,
-    target: String,
-    headers: HashMap<String, String>,
-    body: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) body: String,
 }
 
 enum Reply {
@@ -207,7 +207,7 @@ fn serve(mut stream: TcpStream, shop: &Shop) {
     drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)));
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<Request> {
+pub(crate) fn read_request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
     let head_end = loop {

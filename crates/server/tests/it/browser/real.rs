@@ -6,6 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ring::hmac;
 use serde_json::{Value, json};
 use server::config::{Config, Demo, Sources};
 use server::ledger::sqlite::{audit, export};
@@ -17,6 +18,7 @@ use server::verifier::{Expected, Service};
 use server::{Secrets, ServeError};
 
 pub(crate) const TOKEN_SECRET: &[u8] = b"a secret of the tests, 32 bytes or more";
+const PAYMENT_SECRET: &[u8] = b"what the payment provider signs with";
 pub(crate) const OPERATOR: &str = "operator token of the tests";
 /// A sale that the tests make; the demo has 1 and 3.
 pub(crate) const SALE: u64 = 40;
@@ -108,6 +110,7 @@ impl Shop {
         let secrets = Secrets {
             token: Some(SecretBytes::from(TOKEN_SECRET)),
             operator: Some(SecretBytes::from(OPERATOR.as_bytes())),
+            payment: Some(SecretBytes::from(PAYMENT_SECRET)),
             line_service,
             ..Secrets::default()
         };
@@ -230,6 +233,18 @@ impl Shop {
     pub(crate) fn pay_as(&self, member: &str, order: &str) {
         let paid = self.post(&format!("orders/{order}/pay"), &[("memberId", member)], &json!({}));
         assert_eq!(paid["status"], "paid");
+    }
+
+    /// The payment provider reports this payment.
+    pub(crate) fn provider_says(&self, payment: &Value) {
+        let (seconds, body) = (self.now_ms() / 1000, payment.to_string());
+        let key = hmac::Key::new(hmac::HMAC_SHA256, PAYMENT_SECRET);
+        let tag = hmac::sign(&key, format!("{seconds}.{body}").as_bytes());
+        let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let request = self.agent.post(format!("{}/api/v1/payments", self.base));
+        let request = request.header("Doorbuster-Signature", format!("t={seconds},v1={tag}"));
+        let answer = request.content_type("application/json").send(&body).unwrap();
+        assert!(answer.status().is_success(), "{payment}: {}", answer.status());
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

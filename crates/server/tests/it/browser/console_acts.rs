@@ -1,0 +1,158 @@
+//! What an operator does at the console and can't take back is named first, and what it will come to is said. Against the whole server.
+
+use serde_json::{Value, json};
+
+use super::axe::assert_accessible;
+use super::console::{press, sign_in, sign_in_by, wait_for_state};
+use super::real::{PRODUCT, SALE, Shop};
+use super::webdriver::Browser;
+
+fn press_item(browser: &Browser, call: &str) {
+    browser.click(&format!("#sale-{SALE} button[data-item-call={call}]"));
+    browser.wait_until("it says what it will do", |browser| {
+        browser.run("return document.getElementById('ask').open") == true
+    });
+}
+
+#[test]
+fn units_are_added_and_taken_off_with_what_that_comes_to() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "total": 120 }));
+    shop.order_as("1");
+    sign_in(&browser, &shop);
+    let row = format!("#sale-{SALE} tbody tr");
+    browser.wait_for_text(&row, "119\t1\t0\t120");
+    press_item(&browser, "restock");
+    assert_eq!(browser.text("#ask-sum"), "");
+    browser.type_into("#field-units", "50");
+    browser.wait_for_text("#ask-sum", "Adds 50 to 120: 170 in all, 169 of them left.");
+    browser.click("#ask-no");
+    press_item(&browser, "correct");
+    browser.type_into("#field-units", "120");
+    browser.wait_for_text("#ask-sum", "Only 119 are left: 120 can't be taken off.");
+    browser.click("#ask-do");
+    browser.wait_until("it is refused", |browser| !browser.text("#ask-problem").is_empty());
+    // Somebody orders while it is asked.
+    shop.order_as("2");
+    browser.wait_for_text(&row, "118\t2\t0\t120");
+    browser.type_into("#field-units", "20");
+    browser.wait_for_text("#ask-sum", "Takes 20 off 120: 100 in all, 98 of them left.");
+    assert_accessible(&browser, "the console that takes units off");
+    browser.click("#ask-do");
+    browser.wait_for_text(&row, "98\t2\t0\t100");
+    browser.wait_for_text("#events", "corrected no. 40 product 7, 20 units");
+    assert_eq!(shop.units(), (98, 2, 0));
+}
+
+#[test]
+fn the_price_of_an_item_is_changed_before_the_sale() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    let later = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "starts_at_ms": later, "ends_at_ms": later + 3_600_000 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "planned");
+    press_item(&browser, "edit");
+    assert_eq!(browser.run("return document.getElementById('field-price').value"), "189900");
+    browser.type_into("#field-price", "0");
+    browser.click("#ask-do");
+    browser.wait_for_text(
+        "#ask-problem",
+        &format!("Product {PRODUCT} costs nothing. Press again if that is meant."),
+    );
+    browser.type_into("#field-price", "179900");
+    browser.type_into("#field-limit", "2");
+    browser.click("#ask-do");
+    browser.wait_until("the price", |_| shop.get(&format!("sales/{SALE}"))["items"][0]["price"] == 179_900);
+    let item = shop.get(&format!("sales/{SALE}"))["items"][0].clone();
+    assert_eq!((&item["list_price"], &item["limit"]), (&json!(249_900), &json!(2)));
+}
+
+#[test]
+fn an_earlier_end_says_how_soon_and_asks_for_the_title_as_it_is_read() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "title": "Opening  night " }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "live");
+    let ends_in = |seconds: i64| {
+        let field = "document.querySelector('#field-ends_at_ms')";
+        browser.run(&format!(
+            "const at = new Date(Date.now() + {seconds}000); \
+             {field}.value = new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
+        ));
+        browser.click("#ask-do");
+    };
+    press(&browser, "edit");
+    assert_eq!(browser.text("#ask-typed"), "");
+    ends_in(600);
+    browser.wait_for_text("#ask-problem", "This can't be taken back: type the sale's title.");
+    browser.wait_for_text("#ask-says", "ends in 9 min ");
+    browser.wait_for_text("#ask-says", " before its time, with 100 units left.");
+    assert_accessible(&browser, "the console that asks for the title");
+    ends_in(-5);
+    browser.wait_for_text("#ask-problem", "That is not the sale's title");
+    browser.wait_for_text("#ask-says", "ends at once");
+    browser.type_into("#typed", "Opening");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "That is not the sale's title");
+    assert_eq!(browser.text(&format!("#sale-{SALE} .state")), "live");
+    browser.type_into("#typed", "Opening night");
+    ends_in(300);
+    browser.wait_for_text(&format!("#when-{SALE}"), "ends in 4 min ");
+    // A later one is no loss.
+    press(&browser, "edit");
+    ends_in(1_800);
+    browser.wait_for_text(&format!("#when-{SALE}"), "ends in 29 min ");
+    press(&browser, "end");
+    browser.type_into("#typed", "Opening night");
+    browser.click("#ask-do");
+    wait_for_state(&browser, "ended");
+}
+
+#[test]
+fn a_payment_for_nothing_is_settled_by_the_orders_number() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({}));
+    let order = shop.order_as("7");
+    shop.cancel(&order);
+    shop.provider_says(&json!({ "payment_id": "bank <7>", "order": order, "amount": 189_900 }));
+    sign_in_by(&browser, &shop, &shop.add_operator("support"));
+    browser.wait_for_text("#who", "support");
+    browser.type_into("#order-number", &order);
+    browser.click("#find-order button");
+    browser.wait_for_text("#found-order", "€1,899.00 of bank <7> are to be given back.");
+    let title = browser.text("#found-order h3");
+    let number = title.split(' ').next().unwrap();
+    browser.click("#found-order button[data-order-call=settle]");
+    browser.wait_for_text("#ask-says", "Notes that €1,899.00 of “bank <7>” were given back");
+    browser.wait_for_text("#ask-typed", "To go on, type the order's number");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", &format!("That is not the order's number: “{number}”."));
+    browser.type_into("#typed", &number.to_lowercase().replace('-', " "));
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Settled.");
+    browser
+        .wait_until("nothing is due", |browser| !browser.text("#found-order").contains("to be given back"));
+}
+
+#[test]
+fn the_figures_can_be_taken_away_as_csv() {
+    const READ: &str = "const link = document.getElementById('csv'); \
+        fetch(link.href).then(async (answer) => done([answer.status, link.hasAttribute('download'), await answer.text()]))";
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "total": 3 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "live");
+    shop.order_as("1");
+    browser.wait_for_text(&format!("#sale-{SALE} tbody tr"), "2\t1\t0\t3");
+    browser.click(&format!("#sale-{SALE} td button[aria-pressed]"));
+    browser.wait_until("a second that was kept", |browser| {
+        let read = browser.run_async(READ);
+        let [Value::Number(status), Value::Bool(download), Value::String(text)] =
+            &read.as_array().unwrap()[..]
+        else {
+            panic!("{read}")
+        };
+        assert_eq!((status.as_u64(), download), (Some(200), &true));
+        text.starts_with("at_ms,") && text.lines().any(|line| line.ends_with(",2,1,0"))
+    });
+}

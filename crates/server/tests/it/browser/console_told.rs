@@ -1,0 +1,230 @@
+//! The console, and what it is told: late, again, by half of the servers, or not at all. Over a scripted API.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::axe::assert_accessible;
+use super::console::wait_until_old;
+use super::fake_console::{FakeConsole, SALE, TITLE, no_session, server, session, verdict};
+use super::webdriver::Browser;
+
+/// The names of all buttons that can be pressed.
+const BUTTONS: &str = "return [...document.querySelectorAll('button')].filter((button) => button.checkVisibility()).map((button) => button.textContent)";
+
+fn open(shop: &FakeConsole) -> Browser {
+    let browser = Browser::start();
+    browser.open(&shop.url);
+    browser.wait_for_text("#age", "live");
+    browser
+}
+
+fn press_restock(browser: &Browser) {
+    browser.click("button[data-item-call=restock]");
+    browser
+        .wait_until("it asks", |browser| browser.run("return document.getElementById('ask').open") == true);
+}
+
+#[test]
+fn a_sample_that_is_old_or_was_seen_before_is_not_of_now() {
+    let shop = FakeConsole::start();
+    let taken_at = Instant::now().checked_sub(Duration::from_secs(75)).unwrap();
+    shop.sample_taken(Some(taken_at), &[]);
+    let browser = Browser::start();
+    browser.open(&shop.url);
+    browser.wait_for_text("#age", "figures 1 min ");
+    browser.wait_for_text("#says", "No figures for 1 min ");
+    assert_eq!(browser.text("#level"), "UNKNOWN");
+    shop.sample(&[]);
+    browser.wait_for_text("#age", "live");
+    browser.wait_for_text("#level", "GREEN");
+    // Whatever a stalled server says of their age, the same figures are as old as when they were seen first.
+    shop.state().streams_end_at_once = true;
+    shop.end_streams();
+    wait_until_old(&browser, 8);
+    shop.state().streams_end_at_once = false;
+    assert!(shop.state().streams > 4, "it asked again and again");
+    assert_accessible(&browser, "the console of a server that is stalled");
+    shop.sample(&[]);
+    browser.wait_for_text("#age", "live");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_of_the_sum_that_is_behind_is_named_with_its_age() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    assert!(!browser.text("#age").contains("old"));
+    shop.sample(&[("/servers/1", server("two:80", 7_400))]);
+    browser.wait_for_text("#age", ", two:80 7 s old");
+    browser.wait_for_text("#health", "1 of 2");
+    browser.wait_for_text("#health", "one:80 3.5/s; two:80 silent for 7 s");
+    shop.sample(&[("/servers/1", server("two:80", 100))]);
+    browser.wait_until("it is there again", |browser| !browser.text("#age").contains("two:80"));
+}
+
+#[test]
+fn the_line_above_all_is_green_amber_or_red_in_words_and_titles_are_text() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    browser.wait_for_text("#says", "“Opening <b>night</b>” is selling at 7 orders/s");
+    browser.wait_for_text("#events", "“Opening <b>night</b>” has started.");
+    browser.wait_for_text(&format!("#sale-{SALE} h3"), TITLE);
+    for (level, says, action, code) in [
+        ("green", "Ready.", "Nothing to do.", ""),
+        ("amber", "One commit in a hundred took 501 ms.", "Press `Ctrl-C` <i>now</i>.", "Ctrl-C"),
+        ("red", "The ledger takes no writes.", "Make room.", ""),
+    ] {
+        shop.sample(&[("/verdict", verdict(level, says, action))]);
+        browser.wait_for_text("#says", says);
+        assert_eq!(browser.text("#level"), level.to_uppercase());
+        assert_eq!(browser.attribute("#verdict", "data-level").as_deref(), Some(level));
+        assert_eq!(browser.text("#do"), action.replace('`', ""));
+        assert_eq!(browser.text("#do code"), code);
+        let title = format!("{}: {says}", level.to_uppercase());
+        browser
+            .wait_until("the tab's name", |browser| browser.run("return document.title") == title.as_str());
+        for dark in [false, true] {
+            browser.darken(dark);
+            assert_accessible(&browser, &format!("the console when it is {level}, dark: {dark}"));
+        }
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn of_an_item_it_says_what_was_not_accepted_and_how_long_it_took() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    let row = format!("#sale-{SALE} tbody tr");
+    browser.wait_for_text(&row, "1.0 refused/s (limit 1.0)");
+    let of = |name: &str| format!("/sales/0/items/0/{name}");
+    shop.sample(&[
+        (&of("rates/busy"), json!(3.5)),
+        (&of("rates/unknown"), json!(12)),
+        (&of("refused_by_code"), json!({ "limit": 0.2, "sold_out": 0.8 })),
+        (&of("order_route"), json!({ "count": 8, "p50_ms": 1.5, "p99_ms": 240.0 })),
+        (&of("sold_out_at_ms"), json!(1_780_000_000_000_u64)),
+    ]);
+    let says = "1.0 refused/s (sold out 0.8, limit 0.2) · 3.5 busy/s · 12 unknown/s · p50 1.5 ms, p99 240 ms";
+    browser.wait_for_text(&format!("{row} .does"), says);
+    browser.wait_until("the moment of sell-out", |browser| browser.text(&row).contains(':'));
+    browser.resize(360, 800);
+    assert_accessible(&browser, "the console of an item in trouble");
+    shop.sample(&[
+        (&of("rates"), Value::Null),
+        (&of("refused_by_code"), Value::Null),
+        (&of("order_route"), Value::Null),
+    ]);
+    browser.wait_until("not known", |browser| browser.text(&format!("{row} .does")).is_empty());
+}
+
+#[test]
+fn a_press_without_an_answer_is_unknown_and_is_sent_again_as_the_same() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    shop.state().silent = true;
+    press_restock(&browser);
+    browser.type_into("#field-units", "50");
+    browser.wait_for_text("#ask-sum", "Adds 50 to 120: 170 in all, 90 of them left.");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    assert_accessible(&browser, "the console that does not know");
+    // Neither closing the dialog nor reading the page anew makes another press of it.
+    browser.click("#ask-no");
+    browser.reload();
+    browser.wait_for_text("#age", "live");
+    shop.state().silent = false;
+    press_restock(&browser);
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    assert_eq!(browser.run("return document.getElementById('field-units').value"), "50");
+    // What has another form is told that the first was done.
+    shop.state().refusal = Some((409, json!({ "code": "key_conflict", "detail": "It was used." })));
+    browser.type_into("#field-units", "60");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "An earlier press was done, with other values");
+    shop.state().refusal = Some((503, json!({ "code": "outcome_unknown", "detail": "Ask again." })));
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    shop.state().refusal = None;
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Restocked.");
+    press_restock(&browser);
+    assert_eq!(browser.text("#ask-problem"), "");
+    browser.type_into("#field-units", "1");
+    browser.click("#ask-do");
+    browser.wait_until("all presses", |_| shop.state().presses.len() == 5);
+    let presses = shop.state().presses.clone();
+    let keys: Vec<_> = presses.iter().map(|(key, _)| key).collect();
+    assert!(keys[0] == keys[1] && keys[2] == keys[3], "{presses:?}");
+    assert!(keys[1] != keys[2] && keys[3] != keys[4], "{presses:?}");
+}
+
+#[test]
+fn a_history_that_is_busy_is_asked_for_again() {
+    let shop = FakeConsole::start();
+    shop.state().history_busy = 3;
+    let browser = open(&shop);
+    browser.wait_for_text("#history-says", "History busy, asking again.");
+    browser.wait_until("it came", |browser| browser.text("#history-says").is_empty());
+    assert_eq!(shop.state().history_busy, 0);
+}
+
+#[test]
+fn nothing_can_be_pressed_before_it_is_known_who_acts_nor_seen_once_nobody_does() {
+    let shop = FakeConsole::start();
+    shop.state().session = None;
+    let browser = Browser::start();
+    browser.open(&shop.url);
+    browser.wait_for_text("#away", "The server can't be reached.");
+    assert_eq!(browser.run(BUTTONS), json!(["Try again"]));
+    assert_accessible(&browser, "the console that reaches nobody");
+    shop.state().session = Some(session("viewer"));
+    browser.click("#try-again");
+    browser.wait_for_text("#age", "live");
+    browser.wait_for_text("#who", "otto, viewer");
+    assert_eq!(browser.text("#away"), "");
+    let names = browser.run(BUTTONS);
+    assert!(!names.to_string().contains("Pause") && !names.to_string().contains("Find"), "{names}");
+    // Even if the stream began, and who acts were not known.
+    browser.run("delete document.body.dataset.role");
+    let names = browser.run(BUTTONS);
+    assert!(!names.to_string().contains("Pause") && !names.to_string().contains("New sale"), "{names}");
+
+    let leaves_nothing = || {
+        browser.wait_for_text("#sign-in", "Operator token");
+        let left = browser.run("return document.documentElement.innerHTML + document.title");
+        for of_the_night in ["Opening", "Aurora", "otto", "selling"] {
+            assert!(!left.as_str().unwrap().contains(of_the_night), "{of_the_night}: {left}");
+        }
+    };
+    browser.click("#sign-out");
+    leaves_nothing();
+    assert_eq!(browser.text("#sign-in-problem"), "");
+    // A session at its end: the server ends the stream.
+    shop.state().session = Some(session("operator"));
+    browser.reload();
+    browser.wait_for_text("#who", "otto, operator");
+    shop.state().session = Some(no_session());
+    shop.end_streams();
+    leaves_nothing();
+    browser.wait_for_text("#sign-in-problem", "You were signed out.");
+    let streams = shop.state().streams;
+    // And one whose end is seen by a press.
+    shop.state().session = Some(session("operator"));
+    browser.reload();
+    browser.wait_for_text("#who", "otto, operator");
+    press_restock(&browser);
+    browser.type_into("#field-units", "50");
+    shop.state().session = Some(no_session());
+    shop.state().refusal = Some((401, json!({ "code": "operator_unauthorized", "detail": "Sign in." })));
+    browser.click("#ask-do");
+    leaves_nothing();
+    assert_eq!(shop.state().streams, streams + 1, "nobody asks on and on");
+    // A token that ends as it is used, or a browser that keeps no cookie.
+    shop.state().refusal = None;
+    browser.type_into("#token", "a token that has just ended");
+    browser.click("#sign-in button");
+    browser.wait_for_text("#sign-in-problem", "The browser has no session now");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
