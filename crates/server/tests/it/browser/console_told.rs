@@ -89,6 +89,9 @@ fn the_line_above_all_is_green_amber_or_red_in_words_and_titles_are_text() {
             assert_accessible(&browser, &format!("the console when it is {level}, dark: {dark}"));
         }
     }
+    browser.click("button[data-call=end]");
+    browser.wait_for_text("#ask-says", "“Opening <b>night</b>” ends for good, ");
+    browser.wait_for_text("#ask-says", "Now about 4,213 open pages ask for its stock.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
