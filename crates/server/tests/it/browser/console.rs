@@ -20,7 +20,7 @@ const BROKEN_WORDS: &str = "return [...document.querySelectorAll('dt, th, .mark,
 
 /// At the width that it has.
 #[track_caller]
-fn assert_laid_out(browser: &Browser) {
+pub(crate) fn assert_laid_out(browser: &Browser) {
     let width = browser.run("return innerWidth");
     assert_eq!(browser.run(WIDE), 0, "{width} px");
     assert_eq!(browser.run(BROKEN_WORDS), json!([]), "{width} px");

@@ -1,9 +1,11 @@
 //! What an operator does at the console and can't take back is named first, and what it will come to is said. Against the whole server.
 
+use std::cell::Cell;
+
 use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
-use super::console::{press, sign_in, sign_in_by, wait_for_state};
+use super::console::{assert_laid_out, press, sign_in, sign_in_by, wait_for_state};
 use super::real::{PRODUCT, SALE, Shop};
 use super::webdriver::Browser;
 
@@ -153,6 +155,27 @@ fn the_figures_can_be_taken_away_as_csv() {
             panic!("{read}")
         };
         assert_eq!((status.as_u64(), download), (Some(200), &true));
-        text.starts_with("at_ms,") && text.lines().any(|line| line.ends_with(",2,1,0"))
+        text.starts_with("at_ms,")
+            && text.lines().any(|line| line.contains(",2,1,0,") || line.ends_with(",2,1,0"))
     });
+}
+
+#[test]
+fn of_an_item_that_sells_it_says_how_long_orders_took_and_why_some_were_refused() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "total": 10_000, "limit": 1 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "live");
+    let says = format!("#sale-{SALE} tbody tr .does");
+    // Both are of one second: somebody orders as long as nobody has seen them.
+    let member = Cell::new(0);
+    browser.wait_until("refusals and times", |browser| {
+        member.set(member.get() + 1);
+        shop.order_as(&member.get().to_string());
+        let refused = shop.refused_as(&member.get().to_string());
+        assert_eq!(refused, "over_limit");
+        let says = browser.text(&says);
+        says.contains(" refused/s (over limit ") && says.contains("p50 ") && says.contains(", p99 ")
+    });
+    assert_laid_out(&browser);
 }

@@ -214,6 +214,14 @@ impl Shop {
         placed["id"].as_str().expect("an order has an id").to_owned()
     }
 
+    /// Somebody without a browser orders one unit, and is refused; the code.
+    pub(crate) fn refused_as(&self, member: &str) -> String {
+        let request = self.agent.post(format!("{}/api/v1/orders", self.base)).header("memberId", member);
+        let mut answer = request.send_json(json!({ "sale": SALE, "product": PRODUCT })).unwrap();
+        let refused: Value = answer.body_mut().read_json().unwrap();
+        refused["code"].as_str().unwrap_or_else(|| panic!("{refused}")).to_owned()
+    }
+
     /// Somebody without a browser joins the line (""), shows presence or leaves; their place.
     pub(crate) fn line_as(&self, member: &str, what: &str) -> Value {
         let path = format!("sales/{SALE}/items/{PRODUCT}/line{what}");
