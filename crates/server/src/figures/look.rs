@@ -247,7 +247,8 @@ impl Looking {
             stopping: self.hindered.stopping,
             read_only: self.hindered.read_only,
             engine_fault: self.hindered.by_engine.as_deref(),
-            ledger_fault: ledger_fault(&health.engines),
+            ledger_fault: fault_of(&health.engines, Health::LEDGER),
+            queues_fault: fault_of(&health.engines, Health::QUEUES),
             units_age_ms: health.units_age_ms.unwrap_or(0),
             clock_confirmed: self.hindered.by_clock.is_none(),
             clock_difference_ms: health.clock_difference_ms,
@@ -270,14 +271,12 @@ impl Looking {
             servers: &servers,
             sales: &sales,
         });
-        let HealthFigures { ready, reasons, .. } = health;
-        let (sales_seen, servers_seen) = (&sales[..], &servers[..]);
         self.events.look(&Look {
             at_ms: now.0,
-            sales: sales_seen,
-            servers: servers_seen,
-            ready: *ready,
-            reasons,
+            sales: &sales,
+            servers: &servers,
+            ready: health.ready,
+            reasons: &health.reasons,
             verdict: &verdict,
         });
         let (sold, passed) = (sum.sales.as_ref(), passed.unwrap_or_default());
@@ -355,8 +354,8 @@ fn engines(watched: &Watched, read_only: bool) -> Vec<EngineFigures> {
     }
 }
 
-fn ledger_fault(engines: &[EngineFigures]) -> Option<&str> {
-    engines.iter().find(|engine| engine.engine == Health::LEDGER)?.fault.as_deref()
+fn fault_of<'a>(engines: &'a [EngineFigures], name: &str) -> Option<&'a str> {
+    engines.iter().find(|engine| engine.engine == name)?.fault.as_deref()
 }
 
 /// Without the commits, which are counted once for all servers.

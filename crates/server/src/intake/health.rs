@@ -13,6 +13,8 @@ use super::settings::{Engine, EngineSettings};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Remarks {
     Queues,
+    /// They do not say where the brokers are.
+    NameServers,
     Clocks,
     /// The n-th endpoint of the shop.
     Webhook(usize),
@@ -84,11 +86,14 @@ const NEEDS: [(Need, &str); 11] = [
 const ENGINES: [(&str, &[Need]); 3] = [
     ("Redis", &[Need::GateClocks, Need::Gate, Need::GateKeepsKeys]),
     (
-        "RocketMQ",
+        Health::QUEUES,
         &[Need::Topics, Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::QueuesThere, Need::Backlog],
     ),
     (Health::LEDGER, &[Need::Ledger]),
 ];
+
+/// Which engine a remark is about, if orders are in danger by it.
+const OF_ENGINES: [(&str, Remarks); 1] = [(Health::QUEUES, Remarks::NameServers)];
 
 /// What a server that has just started does not know yet.
 const NOT_YET: &str = "not reached yet since the start";
@@ -118,6 +123,8 @@ enum Standing {
 impl Health {
     /// The engine that has the ledger.
     pub(crate) const LEDGER: &str = "MySQL";
+    /// The engine that has the queues.
+    pub(crate) const QUEUES: &str = "RocketMQ";
 
     /// Of a server of a cluster that has reached neither the gate nor the broker yet.
     pub(crate) fn starting() -> Health {
@@ -202,13 +209,18 @@ impl Health {
         unmet.map(|((_, text), standing)| standing.reason(text))
     }
 
-    /// Each engine of a cluster by name, with the first of its needs that is not met.
+    /// Each engine of a cluster by name, with the first of its needs that is not met, or else what is to be known of it.
     pub(crate) fn engines(&self) -> [(&'static str, Option<String>); ENGINES.len()] {
+        let remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let remark = |engine| {
+            let (_, about) = OF_ENGINES.iter().find(|(of, _)| *of == engine)?;
+            remarks.get(about).map(|remark| remark.text.clone())
+        };
         let standing = self.lock();
         ENGINES.map(|(engine, needs)| {
             let unmet =
                 needs.iter().map(|need| place(*need)).find(|(index, _)| standing[*index] != Standing::Met);
-            (engine, unmet.map(|(index, text)| standing[index].reason(text)))
+            (engine, unmet.map(|(index, text)| standing[index].reason(text)).or_else(|| remark(engine)))
         })
     }
 
@@ -315,6 +327,14 @@ mod tests {
             rocketmq,
             ("RocketMQ", Some("the broker (RocketMQ) takes no messages: refused".to_owned()))
         );
+        let mut remark = Remark::default();
+        remark.add(&"name servers", "they are away");
+        health.remark(Remarks::NameServers, remark);
+        assert_eq!(health.engines()[1].1, rocketmq.1, "what keeps orders away comes first");
+        health.note(Need::Broker, true);
+        assert_eq!(health.engines()[1], ("RocketMQ", Some("they are away".to_owned())));
+        health.remark(Remarks::NameServers, Remark::default());
+        assert_eq!(health.engines()[1].1, None);
         let listed: usize = ENGINES.iter().map(|(_, needs)| needs.len()).sum();
         assert_eq!(listed, NEEDS.len() - 1, "every need but the clock is an engine's");
     }

@@ -25,6 +25,8 @@ const INTERVAL: Duration = Duration::from_millis(400);
 const SUM_AGE_MAX: Duration = Duration::from_secs(5);
 /// Of a queue that nobody consumes for long.
 const SEEN_MAX: usize = 512;
+/// Looks without an answer of a name server after which they are said to be away: one slow answer is none.
+const UNLISTED_MIN: u32 = 3;
 /// Between two looks for what is missing, while something is.
 const MISSING_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -40,11 +42,13 @@ pub(in crate::cluster) struct Engines {
 pub(in crate::cluster) struct Watching<'a> {
     core: &'a Core,
     engines: Engines,
+    /// For how many looks in a row the name servers have said nothing.
+    unlisted: u32,
 }
 
 impl<'a> Watching<'a> {
     pub(in crate::cluster) fn new(core: &'a Core, engines: Engines) -> Watching<'a> {
-        Watching { core, engines }
+        Watching { core, engines, unlisted: 0 }
     }
 
     /// Runs until the server stops.
@@ -58,7 +62,11 @@ impl<'a> Watching<'a> {
 
     fn carry_out(&mut self, wanted: Wanted<'_>) -> Came {
         match wanted {
-            Wanted::Queues => return Came::Queues(self.engines.consumer.queues()),
+            Wanted::Queues => {
+                let queues = self.engines.consumer.queues();
+                self.tell_name_servers(queues.as_ref().err());
+                return Came::Queues(queues);
+            }
             Wanted::End(queue) => return Came::End(self.engines.consumer.max_offset(queue)),
             Wanted::Rows => return Came::Rows(self.core.queue_rows()),
             Wanted::Survey(rows) => {
@@ -70,6 +78,17 @@ impl<'a> Watching<'a> {
             Wanted::Pause => self.core.wait(INTERVAL),
         }
         Came::Done
+    }
+
+    /// Orders go on without them, by what they said last, until a broker moves or a server starts.
+    fn tell_name_servers(&mut self, error: Option<&PullError>) {
+        self.unlisted = if error.is_some() { self.unlisted.saturating_add(1) } else { 0 };
+        let mut remark = Remark::default();
+        if let Some(error) = error.filter(|_| self.unlisted >= UNLISTED_MIN) {
+            let text = format!("the name servers (RocketMQ) don't say where the brokers are: {error}");
+            remark.add(&"name servers", text);
+        }
+        self.core.health.remark(Remarks::NameServers, remark);
     }
 
     fn tell_backlog(&self, backlog: u64, age: Duration, known: Option<bool>) {

@@ -82,6 +82,8 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) engine_fault: Option<&'a str>,
     /// Why a server of a cluster can't use the ledger.
     pub(in crate::figures) ledger_fault: Option<&'a str>,
+    /// What is wrong with the queues, though orders may be taken.
+    pub(in crate::figures) queues_fault: Option<&'a str>,
     /// Since this server of a cluster read from the ledger what is held and sold.
     pub(in crate::figures) units_age_ms: u64,
     pub(in crate::figures) clock_confirmed: bool,
@@ -245,6 +247,15 @@ const RULES: &[Rule] = &[
             Some(format!("{out} of {} servers take no orders. {reason}", night.servers.len()))
         },
         action: "Mend what is named; the server takes orders again by itself.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "broker_not_well",
+        says: |night| {
+            let fault = night.queues_fault?;
+            Some(format!("Orders are taken, and RocketMQ is not well: {fault}."))
+        },
+        action: "Start what is away: a name server or a broker. A server that is started meanwhile, and a broker that moves, are not found.",
     },
     Rule {
         level: Level::Amber,

@@ -34,6 +34,7 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         read_only: false,
         engine_fault: None,
         ledger_fault: None,
+        queues_fault: None,
         units_age_ms: UNITS_AGE_MS_MAX,
         clock_confirmed: true,
         clock_difference_ms: -1_000,
@@ -97,7 +98,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
 static ONE_IS_PAUSED: LazyLock<[SaleFigures<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
-const FAULTS: [Fault; 22] = [
+const FAULTS: [Fault; 23] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -138,6 +139,11 @@ const FAULTS: [Fault; 22] = [
         "servers_out",
         |night| (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS),
         "1 of 3 servers take no orders. b: The server is stopping.",
+    ),
+    (
+        "broker_not_well",
+        |night| night.queues_fault = Some("the name servers (RocketMQ) don't say where the brokers are"),
+        "Orders are taken, and RocketMQ is not well: the name servers (RocketMQ) don't say where the brokers are.",
     ),
     (
         "backlog",
