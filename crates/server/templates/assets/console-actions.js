@@ -81,7 +81,7 @@ export const ACTIONS = {
     says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It stops when a sale is about to begin, or when it has not ended 15 min after its buyers came.`,
     // Where it would be refused, that is said in place of what it would do.
     fields: async (sale) => {
-      const { why_not: why } = await ask(`/api/v1/rehearsal?sale=${sale.id}`);
+      const { why_not: why } = await get(`/api/v1/rehearsal?sale=${sale.id}`);
       if (why) throw new Error(why);
       return [
         { name: "buyers", label: "Buyers, up to 200,000", type: "number", min: "1", value: "20000" },

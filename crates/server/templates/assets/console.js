@@ -272,7 +272,7 @@ const tick = () => {
   node.classList.toggle("old", old);
   set(node, (old ? `figures ${duration(age())} old` : `live, ${clockTime(serverNow())}`) + behind(night.figures));
   if (old) {
-    verdict("unknown", `No figures for ${duration(age())}.`, "The server hangs, or can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
+    verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, "The server hangs, or can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
     document.title = "UNKNOWN: no figures";
   }
   for (const sale of night.figures.sales) {

@@ -52,10 +52,11 @@ pub(crate) fn wait_for_state(browser: &Browser, state: &str) {
 /// Until it says that there have been no figures for so many seconds, or for longer.
 pub(crate) fn wait_until_old(browser: &Browser, seconds_min: u64) {
     browser.wait_until(&format!("figures that are {seconds_min} s old"), |browser| {
-        let says = browser.text("#says");
-        let age =
-            says.strip_prefix("No figures for ").and_then(|age| age.trim_end_matches('.').split_once(' '));
-        age.is_some_and(|(number, unit)| unit != "s" || number.parse::<u64>().unwrap() >= seconds_min)
+        let text = browser.text("#age");
+        let age = text.strip_prefix("figures ").and_then(|age| age.split_once(' '));
+        age.is_some_and(|(number, unit)| {
+            !unit.starts_with("s ") || number.parse::<u64>().unwrap() >= seconds_min
+        })
     });
 }
 
@@ -269,7 +270,7 @@ fn when_the_server_is_gone_nothing_old_looks_new() {
     sign_in(&browser, &shop);
     wait_for_state(&browser, "live");
     shop.stop_while(|| {
-        browser.wait_for_text("#says", "No figures for");
+        browser.wait_for_text("#says", "No figures since");
         browser.wait_for_text("#level", "UNKNOWN");
         browser.wait_for_text("#age", "old");
         assert_accessible(&browser, "the console without a server");
