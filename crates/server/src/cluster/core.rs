@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::cluster::ask::refresh::StockView;
 use crate::cluster::clocks::Compared;
 use crate::cluster::place::publish::Publication;
-use crate::gate::{Closed, GateError};
+use crate::gate::{Closed, Epochs, GateError};
 use crate::intake::Health;
 use crate::intake::KnownOperators;
 use crate::intake::Mailbox;
@@ -83,6 +83,7 @@ pub(super) struct Core {
     pub(super) status: WorkQueue<Question>,
     pub(super) commands: WorkQueue<Instruction>,
     pub(super) stock: StockView,
+    pub(super) epochs: Arc<Epochs>,
     pub(super) compared: Compared,
     /// Messages in all queues that were not consumed at this server's last look.
     pub(super) backlog: AtomicU64,
@@ -108,6 +109,7 @@ impl Core {
         mailbox: Arc<Mailbox>,
         shared: crate::intake::Intake,
         health: Arc<Health>,
+        epochs: Arc<Epochs>,
     ) -> Core {
         Core {
             options,
@@ -126,6 +128,7 @@ impl Core {
             status: WorkQueue::default(),
             commands: WorkQueue::default(),
             stock: StockView::default(),
+            epochs,
             compared: Compared::default(),
             backlog: AtomicU64::new(0),
             live_gate_closed: AtomicBool::new(false),

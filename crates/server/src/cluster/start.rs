@@ -83,9 +83,10 @@ impl Stages {
         shared: intake::Intake,
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
-        let core = Core::new(options(config, server_name), mailbox, shared, Arc::new(Health::starting()));
-        core.follow_sales(&mut ledger)?;
         let (gate, queue) = (gate_config(config, secrets)?, queue_options(config, secrets)?);
+        let (health, epochs) = (Arc::new(Health::starting()), Arc::clone(&gate.epochs));
+        let core = Core::new(options(config, server_name), mailbox, shared, health, epochs);
+        core.follow_sales(&mut ledger)?;
         let comparing = Comparing::begin(&core, ledger.another(), Gate::new(gate.clone()))?;
         let publish_threads = config.cluster.publish_threads;
         Ok(Stages { core, ledger, gate, queue, publish_threads, comparing, telling: None })
@@ -340,6 +341,7 @@ pub(super) fn gate_config(config: &Config, secrets: &Secrets) -> Result<GateConf
         batch_commands_max: gate.batch_commands_max,
         cool_down: config.sale.cool_down(),
         dial: None,
+        epochs: Arc::default(),
     })
 }
 

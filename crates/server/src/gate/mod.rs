@@ -8,6 +8,7 @@
 //! In
 //! the embedded profile there is no gate: the book is it (docs/decisions/005-the-book-is-the-gate.md).
 
+mod epochs;
 mod error;
 mod mark;
 pub mod redis;
@@ -21,6 +22,7 @@ use engine::{CoolDown, OrderId, Placement, Refusal, SkuId, UnixMs};
 
 use crate::intake::EngineSettings;
 
+pub use self::epochs::Epochs;
 pub use self::redis::{Dial, Gate, Link, TimeRead};
 pub(crate) use error::GATE_FORMAT;
 pub use error::{Closed, GateError, Why};
@@ -91,6 +93,8 @@ pub struct GateConfig {
     pub cool_down: CoolDown,
     /// Who connects; `None`: by TCP.
     pub dial: Option<Arc<dyn Dial>>,
+    /// Shared by all clients of a server.
+    pub epochs: Arc<Epochs>,
 }
 
 impl GateConfig {
@@ -109,6 +113,7 @@ impl GateConfig {
             batch_commands_max: 64,
             cool_down: CoolDown::NONE,
             dial: None,
+            epochs: Arc::default(),
         }
     }
 }

@@ -214,7 +214,10 @@ fn evicts(node: &NodeHealth) -> bool {
 /// by the stage that writes to it: what is read of one that is read-only says nothing of that. Returns whether they were read.
 pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger, skus: &[SkuId]) -> bool {
     match ledger.stocks_of(skus) {
-        Ok(stocks) => publish_stocks(&core.shelf.current(), &stocks),
+        Ok(stocks) => {
+            core.epochs.hear(stocks.iter().map(|row| (row.sku, row.epoch)));
+            publish_stocks(&core.shelf.current(), &stocks);
+        }
         Err(error) => {
             tracing::debug!(%error, "the ledger's stock could not be read");
             return false;

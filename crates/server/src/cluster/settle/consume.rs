@@ -334,6 +334,7 @@ impl<'a> Consuming<'a> {
         }
         let (places, progress): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
         let started = Instant::now();
+        self.core.epochs.hear(orders.iter().map(|order| (order.place.id.sku, order.epoch)));
         let outcomes = match self.take_in(&progress, &mut orders) {
             Ok(outcomes) => outcomes,
             Err(LedgerError::Fenced(queue)) => {

@@ -4,13 +4,15 @@
 //! backwards means that what was answered before is lost, whatever the run says.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use engine::SkuId;
 
-use crate::gate::{Closed, GateError, Seen, Why};
+use crate::gate::{Closed, Epochs, GateError, Seen, Why};
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
+    epochs: Arc<Epochs>,
     /// (epoch, seq) per SKU: as many entries as there are SKUs.
     newest: HashMap<SkuId, (u64, u64)>,
     /// Not fenced in Redis yet; the epoch up to which to fence.
@@ -19,10 +21,27 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    pub(super) fn new(epochs: Arc<Epochs>) -> Memory {
+        Memory { epochs, ..Memory::default() }
+    }
+
+    /// Whether the gate that promised units is one of an epoch that is over. Then it is to be fenced, if it can be, and nothing is
+    /// asked of it before; the one that came after it is well.
+    pub(super) fn check_promise(&mut self, sku: SkuId, seen: Seen) -> Result<(), GateError> {
+        if !self.epochs.is_over(sku, seen.epoch) {
+            return Ok(());
+        }
+        self.to_fence.insert(sku, seen.epoch);
+        Err(GateError::Unknown(Why::RanBackwards))
+    }
+
     /// Compares an answer with what was seen before. Whoever got it must not rely on it if it ran backwards.
     pub(super) fn compare(&mut self, sku: SkuId, seen: Seen) -> Result<(), GateError> {
         let newest = self.newest.entry(sku).or_insert((0, 0));
         if (seen.epoch, seen.seq) >= *newest {
+            if seen.epoch > newest.0 {
+                self.epochs.hear([(sku, seen.epoch)]);
+            }
             *newest = (seen.epoch, seen.seq);
             return Ok(());
         }

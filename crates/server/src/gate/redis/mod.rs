@@ -27,6 +27,7 @@ mod wanted;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use engine::handover::{Change, Claim, OutboxRow, SaleState, Settle, Verdict};
 use engine::{ProductId, Refusal, SkuId, UnixMs};
@@ -59,12 +60,8 @@ pub struct Gate {
 impl Gate {
     /// Connects with the first request: a Redis that is away is an outcome of that.
     pub fn new(config: GateConfig) -> Gate {
-        Gate {
-            router: Router::new(config),
-            commands: Commands::default(),
-            keys: HashMap::new(),
-            memory: Memory::default(),
-        }
+        let memory = Memory::new(Arc::clone(&config.epochs));
+        Gate { router: Router::new(config), commands: Commands::default(), keys: HashMap::new(), memory }
     }
 
     /// Takes units for each request that may have them.
@@ -77,7 +74,7 @@ impl Gate {
     ) -> Vec<Result<Answer<Reserved>, GateError>> {
         let mut digits = [0; 20];
         let now = decimal(&mut digits, now.map_or(0, |now| now.0));
-        self.each(
+        let answers = self.each(
             requests,
             |request| request.place.id.sku,
             |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
@@ -89,7 +86,8 @@ impl Gate {
                 commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
             },
             |request, reply| reserved(request.place.id.sku, &hash_bytes(request.place.id), reply),
-        )
+        );
+        self.checked(answers, requests.iter().map(|request| request.place.id.sku))
     }
 
     /// Reports to the gate what the ledger decided.
@@ -158,7 +156,7 @@ impl Gate {
 
     /// Takes units for something that the ledger will decide.
     pub fn claim(&mut self, requests: &[ClaimRequest<'_>]) -> Vec<Result<Answer<Claimed>, GateError>> {
-        self.each(
+        let answers = self.each(
             requests,
             |request| request.claim.id().sku,
             |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
@@ -175,7 +173,22 @@ impl Gate {
                 let id = request.claim.id();
                 claimed(id.sku, &hash_bytes(id), reply)
             },
-        )
+        );
+        self.checked(answers, requests.iter().map(|request| request.claim.id().sku))
+    }
+
+    /// Answers that promise units, but for those of a gate whose epoch is over.
+    fn checked<T>(
+        &mut self,
+        answers: Vec<Result<Answer<T>, GateError>>,
+        skus: impl Iterator<Item = SkuId>,
+    ) -> Vec<Result<Answer<T>, GateError>> {
+        let check = |(answer, sku): (Result<Answer<T>, GateError>, SkuId)| {
+            answer.and_then(|answer| self.memory.check_promise(sku, answer.seen).map(|()| answer))
+        };
+        let answers = answers.into_iter().zip(skus).map(check).collect();
+        self.fence_suspects();
+        answers
     }
 
     /// Gives SKUs what their sale's window and phase are now, and their limits.

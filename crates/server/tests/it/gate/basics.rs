@@ -7,7 +7,7 @@ use engine::{CoolDown, OrderId, ProductId, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::{
     Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateConfig, GateError, Open, Reserve,
-    Reserved, SaleSet, Settled,
+    Reserved, SaleSet, Settled, Why,
 };
 
 use super::servers::Redis;
@@ -299,6 +299,27 @@ fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
     assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
     assert_eq!(what(told), SaleSet::Done);
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().limit, Some(7));
+}
+
+/// Its server has heard that a later one was built: a master that was cut off does not know that, and sells on.
+#[test]
+fn a_gate_whose_epoch_is_over_sells_nothing() {
+    let redis = Redis::start(&[]);
+    let config = redis.config();
+    let (mut gate, mut unaware) = (Gate::new(config.clone()), redis.gate());
+    build(&mut gate, SKU, &fresh(1, 10, None));
+    config.epochs.hear([(SKU, 1), (SkuId(2), 7)]);
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    config.epochs.hear([(SKU, 2)]);
+    let claim = Claim::Correction { id: OrderId { sku: SKU, hash: 50 }, units: 1 };
+    let claimed = gate.claim(&[ClaimRequest { claim, record: b"key" }]).remove(0);
+    assert_eq!(claimed, Err(GateError::Unknown(Why::RanBackwards)));
+    let fenced = GateError::Closed(Closed::Fenced);
+    assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)), Err(fenced.clone()));
+    assert_eq!(reserve(&mut unaware, place(SKU, 3, 9, 1)), Err(fenced), "it is closed for everybody");
+    assert_eq!(gate.take_suspects(), [], "the one that was built since is well");
+    build(&mut unaware, SKU, &fresh(2, 10, None));
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 4, 9, 1))));
 }
 
 #[test]

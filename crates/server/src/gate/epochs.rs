@@ -1,0 +1,26 @@
+//! The newest epoch of each SKU that any part of this server has heard of, from the gate, the ledger or an order: a master that
+//! was cut off while its replica took over sells on, and does not know that its epoch is over.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use engine::SkuId;
+
+#[derive(Debug, Default)]
+pub struct Epochs(RwLock<HashMap<SkuId, u64>>);
+
+impl Epochs {
+    pub fn hear(&self, heard: impl IntoIterator<Item = (SkuId, u64)>) {
+        let mut newest = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for (sku, epoch) in heard {
+            let known = newest.entry(sku).or_default();
+            *known = epoch.max(*known);
+        }
+    }
+
+    /// Whether one has come after it.
+    pub(super) fn is_over(&self, sku: SkuId, epoch: u64) -> bool {
+        let newest = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        newest.get(&sku).is_some_and(|newest| epoch < *newest)
+    }
+}
