@@ -207,7 +207,11 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
                 "the beacon was silent in round {round}: whoever runs the sale could have kept it from being heard"
             )
         }
-        Some(HeadBeacon { round, .. }) => format!("by round {round} of the beacon, genuine"),
+        Some(HeadBeacon { round, public_key, .. }) => {
+            format!(
+                "by round {round} of the beacon, genuine if this is its key, as its operators publish it:\n{public_key}"
+            )
+        }
     };
     let mut text = format!(
         "ok: {} places of product {} in sale {} are as they were drawn\n{beacon}\ncommitment {}\nroot       {}\n",
@@ -215,8 +219,13 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     );
     text.push_str(&format!("its close is {signed}\n"));
     if let Some((number, place)) = own {
-        let after = if number > head.entries { ": it joined after the close" } else { "" };
-        text.push_str(&format!("your number {number} has place {place}{after}\n"));
+        if number > head.entries {
+            let text_of =
+                "whoever joined after the close has the place of their number, and their receipt says so";
+            text.push_str(&format!("number {number} is not among these entries: {text_of}\n"));
+        } else {
+            text.push_str(&format!("your number {number} has place {place}\n"));
+        }
     }
     output::print(&text)
 }
@@ -307,6 +316,9 @@ fn check_entries(
     }
     if hex(&entries.root()) != head.root {
         return Err("its entries do not add up to the root".to_owned());
+    }
+    if ticket.is_some_and(|ticket| ticket.number == 0) {
+        return Err("a ticket's number is 1 or more".to_owned());
     }
     // Who joined after the close has the place of the number, which this file has no proof of.
     Ok(own.or(ticket.map(|ticket| (ticket.number, ticket.number))))

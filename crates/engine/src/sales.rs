@@ -38,6 +38,11 @@ impl Sale {
         Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended_at.is_some())
     }
 
+    /// It was ended before its start: it never sold.
+    pub fn is_called_off(&self) -> bool {
+        self.ended_at.is_some_and(|at| at < self.spec.starts_at)
+    }
+
     /// The numbers of its SKUs, one per item in the same order.
     pub fn skus(&self) -> impl Iterator<Item = SkuId> + use<> {
         let items = u32::try_from(self.spec.items.len()).expect("a sale has at most 10,000 items");

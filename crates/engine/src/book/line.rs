@@ -9,7 +9,7 @@ use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::{
     Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Phase, PlaceView, Reached, Refusal,
-    Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
+    Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
 };
 
 /// The line of a SKU, to read.
@@ -282,9 +282,17 @@ impl Book {
         // Of a deleted sale nobody is called.
         self.sales.known_sku(sku).ok()?;
         let (phase, starts_at) = (self.phase_of(now, sku), self.starts_at(sku));
+        let called_off = self.sales.of_sku(sku).is_some_and(Sale::is_called_off);
         let entry = &mut self.skus[sku.0 as usize];
         let available = entry.row.stock.available();
-        let call = entry.line.as_mut()?.next_call(Moment { now, phase, starts_at, available, reach_max })?;
+        let call = entry.line.as_mut()?.next_call(Moment {
+            now,
+            phase,
+            starts_at,
+            called_off,
+            available,
+            reach_max,
+        })?;
         Some(match call {
             Call::Close(closed) => Event::LineClosed { sku, closed: Box::new(closed) },
             Call::Draw => Event::LineDrawn { sku, spoken: None },

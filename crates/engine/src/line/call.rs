@@ -11,6 +11,8 @@ pub(crate) struct Moment {
     pub(crate) now: UnixMs,
     pub(crate) phase: Phase,
     pub(crate) starts_at: UnixMs,
+    /// The sale was ended before its start.
+    pub(crate) called_off: bool,
     /// Units of the SKU, those that the line has promised among them.
     pub(crate) available: u64,
     /// Places that may be reached now: the others wait, and their graces with them.
@@ -40,9 +42,9 @@ impl Line {
     /// The next step; `None`: there is nothing to do before something happens, or before [`Line::next_time`].
     ///
     /// Nothing happens in a pause: it stops a line's time too. After the sale's end whoever is sure is called still, and nobody
-    /// else becomes so.
+    /// else becomes so; of a sale that was called off nobody is called.
     pub(crate) fn next_call(&mut self, moment: Moment) -> Option<Call> {
-        let Moment { now, phase, starts_at, available, reach_max } = moment;
+        let Moment { now, phase, starts_at, called_off, available, reach_max } = moment;
         match self.draw {
             DrawView::Open => {
                 let closes = phase != Phase::Ended && self.closes_at(starts_at) <= now;
@@ -62,6 +64,9 @@ impl Line {
         if let Some((place, _)) = self.graces.iter().take_while(|(_, until)| *until <= over_at).last() {
             to.away_to = *place;
             return Some(Call::Move(to));
+        }
+        if called_off {
+            return None;
         }
         let (units, spare) = (u64::from(self.terms.units), available - self.promised());
         let open = |place| Some(Call::Open { place });

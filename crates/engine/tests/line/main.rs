@@ -90,7 +90,7 @@ fn one_history(seed: u64, seen: &mut [u64; 13]) {
                 let answer = shop.draw(round, 9);
                 assert_eq!(answer.is_ok(), model.speak(round, || shop.seed()), "{answer:?}");
             }
-            _ => model.end(shop.end()),
+            _ => model.end(shop.now, shop.end()),
         }
         let expired = shop.book.expire_due(UnixMs(shop.now), usize::MAX);
         assert_eq!(expired, model.expire(shop.now, PAYMENT_MS));

@@ -54,6 +54,8 @@ pub(crate) struct Model {
     units: u64,
     paused_at: Option<u64>,
     ended: bool,
+    /// Before it began.
+    called_off: bool,
     /// Places per second, and until when those that were reached are enough.
     pace_max: Option<u32>,
     paced_until: u64,
@@ -77,6 +79,7 @@ impl Model {
             units,
             paused_at: None,
             ended: false,
+            called_off: false,
             pace_max: None,
             paced_until: 0,
         }
@@ -247,8 +250,9 @@ impl Model {
         }
     }
 
-    pub(crate) fn end(&mut self, ends: bool) {
+    pub(crate) fn end(&mut self, now: u64, ends: bool) {
         self.ended |= ends;
+        self.called_off |= ends && now < START;
     }
 
     pub(crate) fn expire(&mut self, now: u64, payment_ms: u64) -> usize {
@@ -329,6 +333,9 @@ impl Model {
                 }
                 _ => {}
             }
+        }
+        if self.called_off {
+            return false;
         }
         // Those in grace, then those who stand by.
         for in_grace in [true, false] {

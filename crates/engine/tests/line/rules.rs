@@ -175,7 +175,7 @@ fn sure_never_falls_and_binds_corrections() {
 #[test]
 fn who_is_sure_is_called_after_the_end_and_nobody_becomes_sure() {
     let mut shop = joined(1, 2);
-    shop.at(shop.now, &[]);
+    shop.at(START, &[]);
     assert!(shop.end());
     shop.at(START + 1, &[0, 1]);
     assert!(matches!(shop.standing(0), Standing::Called { .. }));
@@ -184,6 +184,20 @@ fn who_is_sure_is_called_after_the_end_and_nobody_becomes_sure() {
     assert_eq!((shop.standing(1), shop.sure_to()), (Standing::Waiting, 1));
     shop.book.place(UnixMs(shop.now), &place(1, buyer(0), 1)).expect("a turn holds after the end");
     assert_eq!(shop.run(Command::Join { sku: SKU, buyer: buyer(8) }), Err(Refusal::Ended));
+}
+
+/// Whoever ends a sale before it starts calls it off, however much its line was promised.
+#[test]
+fn of_a_sale_that_is_ended_before_its_start_nobody_is_called() {
+    let mut shop = joined(1, 2);
+    shop.at(shop.now, &[]);
+    assert_eq!(shop.sure_to(), 1);
+    assert!(shop.end());
+    for now in [shop.now, START, START + 1] {
+        shop.at(now, &[0, 1]);
+        assert_eq!(shop.standing(0), Standing::Waiting);
+    }
+    assert_eq!(shop.book.next_deadline(), None, "there is nothing to wait for");
 }
 
 #[test]

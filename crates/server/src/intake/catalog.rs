@@ -124,6 +124,11 @@ impl Sale {
     pub fn phase(&self, now: UnixMs) -> Phase {
         Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended_at.is_some())
     }
+
+    /// It was ended before its start: nothing that its lines promised holds.
+    pub fn is_called_off(&self) -> bool {
+        self.ended_at.is_some_and(|at| at < self.spec.starts_at)
+    }
 }
 
 /// A SKU: where it stands, and its counters.

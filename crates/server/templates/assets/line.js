@@ -80,6 +80,9 @@ function viewNow() {
   if (standing === "over" || (standing === "called" && (phase === "paused" || now() < mine.turn_until_ms + OLD_MS))) return standing;
   // A page that has just been opened has not asked yet.
   if (!isKnown()) return performance.now() < OLD_MS ? "" : "unknown";
+  // Who was away is called for what is left over, and for nothing after the end.
+  if (standing === "away" && phase === "ended") return "closed";
+  if (standing === "away" && openUnits(board) === 0) return "none";
   if (standing === "waiting") return place === null && phase !== "ended" ? "drawing" : worthOf(board, place ?? Infinity);
   return performance.now() > mineAt + 2 * OLD_MS ? "unknown" : standing;
 }

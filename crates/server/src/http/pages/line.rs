@@ -123,7 +123,7 @@ impl HttpService {
             posted.ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
         let sale = &self.catalog.sales[entry.sale];
         let phase = sale.phase(now);
-        let view = worth_of(&line, place, phase);
+        let view = worth_of(&line, place, phase, sale.is_called_off());
         let order_by_ms = match place.standing {
             Standing::Called { until } => Some(until.0),
             _ => None,
@@ -179,11 +179,19 @@ fn open_units(line: &LineView) -> u64 {
     line.stock.available() + line.stock.turns() + line.stock.held()
 }
 
-fn worth_of(line: &LineView, PlaceView { place, standing, .. }: PlaceView, phase: Phase) -> &'static str {
-    let is_sure = place.is_some_and(|place| place <= line.borders.sure_to);
+fn worth_of(
+    line: &LineView,
+    PlaceView { place, standing, .. }: PlaceView,
+    phase: Phase,
+    called_off: bool,
+) -> &'static str {
+    let is_sure = !called_off && place.is_some_and(|place| place <= line.borders.sure_to);
     match standing {
         Standing::Called { .. } => "called",
         Standing::Grace => "reached",
+        // Who was away is called for what is left over, and for nothing after the end.
+        Standing::Away if phase == Phase::Ended => "closed",
+        Standing::Away if open_units(line) == 0 => "none",
         Standing::Away => "away",
         Standing::Ordered | Standing::LetGo(_) => "over",
         Standing::Waiting if is_sure => "sure",

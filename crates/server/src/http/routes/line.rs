@@ -109,8 +109,11 @@ fn may_join(outcome: Outcome) -> Result<(), Problem> {
 
 impl HttpService {
     fn show_board(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
-        let (sku, board, line) = self.line_of(call)?;
+        let (sku, board, mut line) = self.line_of(call)?;
         let (sale, _) = self.catalog.item(sku).expect("a SKU has a sale");
+        if sale.is_called_off() {
+            line.borders.sure_to = line.borders.reached;
+        }
         let (state, pace) = (sale.phase(call.now).as_str(), board.pace(call.now));
         self.scratch.clear();
         write_board(&mut self.scratch, &line, (state, pace), call.now.0);

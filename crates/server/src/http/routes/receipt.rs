@@ -1,6 +1,6 @@
 //! The receipt of a place in a line: what became of it and what it met, signed, for whoever wants to show it later.
 
-use engine::{BuyerId, Phase, ReceiptView, SkuId, Standing, TurnEnd};
+use engine::{BuyerId, Phase, PlaceView, ReceiptView, SkuId, Standing, TurnEnd};
 
 use crate::http::HttpService;
 use crate::http::call::Call;
@@ -75,7 +75,8 @@ fn write_receipt(
     object.number("sale", sale.spec.id.0).number("product", item.product.0);
     object.text("title", &item.title).text("buyer", &buyer.to_string());
     object.number("number", place.number.into()).number_or_null("place", place.place.map(u64::from));
-    object.text("outcome", outcome(place.standing, phase));
+    let sure_to = if sale.is_called_off() { 0 } else { line.borders.sure_to };
+    object.text("outcome", outcome(*place, phase, sure_to));
     object.number_or_null("reached_by_entry", reached.map(|reached| reached.by.0));
     object.number_or_null("left_when_reached", reached.map(|reached| reached.left));
     object.text("state", phase.as_str());
@@ -92,9 +93,11 @@ fn write_receipt(
     object.number("entry", line.version.0).number("made_at_ms", now_ms).end();
 }
 
-fn outcome(standing: Standing, phase: Phase) -> &'static str {
-    match standing {
-        Standing::Waiting if phase == Phase::Ended => "not_reached",
+/// `sure_to`: whoever is sure is reached still, after the end too.
+fn outcome(place: PlaceView, phase: Phase, sure_to: u32) -> &'static str {
+    let is_sure = place.place.is_some_and(|place| place <= sure_to);
+    match place.standing {
+        Standing::Waiting if phase == Phase::Ended && !is_sure => "not_reached",
         Standing::Waiting => "waiting",
         Standing::Grace => "reached",
         Standing::Away => "away",

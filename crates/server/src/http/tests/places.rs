@@ -96,6 +96,43 @@ fn a_place_is_worth_what_the_board_says() {
 }
 
 #[test]
+fn of_a_sale_that_is_called_off_nothing_is_promised() {
+    let mut shop = shop(AuthMode::MemberId);
+    press(&mut shop, "/line", 1);
+    says(&mut shop, 1, "You will get one", true);
+    shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator());
+    for _ in 0..2 {
+        shop.advance(60_000);
+        says(&mut shop, 1, "The line is closed", false);
+    }
+    let board = shop.send(&Sent::get("/api/v1/sales/77/items/5/line")).json();
+    assert_eq!(
+        (&board["state"], &board["served"], &board["sure_to"]),
+        (&json!("ended"), &json!(0), &json!(0))
+    );
+    let receipt = shop.send(&form("/line/receipt", ITEM).member(1)).json();
+    assert_eq!(receipt["receipt"]["outcome"], "not_reached", "{receipt}");
+}
+
+/// The only unit is sold: whoever was away is not told to stay.
+#[test]
+fn who_was_away_is_told_when_nothing_can_come_any_more() {
+    let mut shop = shop(AuthMode::MemberId);
+    press(&mut shop, "/line", 1);
+    press(&mut shop, "/line", 2);
+    // Number 1 is not there when reached, and its grace goes by.
+    shop.advance(60_000);
+    shop.advance(25_000);
+    shop.advance(0);
+    says(&mut shop, 2, "It is your turn", false);
+    let order = shop.send(&form("/buy", &format!("{ITEM}&quantity=1&key=k")).member(2));
+    assert_eq!(order.status, 303, "{}", order.text());
+    says(&mut shop, 1, "You were away when your turn came", true);
+    shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator());
+    says(&mut shop, 1, "The line is closed", false);
+}
+
+#[test]
 fn a_place_is_known_once_it_is_drawn() {
     let mut shop = shop_that_closes(AuthMode::MemberId, 30);
     press(&mut shop, "/line", 1);
