@@ -798,7 +798,7 @@ class ItemFigures(TypedDict):
     held: int
     sold: int
     rates: SaleRates | None
-    refused_by_code: dict[str, float] | None
+    refused_by_code: dict[str, Any] | None
     order_route: Took | None
     sold_out_at_ms: int | None
     line: LineFigures | None
