@@ -16,6 +16,7 @@ use crate::cluster_balance::{claim, ledger, started};
 use crate::cluster_gate::until;
 use crate::engines::Engines;
 use crate::sent::send;
+use crate::serving::Serving;
 
 /// Of the demo's shop, of which there are 10 of each.
 const SKU: SkuId = SkuId(5);
@@ -89,20 +90,34 @@ fn until_judged(ledger: &mut SharedLedger, order: &Reservation) -> Recorded {
     recorded.unwrap()
 }
 
+/// A shop whose gates were lost and built anew.
+struct Rebuilt {
+    dir: tempfile::TempDir,
+    _server: Serving,
+    gate: Gate,
+    ledger: SharedLedger,
+    producer: Producer,
+    /// The gate's epoch before that, and now.
+    epochs: [u64; 2],
+}
+
+fn rebuilt(name: &str) -> Rebuilt {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, mut gate) = started(dir.path(), name);
+    let before = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
+    wipe_gates(name);
+    let now = until_rebuilt(&mut gate, before).epoch;
+    let (ledger, producer) = (ledger(name), producer());
+    Rebuilt { dir, _server: server, gate, ledger, producer, epochs: [before, now] }
+}
+
 /// The server that published it was frozen between its reservation and that. By then the gate has promised all units to
 /// somebody else, whose order is on its way: that one is kept, and the late one is rejected.
 #[test]
 fn an_order_of_an_older_epoch_takes_no_unit_that_the_gate_has_promised() {
     let name = "frozen_order";
-    let dir = tempfile::tempdir().unwrap();
-    let (_server, mut gate) = started(dir.path(), name);
-    let mut ledger = ledger(name);
-    let mut producer = producer();
-    let before = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
-    wipe_gates(name);
-    let now = until_rebuilt(&mut gate, before);
-
-    let promised = order(1, 10, now.epoch);
+    let Rebuilt { dir, _server, mut gate, mut ledger, mut producer, epochs: [before, now] } = rebuilt(name);
+    let promised = order(1, 10, now);
     let (record, place) = (encoded(&promised), promised.place);
     let taken = gate.reserve(&[Reserve { place, limit: None, record: &record }], None).remove(0).unwrap();
     let Reserved::Taken { at } = taken.what else { panic!("{taken:?}") };
@@ -122,13 +137,7 @@ fn an_order_of_an_older_epoch_takes_no_unit_that_the_gate_has_promised() {
 #[test]
 fn an_order_of_an_older_epoch_is_placed_if_the_gate_has_units() {
     let name = "late_order";
-    let dir = tempfile::tempdir().unwrap();
-    let (_server, mut gate) = started(dir.path(), name);
-    let mut ledger = ledger(name);
-    let mut producer = producer();
-    let before = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
-    wipe_gates(name);
-    until_rebuilt(&mut gate, before);
+    let Rebuilt { dir, _server, mut gate, mut ledger, mut producer, epochs: [before, _] } = rebuilt(name);
     let late = order(2, 3, before);
     send(&mut producer, name, &[&encoded(&late)]);
     let judged = until_judged(&mut ledger, &late);

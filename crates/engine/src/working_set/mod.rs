@@ -229,10 +229,11 @@ impl<'s> WorkingSet<'s> {
             let decision = self.is_outdated(order).then(|| outdated(id));
             match decision {
                 Some(Outdated::AskGate) => ask.push(id),
-                Some(Outdated::Refused(reason)) => {
-                    let rejection = self.reject(&order.place, order.epoch, reason);
-                    outcomes.push(Outcome::Rejected(rejection));
-                }
+                // Under an id that was rejected before, the answer is that one.
+                Some(Outdated::Refused(reason)) => outcomes
+                    .push(self.rejected(&order.place).unwrap_or_else(|| {
+                        Outcome::Rejected(self.reject(&order.place, order.epoch, reason))
+                    })),
                 Some(Outdated::LedgerDecides) | None => outcomes.push(self.admit(order)),
             }
         }

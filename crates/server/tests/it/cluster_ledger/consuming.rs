@@ -197,6 +197,13 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
     // As it was answered, whatever the gate says now.
     let again = ledger.consume_asking(NOW, &[], &batch[1..2], |_| Outdated::AskGate).unwrap().unwrap();
     assert_eq!(again[..], outcomes[1..2]);
+    // Its buyer has asked again, by a gate that is over as well by now: it is rejected once.
+    ledger.raise_epochs(&[SkuId(0)]).unwrap();
+    let late = [with_epoch(2, 2)];
+    let asked = ledger.consume_asking(NOW, &[], &late, |_| Outdated::AskGate).unwrap();
+    assert_eq!(asked, Err(vec![late[0].place.id]));
+    let rejected = ledger.consume_asking(NOW, &[], &late, refused).unwrap().unwrap();
+    assert_eq!(rejected[..], outcomes[1..2]);
     assert_sound(&database);
 }
 
