@@ -11,6 +11,7 @@ use super::HttpService;
 use super::call::Call;
 use super::delivery::Delivery;
 use super::reads::{Lane, LedgerRead, ShowRead};
+use super::streams::Judges;
 use super::wire::answer::{Answering, NO_STORE};
 use super::wire::error::Problem;
 use crate::figures::{Export, Figures, Page};
@@ -30,6 +31,7 @@ struct Sending {
     /// The route, for the log.
     route: &'static str,
     chunked: bool,
+    judged_by: Judges,
     step: Step,
 }
 
@@ -67,14 +69,21 @@ impl HttpService {
             return Err(Problem::busy());
         }
         let chunked = out.begin_chunked(&[NO_STORE], content_type);
-        let step = Step::Ask(export);
-        self.exports.0.push(Sending { ticket: call.ticket, route, chunked, step });
+        let (judged_by, step) = (self.judges(), Step::Ask(export));
+        self.exports.0.push(Sending { ticket: call.ticket, route, chunked, judged_by, step });
         Ok(Answer::Parts)
     }
 
     /// To be called once in each round.
     pub(super) fn send_exports(&mut self, delivery: &mut impl Delivery) {
-        let mut exports = std::mem::take(&mut self.exports.0);
+        if self.exports.0.is_empty() {
+            return;
+        }
+        let (judges, mut exports) = (self.judges_of_now(), std::mem::take(&mut self.exports.0));
+        // Whoever still may begins anew.
+        for sending in exports.iter_mut().filter(|sending| sending.judged_by != judges) {
+            sending.step = Step::Cut;
+        }
         exports.retain_mut(|sending| self.send_page(sending, delivery));
         self.exports.0 = exports;
     }

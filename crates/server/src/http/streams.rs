@@ -31,11 +31,21 @@ const UNBUFFERED: (&str, &str) = ("X-Accel-Buffering", "no");
 pub(super) struct Streams {
     readers: Vec<Reader>,
     /// By whom and what they were judged; `None`: there were no readers.
-    judged_by: Option<(Arc<Access>, Arc<Operators>)>,
+    judged_by: Option<Judges>,
     /// What they were sent last.
     sent: Option<Latest>,
     /// Who gave way to another one, until the end of the round.
     displaced: Vec<Ticket>,
+}
+
+/// The same as long as nobody was made or revoked, and no secret was read anew.
+#[derive(Clone, Debug)]
+pub(super) struct Judges(Arc<Access>, Arc<Operators>);
+
+impl PartialEq for Judges {
+    fn eq(&self, other: &Judges) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) && Arc::ptr_eq(&self.1, &other.1)
+    }
 }
 
 #[derive(Debug)]
@@ -93,8 +103,16 @@ impl HttpService {
         Ok(Answer::Parts)
     }
 
-    fn judges(&self) -> (Arc<Access>, Arc<Operators>) {
-        (Arc::clone(&self.access), Arc::clone(&self.operators.operators))
+    /// By whom and what operators who ask are judged.
+    pub(super) fn judges(&self) -> Judges {
+        Judges(Arc::clone(&self.access), Arc::clone(&self.operators.operators))
+    }
+
+    /// From now on.
+    pub(super) fn judges_of_now(&mut self) -> Judges {
+        self.shared.access.refresh(&mut self.access);
+        self.shared.operators.refresh(&mut self.operators);
+        self.judges()
     }
 
     /// To be called once in each round.
@@ -103,14 +121,9 @@ impl HttpService {
         if self.streams.readers.is_empty() {
             return;
         }
-        self.shared.access.refresh(&mut self.access);
-        self.shared.operators.refresh(&mut self.operators);
-        let (access, operators) = self.judges();
-        let is_same = |(access_before, before): &(Arc<Access>, Arc<Operators>)| {
-            Arc::ptr_eq(access_before, &access) && Arc::ptr_eq(before, &operators)
-        };
+        let judges = self.judges_of_now();
         // All of them: whoever still may asks again at once.
-        if !self.streams.judged_by.as_ref().is_some_and(is_same) {
+        if self.streams.judged_by.as_ref() != Some(&judges) {
             self.streams.readers.drain(..).for_each(|reader| delivery.end(reader.ticket));
             return;
         }

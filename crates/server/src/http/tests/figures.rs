@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::Role;
+use engine::{Operators, Role};
 use serde_json::json;
 
 use super::operators::{bearer, with};
@@ -202,4 +202,19 @@ fn exports_are_few_at_a_time_and_one_that_is_over_makes_room() {
         assert!(Instant::now() < until, "none came to its end");
         shop.service.deliver_to(&mut Delivered::default());
     }
+}
+
+/// A year takes a slow reader long.
+#[test]
+fn an_export_is_not_read_on_by_whoever_was_revoked() {
+    let mut shop = Shop::new(demo_mode());
+    let vera = bearer(&mut shop, "vera", Role::Viewer, None);
+    let (export, head) = shop.call(&with(Sent::get("/api/v1/figures/history.csv"), &vera));
+    assert_eq!(head.unwrap().status, 200);
+    assert!(shop.shared.operators.publish(&Operators::default()), "she is revoked");
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    // Without the last chunk, so a client can tell that it is not all.
+    let of_export: Vec<_> = delivered.0.iter().filter(|(ticket, _)| *ticket == export).collect();
+    assert_eq!(of_export, [&(export, Vec::new())]);
 }
