@@ -204,12 +204,13 @@ impl Crowd<'_> {
         progress.finish();
         let rehearsed = rehearsed.map_err(|error| failed(&format!("{error:#}"), &self.stop))?;
         let finding = verdict::of(&rehearsed);
-        if self.arguments.json {
-            output::print(&format!("{:#}\n", answer::json(&rehearsal, &rehearsed, &finding)))?;
-        } else {
-            output::print(&answer::text(&rehearsal, &rehearsed, &finding))?;
-        }
-        if finding.carried.is_none() { Err(Failure::Invalid(finding.sentence)) } else { Ok(()) }
+        let answer = match self.arguments.json {
+            true => format!("{:#}\n", answer::json(&rehearsal, &rehearsed, &finding)),
+            false => answer::text(&rehearsal, &rehearsed, &finding),
+        };
+        // What was found decides the exit code, whether somebody reads it or not.
+        let printed = output::print(&answer);
+        if finding.carried.is_none() { Err(Failure::Invalid(finding.sentence)) } else { printed }
     }
 }
 
@@ -264,7 +265,10 @@ fn kept(sources: &Sources, keys: &[Keys]) -> Table {
 
 /// Refuses beside a sale. The ledger is read whole, as an audit does: which holds are open stands nowhere else.
 fn check_ledger(source: &Source, now_ms: u64) -> Result<(), Failure> {
-    if matches!(source, Source::Directory(data_dir) if !data_dir.join(sqlite::FILE_NAME).exists()) {
+    if let Source::Directory(data_dir) = source
+        && !data_dir.join(sqlite::FILE_NAME).exists()
+    {
+        say(&format!("{} has no ledger: whether a sale is live could not be looked at", data_dir.display()));
         return Ok(());
     }
     say("looking whether the ledger has a sale that is live or begins within 15 min");

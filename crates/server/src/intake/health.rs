@@ -92,7 +92,7 @@ const ENGINES: [(&str, &[Need]); 3] = [
     (Health::LEDGER, &[Need::Ledger]),
 ];
 
-/// Which engine a remark is about, if orders are in danger by it.
+/// Which engine a remark is about that does not keep orders from being taken.
 const OF_ENGINES: [(&str, Remarks); 1] = [(Health::QUEUES, Remarks::NameServers)];
 
 /// What a server that has just started does not know yet.
