@@ -192,8 +192,8 @@ export const ITEM_ACTIONS = {
 const dialog = byId("ask");
 let asked = null;
 
-// Presses that nobody answered: done or not. Until one of the same is answered its key stays, and what was typed, also over a
-// reload of the page.
+// Presses that nobody answered: done or not. Until one of the same, by the same operator, is answered its key stays, and what was
+// typed, also over a reload of the page.
 const UNANSWERED = "unanswered";
 const UNKNOWN = "No answer came: it is not known whether it was done. The figures show it. Pressing again asks for the same, and does it once.";
 const unanswered = JSON.parse(sessionStorage.getItem(UNANSWERED) ?? "{}");
@@ -206,7 +206,7 @@ const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 // `sale`: what it is about, with a title: a sale or an order.
 export const open = async (action, sale, item) => {
   if (![sale.id, item?.product].every((number) => number === undefined || Number.isSafeInteger(number))) return say(TOO_LARGE);
-  const name = JSON.stringify([action.name, sale.id, item?.product, sale.order?.id, sale.payment?.payment_id]);
+  const name = JSON.stringify([byId("who").textContent, action.name, sale.id, item?.product, sale.order?.id, sale.payment?.payment_id]);
   const before = unanswered[name];
   let fields, key;
   try {
