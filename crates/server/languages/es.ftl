@@ -204,7 +204,7 @@ refused-over-limit = Ha llegado al límite por persona de este producto.
 refused-cooling-down = Demasiados pedidos suyos se cancelaron o no se pagaron. Espere un momento antes del siguiente.
 refused-too-many-holds = Tiene demasiados pedidos sin pagar. Pague uno primero.
 refused-holds-used-up = Se cancelaron o no se pagaron a tiempo tantos pedidos suyos de este producto como puede tener un comprador. Ya no puede pedirlo en esta venta.
-refused-turn-required = No es su turno. Este producto se vende por cola: se llama a quien se ha puesto en ella.
+refused-turn-required = No es su turno. Este producto se vende por orden de cola: se llama a quien se ha puesto en ella.
 refused-unknown-sku = Este producto ya no está en la venta.
 excuse-cut-short = La respuesta de la tienda llegó cortada
 excuse-not-recognised = La tienda no le ha reconocido
@@ -289,10 +289,10 @@ not-found-heading = En este estante no hay nada
 not-found-text = No hay ninguna página en esta dirección. Puede que la venta se llame ahora de otra manera o que se perdiera una letra por el camino.
 see-sales = Ver las ventas
 
-line-title = Se vende por cola
+line-title = Se vende por orden de cola
 line-units = { $count ->
-    [one] { $text } unidad, se vende por cola
-   *[other] { $text } unidades, se venden por cola
+    [one] { $text } unidad, se vende por orden de cola
+   *[other] { $text } unidades, se venden por orden de cola
 }
 line-unsold = { $left } de { $total } sin vender todavía
 line-means-place = Ponerse en la cola no cuesta nada ni obliga a nada. Cada persona tiene un puesto, en cualquier dispositivo.
@@ -351,7 +351,7 @@ line-seconds-left = Quedan { $text } segundos para pedir.
 line-not-yet = Aún no es su turno
 line-ready = Rellénelo mientras espera: así basta una pulsación cuando se le llame. Se queda en esta pestaña hasta que lo envíe.
 line-sound = Sonido cuando se me llame
-line-receipt = Guardar un comprobante de mi lugar
+line-receipt = Guardar un comprobante de mi puesto
 line-receipt-failed = No se pudo obtener el comprobante. Inténtelo de nuevo en un momento.
 line-leave = Ya no lo quiero
 line-leave-title = ¿Renunciar a su turno?
