@@ -145,6 +145,11 @@ impl Book {
         made
     }
 
+    /// Whether anything was ever sold to a line: otherwise there is nobody to call.
+    pub fn has_lines(&self) -> bool {
+        self.has_lines
+    }
+
     /// Whether somebody waits only because too many were reached at the last call.
     pub fn is_line_held_back(&self) -> bool {
         !self.held_back.is_empty()

@@ -73,6 +73,7 @@ pub struct Book {
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
     /// What the secrets of its lines are made of.
     ledger_secret: LedgerSecret,
+    has_lines: bool,
     /// Whose lines are others than those who look at them know.
     moved: Vec<SkuId>,
     /// Whose lines may have somebody to call.
@@ -122,6 +123,7 @@ impl Book {
             cool_down: CoolDown::NONE,
             deadlines: BinaryHeap::new(),
             ledger_secret: LedgerSecret::default(),
+            has_lines: false,
             moved: Vec::new(),
             stirred: Vec::new(),
             held_back: Vec::new(),

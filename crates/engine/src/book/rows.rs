@@ -68,6 +68,7 @@ impl Rows for Book {
     fn insert_line(&mut self, sku: SkuId, (sale, product): (SaleId, ProductId), terms: LineTerms) {
         let secrets = LineSecrets::new(self.ledger_secret, sale, product);
         self.skus[sku.0 as usize].line = Some(Box::new(Line::new(terms, secrets)));
+        self.has_lines = true;
         self.line_mut(sku);
     }
 

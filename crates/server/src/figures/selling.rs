@@ -302,15 +302,19 @@ struct OfItem {
 impl OfSale {
     fn now(catalog: &Catalog, sale: &Sale, room: usize) -> OfSale {
         let first = sale.first_sku.0 as usize;
-        let mut all = OfItem { order: sale.outcomes.counted(), ..OfItem::default() };
+        let mut all = OfItem { order: sale.outcomes.others_times(), ..OfItem::default() };
         let mut items = Vec::with_capacity(room);
         for sku in &catalog.skus[first..first + sale.spec.items.len()] {
             let outcomes = &sku.counters.outcomes;
             let (totals, refused) = (outcomes.counted(), outcomes.refused());
             all.totals.iter_mut().zip(totals).for_each(|(total, count)| *total += count);
             all.refused.iter_mut().zip(refused).for_each(|(total, count)| *total += count);
+            let order = outcomes.times();
+            if let Some(order) = &order {
+                all.order = all.order.and(order);
+            }
             if items.len() < room {
-                items.push(OfItem { totals, refused, order: outcomes.times() });
+                items.push(OfItem { totals, refused, order: order.unwrap_or_default() });
             }
         }
         OfSale { all, items, asked: sale.outcomes.stock_asked_count() }

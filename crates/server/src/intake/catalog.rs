@@ -301,9 +301,10 @@ impl Catalog {
     /// An order was answered so long after it was asked for.
     pub fn took(&self, id: SkuId, took: Duration) {
         let Some(sku) = self.sku(id) else { return };
-        self.sales[sku.sale].outcomes.took(took);
         if sku.item < ITEMS_TIMED_MAX {
             sku.counters.outcomes.took(took);
+        } else {
+            self.sales[sku.sale].outcomes.others_took(took);
         }
     }
 
@@ -446,8 +447,11 @@ mod tests {
         let skus = &catalog.skus;
         (0..=100).for_each(|sku| catalog.took(SkuId(sku), Duration::from_millis(5)));
         catalog.took(SkuId(9_999), Duration::from_millis(5));
-        let timed = skus.iter().filter(|sku| sku.counters.outcomes.times().total() == 1).count();
-        assert_eq!((timed, catalog.sales[0].outcomes.counted().total()), (ITEMS_TIMED_MAX, 101));
+        let timed = skus
+            .iter()
+            .filter(|sku| sku.counters.outcomes.times().is_some_and(|times| times.total() == 1))
+            .count();
+        assert_eq!((timed, catalog.sales[0].outcomes.others_times().total()), (ITEMS_TIMED_MAX, 1));
     }
 
     #[test]

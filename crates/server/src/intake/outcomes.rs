@@ -1,6 +1,6 @@
 //! What became of the orders of each item and each sale, and how holds ended, counted since this process started, or in all: for the figures alone.
 //!
-//! An event loop adds one to a counter of the item, one to why it was refused, and of the sale one to how long it took.
+//! An event loop adds one to a counter of the item, one to why it was refused, and one to how long it took.
 //! Must not: be read where an order is decided.
 
 use std::mem::discriminant;
@@ -76,8 +76,8 @@ impl Outcomes {
     }
 
     /// How long the answers took.
-    pub fn times(&self) -> Counts {
-        self.took.get().map_or_else(Counts::default, Latencies::counts)
+    pub fn times(&self) -> Option<Counts> {
+        self.took.get().map(Latencies::counts)
     }
 
     /// By [`Outcome`].
@@ -102,13 +102,14 @@ struct Counted {
     holds: Holds,
     /// Times that somebody asked for the stock of an item.
     asked: AtomicU64,
-    took: Latencies,
+    /// Of the items that are not timed one by one.
+    others_took: Latencies,
 }
 
 impl SaleOutcomes {
-    /// From the complete request to the answer.
-    pub fn took(&self, took: Duration) {
-        self.0.get_or_init(Box::default).took.observe(took);
+    /// From the complete request to the answer, of an item that is not timed by itself.
+    pub fn others_took(&self, took: Duration) {
+        self.0.get_or_init(Box::default).others_took.observe(took);
     }
 
     /// An open page asks for its item's stock again and again.
@@ -128,9 +129,9 @@ impl SaleOutcomes {
         self.0.get().map_or(0, |counted| counted.asked.load(Relaxed))
     }
 
-    /// How long the answers took.
-    pub fn counted(&self) -> Counts {
-        self.0.get().map_or_else(Default::default, |counted| counted.took.counts())
+    /// How long the answers took, of the items that are not timed one by one.
+    pub fn others_times(&self) -> Counts {
+        self.0.get().map_or_else(Default::default, |counted| counted.others_took.counts())
     }
 }
 

@@ -54,6 +54,9 @@ fn interval(per_s: u64) -> Option<Duration> {
 
 impl Writer {
     pub(super) fn call_lines(&mut self, now: UnixMs) {
+        if !self.book.has_lines() {
+            return;
+        }
         let (at, limits) = (Instant::now(), self.shared.admission.limits());
         let reach_max = self.reaching.allowed(at, (limits.orders_per_s, limits.burst));
         let made = self.book.call_due(now, CALLS_PER_BATCH, reach_max);
@@ -62,7 +65,7 @@ impl Writer {
 
     /// For the figures: presence is in no entry, so nothing else would say that nobody is there any more.
     pub(super) fn count_present(&mut self, now: UnixMs) {
-        if self.present_counted_at.elapsed() < COUNT_INTERVAL {
+        if !self.book.has_lines() || self.present_counted_at.elapsed() < COUNT_INTERVAL {
             return;
         }
         self.present_counted_at = Instant::now();

@@ -406,9 +406,9 @@ impl Writer {
         let catalog = sales_changed.then(|| Catalog::of(self.book.registry(), &self.catalog));
         let skus = catalog.as_ref().map_or(&self.catalog.skus, |catalog| &catalog.skus);
         self.book.drain_touched(|sku, stock| skus[sku.0 as usize].counters.publish(stock));
-        let now = self.shared.clock.now();
+        let clock = &self.shared.clock;
         self.book.drain_moved_lines(|sku, line, message| {
-            publish_line(now, &skus[sku.0 as usize], (line, message));
+            publish_line(clock.now(), &skus[sku.0 as usize], (line, message));
         });
         if let Some(catalog) = catalog {
             self.catalog = self.shared.shelf.publish(catalog);

@@ -270,7 +270,7 @@ impl<K: Copy + Eq + Hash + Ord> Merged<K> {
         let missed = table.missed_max(window);
         let before = missed[0] - missed[1];
         for ((_, who), seen) in table.seen().filter(|((of, _), _)| *of == sku) {
-            let Seen { night, missed_max, .. } = *seen;
+            let &Seen { night, missed_max, .. } = seen;
             let known = [(night, missed_max), (seen.recent(window), missed_max.saturating_sub(before))];
             let sums = self.tried.entry(who).or_default();
             for (place, (attempts, missed_max)) in known.iter().enumerate() {

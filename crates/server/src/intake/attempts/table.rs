@@ -62,40 +62,67 @@ impl Attempts {
     }
 }
 
-/// What is known of one who tried.
-#[derive(Clone, Copy, Debug)]
+/// What is known of one who tried. Most try within one window, and are then kept in a third of the memory.
+#[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) night: Attempts,
-    recent: [Attempts; WINDOWS as usize],
+    /// By the places of windows; `None`: all of the night is of the latest.
+    recent: Option<Box<Windows>>,
     /// Of the latest attempt.
     window: u32,
     /// So many attempts can have come before the first that was counted.
     pub(super) missed_max: u32,
 }
 
+type Windows = [Attempts; WINDOWS as usize];
+
 impl Seen {
     fn at_most(&self) -> u32 {
         self.night.total().saturating_add(self.missed_max)
     }
 
-    fn move_to(&mut self, window: u32) {
-        if window == self.window {
-            return;
+    fn count(&mut self, came: Came, window: u32) {
+        let passed = passed(self.window, window);
+        if passed > 0 {
+            let recent = self.recent.get_or_insert_with(|| {
+                let mut recent = Box::<Windows>::default();
+                recent[place(self.window)] = self.night;
+                recent
+            });
+            begin_anew(recent, window, passed, Attempts::default());
+            self.window = window;
         }
-        // A clock that was set back leaves nothing that is recent.
-        let passed = window.checked_sub(self.window).map_or(WINDOWS, |passed| passed.min(WINDOWS));
-        for step in 0..passed {
-            self.recent[place(window.saturating_sub(step))] = Attempts::default();
+        self.night.count(came);
+        if let Some(recent) = &mut self.recent {
+            recent[place(window)].count(came);
         }
-        self.window = window;
     }
 
     /// Of the last minute.
-    pub(super) fn recent(mut self, window: u32) -> Attempts {
-        self.move_to(window);
-        let mut sum = Attempts::default();
-        self.recent.iter().for_each(|attempts| sum.add(attempts));
-        sum
+    pub(super) fn recent(&self, window: u32) -> Attempts {
+        let passed = passed(self.window, window);
+        match &self.recent {
+            None if passed < WINDOWS => self.night,
+            None => Attempts::default(),
+            Some(recent) => {
+                let (mut recent, mut sum) = (**recent, Attempts::default());
+                begin_anew(&mut recent, window, passed, Attempts::default());
+                recent.iter().for_each(|attempts| sum.add(attempts));
+                sum
+            }
+        }
+    }
+}
+
+/// Windows that have begun since; all of them if a clock was set back, which leaves nothing that is recent.
+fn passed(since: u32, window: u32) -> u32 {
+    window.checked_sub(since).map_or(WINDOWS, |passed| passed.min(WINDOWS))
+}
+
+/// Of the windows that have begun, up to this one.
+fn begin_anew<T: Copy>(windows: &mut [T; WINDOWS as usize], window: u32, passed: u32, with: T) {
+    for step in 0..passed {
+        windows[place(window.saturating_sub(step))] = with;
     }
 }
 
@@ -140,12 +167,10 @@ impl<K: Copy + Eq + Hash> Table<K> {
         }
         let missed_max = self.missed_max;
         let counter = self.counters.entry(who).or_insert_with(|| {
-            let (night, recent) = (Attempts::default(), [Attempts::default(); WINDOWS as usize]);
-            Counter { seen: Seen { night, recent, window, missed_max }, name: name.map(Box::from) }
+            let seen = Seen { night: Attempts::default(), recent: None, window, missed_max };
+            Counter { seen, name: name.map(Box::from) }
         });
-        counter.seen.move_to(window);
-        counter.seen.night.count(came);
-        counter.seen.recent[place(window)].count(came);
+        counter.seen.count(came, window);
     }
 
     fn make_room(&mut self) {
@@ -156,13 +181,7 @@ impl<K: Copy + Eq + Hash> Table<K> {
     }
 
     fn move_to(&mut self, window: u32) {
-        if window == self.window {
-            return;
-        }
-        let passed = window.checked_sub(self.window).map_or(WINDOWS, |passed| passed.min(WINDOWS));
-        for step in 0..passed {
-            self.began_with[place(window.saturating_sub(step))] = self.missed_max;
-        }
+        begin_anew(&mut self.began_with, window, passed(self.window, window), self.missed_max);
         self.window = window;
     }
 
@@ -232,6 +251,9 @@ mod tests {
         }
         let recent = |table: &Table<u64>, window| table.seen().next().unwrap().1.recent(window).total();
         assert_eq!([104, 105, 106, 108, 109].map(|window| recent(&table, window)), [6, 3, 1, 1, 0]);
+        let mut of_one_window = Table::default();
+        (0..3).for_each(|_| of_one_window.count(1_u64, None, Came::Busy, 100));
+        assert_eq!([99, 100, 104, 105].map(|window| recent(&of_one_window, window)), [0, 3, 3, 0]);
         table.count(1, None, Came::Busy, 50);
         assert_eq!([50, 54, 55].map(|window| recent(&table, window)), [1, 1, 0]);
         assert_eq!(table.seen().next().unwrap().1.night.0[Came::Busy as usize], 7);
