@@ -5,6 +5,10 @@ const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200
 const POINTS = 1200;
 // What is over a long span is asked for again no oftener than this.
 const REREAD_MS = 15000;
+// What came while this page heard nothing, no oftener than this.
+const MISSED_MS = 5000;
+// A time without figures that is longer breaks the lines: a second may slip into its neighbour, two are missing.
+const GAP_MS_MIN = 2500;
 // After an answer that has no history, the last for each after it.
 const RETRY_MS = [1000, 2000, 5000, 10000];
 
@@ -20,6 +24,8 @@ const charts = {
 };
 let stepMs = 1000;
 let readAt = 0;
+// The last points came as they were taken; a history that ends early is not asked for again and again.
+let isLive = false;
 let reading = 0;
 let failures = 0;
 let retrying = 0;
@@ -147,11 +153,22 @@ const read = async () => {
   }
   failures = 0;
   stepMs = history.step_ms;
+  isLive = false;
   const place = Object.fromEntries(history.columns.map((name, at) => [name, at]));
   for (const kind of Object.values(charts)) {
-    kind.data = [history.rows.map((row) => row[place.at_ms] / 1000), ...kind.columns.map((name) => history.rows.map((row) => row[place[name]] ?? null))];
+    kind.data = [[], ...kind.columns.map(() => [])];
+    for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => row[place[name]] ?? null));
   }
   redraw();
+};
+
+const isGap = (from, to) => (to - from) * 1000 > Math.max(GAP_MS_MIN, 1.5 * stepMs);
+
+// Nobody knows what was in a gap: a point without values breaks the lines there.
+const append = ({ data }, time, values) => {
+  const last = data[0][data[0].length - 1];
+  if (isGap(last, time)) [last + stepMs / 1000, ...values.map(() => null)].forEach((value, at) => data[at].push(value));
+  [time, ...values].forEach((value, at) => data[at].push(value));
 };
 
 const STEP_S_MIN = 0.9;
@@ -170,11 +187,18 @@ export const appendToCharts = (latest) => {
     units: [of?.sold ?? null, of?.held ?? null, of?.available ?? null],
   };
   const from = latest.at_ms / 1000 - span;
+  const { data: [known] } = charts.rates;
+  if (isLive && failures === 0 && isGap(known[known.length - 1], latest.at_ms / 1000)) {
+    // What only this page has missed, the server knows.
+    clearTimeout(retrying);
+    retrying = setTimeout(read, Math.max(0, readAt + MISSED_MS - performance.now()));
+  }
+  isLive = true;
   for (const [kind, chart] of Object.entries(charts)) {
     const [times] = chart.data;
     // In a cluster they come whenever a server has said something.
     if (times.length > 0 && latest.at_ms / 1000 < times[times.length - 1] + STEP_S_MIN) continue;
-    [latest.at_ms / 1000, ...values[kind]].forEach((value, at) => chart.data[at].push(value));
+    append(chart, latest.at_ms / 1000, values[kind]);
     const over = times.findIndex((time) => time >= from);
     if (over > 0) chart.data.forEach((column) => column.splice(0, over));
   }

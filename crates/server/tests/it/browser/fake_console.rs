@@ -44,6 +44,7 @@ pub(crate) struct State {
     pub(crate) presses: Vec<(String, String)>,
     /// So many more calls for the history find it busy.
     pub(crate) history_busy: u64,
+    pub(crate) history: Value,
 }
 
 pub(crate) struct FakeConsole {
@@ -84,6 +85,7 @@ impl FakeConsole {
             refusal: None,
             presses: Vec::new(),
             history_busy: 0,
+            history: history(1_000, 0..60),
         };
         let server = Arc::new(Server { pages, stopping: AtomicBool::new(false), state: Mutex::new(state) });
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on loopback");
@@ -192,7 +194,7 @@ impl Server {
                 state.history_busy -= 1;
                 (503, json!({ "code": "busy", "detail": "Too many at once." }))
             }
-            (_, "/api/v1/figures/history") => (200, history()),
+            (_, "/api/v1/figures/history") => (200, state.history.clone()),
             (_, "/api/v1/operators/log") => (200, json!({ "log": [], "next_cursor": null })),
             (_, "/api/v1/rehearsal") => (200, json!({ "state": "none" })),
             ("GET", _) => (404, json!({ "code": "not_found", "detail": "There is none." })),
@@ -244,7 +246,8 @@ impl Server {
     }
 }
 
-fn history() -> Value {
+/// Rows of so many milliseconds, by their number; the 60th would begin now.
+pub(crate) fn history(step_ms: u64, rows: impl IntoIterator<Item = u64>) -> Value {
     let columns = [
         "at_ms",
         "accepted",
@@ -257,10 +260,13 @@ fn history() -> Value {
         "held",
         "sold",
     ];
-    let row = |second: u64| {
-        json!([NOW_MS - 60_000 + second * 1_000, 7, 1, 0, 0, 1.5, 9.0, 100 - second, second, 0])
+    let row = |number: u64| {
+        json!([NOW_MS + number * step_ms - 60 * step_ms, 7, 1, 0, 0, 1.5, 9.0, 100 - number, number, 0])
     };
-    json!({ "step_ms": 1000, "columns": columns, "rows": (0..60).map(row).collect::<Vec<_>>() })
+    json!({
+        "step_ms": step_ms, "columns": columns, "rows": rows.into_iter().map(row).collect::<Vec<_>>(), "incidents": [],
+        "refused": null,
+    })
 }
 
 fn figures() -> Value {
