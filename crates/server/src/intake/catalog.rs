@@ -125,6 +125,12 @@ impl Sale {
         Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended_at.is_some())
     }
 
+    /// In how many milliseconds it starts, or would if it were not paused. `None`: it has started, or is over.
+    pub fn starts_in_ms(&self, now: UnixMs) -> Option<u64> {
+        let is_to_come = now < self.spec.starts_at && self.phase(now) != Phase::Ended;
+        is_to_come.then(|| self.spec.starts_at.0 - now.0)
+    }
+
     /// It was ended before its start: nothing that its lines promised holds.
     pub fn is_called_off(&self) -> bool {
         self.ended_at.is_some_and(|at| at < self.spec.starts_at)

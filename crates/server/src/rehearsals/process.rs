@@ -162,14 +162,12 @@ fn read_lines(mut from: impl BufRead, to: &SyncSender<String>) {
 }
 
 /// Why the machine is needed now, if it is.
-fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
-    let begins = |sale: &Sale| match sale.phase(now) {
+pub(super) fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
+    let begins = |sale: &Sale| match (sale.phase(now), sale.starts_in_ms(now)) {
         _ if sale.deleted => None,
-        Phase::Live | Phase::Paused => Some(format!("sale {} is live", sale.spec.id.0)),
-        Phase::NotStarted if sale.spec.starts_at.0.saturating_sub(now.0) <= SOON_MS => {
-            Some(format!("sale {} begins within a minute", sale.spec.id.0))
-        }
-        Phase::NotStarted | Phase::Ended => None,
+        (_, Some(..=SOON_MS)) => Some(format!("sale {} begins within a minute", sale.spec.id.0)),
+        (Phase::Live | Phase::Paused, None) => Some(format!("sale {} is live", sale.spec.id.0)),
+        _ => None,
     };
     catalog.sales.iter().find_map(begins)
 }
@@ -181,15 +179,14 @@ pub(super) fn in_the_way(catalog: &Catalog, now: UnixMs) -> Option<String> {
         let first = sale.first_sku.0 as usize;
         let skus = &catalog.skus[first..first + sale.spec.items.len()];
         let held: u64 = skus.iter().map(|sku| sku.counters.held()).sum();
-        let until = sale.spec.starts_at.0.saturating_sub(now.0);
-        match sale.phase(now) {
+        match (sale.phase(now), sale.starts_in_ms(now)) {
             _ if sale.deleted => None,
             _ if held > 0 => Some(format!("sale {id} has {held} units that are held and not paid")),
-            Phase::Live | Phase::Paused => Some(format!("sale {id} is live")),
-            Phase::NotStarted if until < NEAR_MS => {
+            (_, Some(until)) if until < NEAR_MS => {
                 Some(format!("sale {id} begins in {} min", until.div_ceil(60_000)))
             }
-            Phase::NotStarted | Phase::Ended => None,
+            (Phase::Live | Phase::Paused, None) => Some(format!("sale {id} is live")),
+            _ => None,
         }
     };
     catalog.sales.iter().find_map(why)

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use engine::{Book, LineTerms, ProductId, SaleId};
 
+use super::process::needed;
 use super::*;
 use crate::clock::wall_clock;
 use crate::intake::Mailbox;
@@ -235,6 +236,9 @@ fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
     let starts_at = sale().starts_at;
     let mut book = Book::new();
     book.execute(UnixMs(1), Command::CreateSale(sale())).unwrap();
+    let planned = Catalog::of(book.registry(), &Catalog::default());
+    book.execute(UnixMs(2), Command::Pause(SaleId(3))).unwrap();
+    // One that is paused may be resumed at any moment.
     let catalog = Catalog::of(book.registry(), &Catalog::default());
     let quarter_ms = 15 * 60_000;
     for (now, why) in [
@@ -244,7 +248,11 @@ fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
         (starts_at.0, Some("sale 3 is live")),
         (sale().ends_at.0, None),
     ] {
-        assert_eq!(in_the_way(&catalog, UnixMs(now)).as_deref(), why, "{now}");
+        assert_eq!(in_the_way(&planned, UnixMs(now)).as_deref(), why, "{now}");
+        assert_eq!(in_the_way(&catalog, UnixMs(now)).as_deref(), why, "{now}, paused");
+    }
+    for (before_ms, why) in [(60_001, None), (60_000, Some("sale 3 begins within a minute"))] {
+        assert_eq!(needed(&catalog, UnixMs(starts_at.0 - before_ms)).as_deref(), why, "{before_ms}");
     }
     catalog.skus[0].counters.publish_committed(40, 2, 1);
     for now in [starts_at.0 - quarter_ms, sale().ends_at.0] {

@@ -2,7 +2,7 @@
 import { create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
-import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, localTime, night, problemOf, say, serverNow, set, unixTime } from "./console-words.js";
+import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, localTime, night, problemOf, say, serverNow, set, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
@@ -23,10 +23,13 @@ const titleOf = ({ title }) => ({ what: "the sale's title", text: title, alike: 
 
 // A new end before the one that buyers know, once the sale has started.
 const endsSooner = (sale, ends) => {
-  if (sale.state === "not_started" || !(ends < sale.ends_at_ms)) return undefined;
+  if (!hasStarted(sale) || !(ends < sale.ends_at_ms)) return undefined;
   const left = ends - serverNow();
   return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${count(sale.units.available)} units left.${reaches(sale)}` };
 };
+
+// Whether an action is for a sale as it is now. `before_start`: also while it is paused.
+export const isOffered = ({ states }, sale) => states.includes(sale.state) || (states.includes("before_start") && !hasStarted(sale));
 
 // Of a sale.
 export const ACTIONS = {
@@ -38,7 +41,7 @@ export const ACTIONS = {
       const { payment_s: payment } = await get(`/api/v1/sales/${sale.id}?limit=1`);
       return [
         { name: "title", label: "Title", value: sale.title },
-        ...(sale.state === "not_started" ? [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }] : []),
+        ...(hasStarted(sale) ? [] : [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }]),
         { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(sale.ends_at_ms) },
         ...(payment === null ? [] : [{ name: "payment_s", label: "Seconds to pay, for orders from now on", type: "number", min: "1", value: String(payment) }]),
       ];
@@ -65,7 +68,7 @@ export const ACTIONS = {
   resume: {
     name: "Resume",
     states: ["paused"],
-    says: (sale) => `“${sale.title}” sells again at once: ${count(sale.units.available)} units are left.`,
+    says: (sale) => `“${sale.title}” ${hasStarted(sale) ? "sells again at once" : `starts as planned, in ${duration(sale.starts_at_ms - serverNow())}`}: ${count(sale.units.available)} units are left.`,
     done: "Resumed.",
   },
   end: {
@@ -77,7 +80,7 @@ export const ACTIONS = {
   },
   rehearse: {
     name: "Rehearse",
-    states: ["not_started"],
+    states: ["before_start"],
     says: (sale) => `A crowd plays “${sale.title}” on this machine now, for a minute or two it takes the processors of this server. Nothing of the sale is changed. It stops when a sale is about to begin, or when it has not ended 15 min after its buyers came.`,
     // Where it would be refused, that is said in place of what it would do.
     fields: async (sale) => {
@@ -99,7 +102,7 @@ export const ACTIONS = {
   delete: {
     name: "Delete",
     typed: titleOf,
-    states: ["not_started"],
+    states: ["before_start"],
     says: (sale) => `“${sale.title}” goes before it starts. Whoever has its page open finds no sale there, and its number, ${sale.id}, is never used again. This can't be undone.`,
     done: "Deleted.",
   },
@@ -126,7 +129,7 @@ const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sal
 export const ITEM_ACTIONS = {
   edit: {
     name: "Edit",
-    states: ["not_started"],
+    states: ["before_start"],
     says: (sale, item) => `Until “${sale.title}” starts, “${item.title}” is sold on the terms that stand here then. Only what you change is changed; pages that are open show it when they are read again.`,
     // What the figures do not have, as it is now.
     fields: async (sale, item) => {

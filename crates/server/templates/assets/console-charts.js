@@ -1,5 +1,5 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { byId, call, clockTime, count, element, night, rate, serverNow, set, short } from "./console-words.js";
+import { byId, call, clockTime, count, element, hasStarted, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
@@ -212,11 +212,12 @@ const redraw = () => {
 
 // Until an item is pressed, the one that has sold most is shown, of what sells; then of what will, then of what did.
 const STATES = ["live", "paused", "not_started", "ended"];
+const rankOf = (sale) => STATES.indexOf(hasStarted(sale) ? sale.state : "not_started");
 const follow = () => {
   if (isPressed) return;
-  const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale, of, rank: STATES.indexOf(sale.state) })));
+  const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale, of, rank: rankOf(sale) })));
   const [first] = items.sort((a, b) => a.rank - b.rank || b.of.held + b.of.sold - a.of.held - a.of.sold);
-  if (first && (!item() || first.rank < STATES.indexOf(saleOf().state))) show(first.sale, first.of);
+  if (first && (!item() || first.rank < rankOf(saleOf()))) show(first.sale, first.of);
 };
 
 export const startCharts = () => {

@@ -66,6 +66,9 @@ export const night = { figures: null, takenAt: 0 };
 // The server's clock, as far as its latest figures say.
 export const serverNow = () => night.figures.at_ms + (performance.now() - night.takenAt);
 
+// One that is paused before its start has not started.
+export const hasStarted = ({ state, starts_at_ms: starts }) => state !== "not_started" && !(state === "paused" && serverNow() < starts);
+
 // How long an answer is waited for.
 const ANSWER_MS = 10000;
 export const call = async (path, options = {}) => {

@@ -1,12 +1,12 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than STALE_MS is said to be old.
-import { ACTIONS, ITEM_ACTIONS, itemButtons, saleButtons } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, saleButtons } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
+import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
 const RETRY_MS = [0, 1000, 2000, 5000, 10000];
@@ -168,7 +168,7 @@ const draw = () => {
     document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   }
   set(byId("server"), figures.server ?? "");
-  const open = sales.filter((sale) => sale.state === "live" || sale.state === "paused");
+  const open = sales.filter((sale) => hasStarted(sale) && sale.state !== "ended");
   const sum = (key) => open.reduce((total, sale) => total + sale.units[key], 0);
   const reasons = mostFirst(figures.refused_by_code);
   tiles(byId("tiles"), [
@@ -283,7 +283,7 @@ const tick = () => {
 
 const when = (sale) => {
   const now = serverNow();
-  if (sale.state === "not_started") return `starts in ${duration(sale.starts_at_ms - now)}, at ${dayAndTime(sale.starts_at_ms)}`;
+  if (!hasStarted(sale)) return `starts in ${duration(sale.starts_at_ms - now)}, at ${dayAndTime(sale.starts_at_ms)}${sale.state === "paused" ? ", if it is resumed by then" : ""}`;
   if (sale.ended_at_ms) return `ended at ${dayAndTime(sale.ended_at_ms)}, ${duration(sale.ends_at_ms - sale.ended_at_ms)} before its time`;
   if (sale.state === "ended") return `ended at ${dayAndTime(sale.ends_at_ms)}`;
   return `ends in ${duration(sale.ends_at_ms - now)}, at ${dayAndTime(sale.ends_at_ms)}`;
@@ -340,10 +340,10 @@ const drawSales = (sales) => {
     set(byId(`does-${sale.id}`), doing(sale));
     set(byId(`holds-${sale.id}`), holding(sale));
     for (const button of node.querySelectorAll("button[data-call]")) {
-      button.hidden = !ACTIONS[button.dataset.call].states.includes(sale.state);
+      button.hidden = !isOffered(ACTIONS[button.dataset.call], sale);
     }
     for (const button of node.querySelectorAll("button[data-item-call]")) {
-      button.hidden = !ITEM_ACTIONS[button.dataset.itemCall].states.includes(sale.state);
+      button.hidden = !isOffered(ITEM_ACTIONS[button.dataset.itemCall], sale);
     }
     sale.items.forEach((item, at) => drawItem(node.querySelectorAll("tbody tr")[at], item));
     for (const item of sale.items) drawLine(sale, item);

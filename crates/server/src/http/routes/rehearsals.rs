@@ -1,6 +1,6 @@
 //! Rehearsals at an operator's word. Must not: play one, or decide whether it may be played now.
 
-use engine::{Action, Phase, Refusal, Role, SaleId};
+use engine::{Action, Refusal, Role, SaleId};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -62,7 +62,7 @@ impl HttpService {
     fn begin_rehearsal(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let crowd = read_object::<Asked>(call)?.crowd()?;
         let sale = self.catalog.sale(call.params.sale).ok_or(Refusal::UnknownSale)?;
-        if sale.phase(call.now) != Phase::NotStarted {
+        if sale.starts_in_ms(call.now).is_none() {
             return Err(has_started());
         }
         let by = call.operator();
@@ -83,9 +83,9 @@ impl HttpService {
         let mut shown = self.shared.rehearsals.shown();
         if let Some(sale) = number_in(call.request.query, "sale").transpose()? {
             let sale = self.catalog.sale(SaleId(sale)).ok_or(Refusal::UnknownSale)?;
-            let can_be = match sale.phase(call.now) {
-                Phase::NotStarted => self.shared.rehearsals.check(&sale.spec).map_err(Problem::from),
-                _ => Err(has_started()),
+            let can_be = match sale.starts_in_ms(call.now) {
+                Some(_) => self.shared.rehearsals.check(&sale.spec).map_err(Problem::from),
+                None => Err(has_started()),
             };
             shown["why_not"] = can_be.err().map(|problem| problem.detail.into_owned()).into();
         }

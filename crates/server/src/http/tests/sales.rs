@@ -124,6 +124,24 @@ fn a_sale_is_changed_and_steered() {
     assert_eq!(shop.send(&pause).problem(), problem(409, "ended"));
 }
 
+#[test]
+fn one_that_is_paused_before_its_start_has_not_started_for_a_rehearsal() {
+    let mut shop = shop();
+    shop.send(&create(&new_sale()));
+    let why_not = |shop: &mut Shop| {
+        let shown = shop.send(&Sent::get("/api/v1/rehearsal?sale=9").operator()).json();
+        shown["why_not"].as_str().unwrap_or_default().to_owned()
+    };
+    let planned = why_not(&mut shop);
+    assert_eq!(shop.send(&Sent::post("/api/v1/sales/9/pause", "{}").operator()).status, 200);
+    assert_eq!(why_not(&mut shop), planned);
+    let begin = Sent::post("/api/v1/sales/9/rehearse", "{}").operator();
+    assert_ne!(shop.send(&begin).problem(), problem(409, "sale_started"));
+    shop.advance(60_000);
+    assert!(why_not(&mut shop).starts_with("Only a sale that has not started"));
+    assert_eq!(shop.send(&begin).problem(), problem(409, "sale_started"));
+}
+
 /// A change of sale 9, see [`new_sale`].
 fn patch(body: &str) -> Sent {
     Sent { body: body.as_bytes().to_vec(), ..Sent::new("PATCH", "/api/v1/sales/9").operator() }

@@ -70,6 +70,41 @@ fn the_price_of_an_item_is_changed_before_the_sale() {
 }
 
 #[test]
+fn a_sale_that_is_paused_before_its_start_is_still_to_come() {
+    let (shop, browser) = (Shop::with_tokens(), Browser::start());
+    let later = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "starts_at_ms": later, "ends_at_ms": later + 3_600_000 }));
+    shop.steer("pause");
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "paused");
+    browser.wait_for_text(&format!("#when-{SALE}"), "starts in 59 min ");
+    browser.wait_for_text(&format!("#when-{SALE}"), ", if it is resumed by then");
+    let left = "return [...document.querySelectorAll('#tiles dt')].find((name) => name.textContent === 'Left')\
+                .nextSibling.firstChild.textContent";
+    assert_eq!(browser.run(left), "0", "nothing of it sells");
+    let hidden = "return [...document.querySelectorAll('article button[data-call], td button[data-item-call]')]\
+                  .filter((button) => button.hidden).map((button) => button.textContent)";
+    assert_eq!(browser.run(hidden), json!(["Pause"]));
+    press_item(&browser, "edit");
+    browser.wait_for_text("#ask-says", "is sold on the terms that stand here then");
+    browser.click("#ask-no");
+    // Its end is nobody's loss yet, and its start can be moved.
+    press(&browser, "edit");
+    for (field, minutes) in [("starts_at_ms", 30), ("ends_at_ms", 90)] {
+        browser.run(&format!(
+            "const at = new Date(Date.now() + {minutes} * 60000); document.querySelector('#field-{field}').value = \
+             new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19)"
+        ));
+    }
+    browser.click("#ask-do");
+    browser.wait_for_text(&format!("#when-{SALE}"), "starts in 29 min ");
+    press(&browser, "resume");
+    browser.wait_for_text("#ask-says", "starts as planned, in 29 min ");
+    browser.click("#ask-do");
+    wait_for_state(&browser, "planned");
+}
+
+#[test]
 fn an_earlier_end_says_how_soon_and_asks_for_the_title_as_it_is_read() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     shop.sell(&json!({ "title": "Opening  night " }));
