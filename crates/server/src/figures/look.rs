@@ -273,6 +273,8 @@ impl Looking {
         });
         self.events.look(&Look {
             at_ms: now.0,
+            server: &self.watched.server,
+            catalog: &self.catalog,
             sales: &sales,
             servers: &servers,
             ready: health.ready,
@@ -298,8 +300,7 @@ impl Looking {
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found, at);
         self.number += 1;
-        let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
-        sample.taken(orders, events, disk)
+        sample.taken(orders, events, self.watched.history_dir.as_deref().and_then(Disk::of))
     }
 }
 

@@ -24,6 +24,8 @@ const OVER_MS: u64 = 24 * 3600 * 1000;
 pub(super) struct SaleFigures<'a> {
     pub(super) id: u64,
     pub(super) title: &'a str,
+    #[serde(skip)]
+    pub(super) currency: &'a str,
     #[serde(rename = "state", serialize_with = "as_in_the_list_of_sales")]
     pub(super) phase: Phase,
     pub(super) starts_at_ms: u64,
@@ -87,6 +89,8 @@ fn as_in_the_list_of_sales<S: Serializer>(phase: &Phase, serializer: S) -> Resul
 pub(super) struct ItemFigures<'a> {
     pub(super) product: u64,
     pub(super) title: &'a str,
+    #[serde(skip)]
+    pub(super) price: u64,
     #[serde(flatten)]
     pub(super) units: Units,
     pub(super) rates: Option<ShownRates>,
@@ -212,6 +216,7 @@ impl SoldOut {
                 items.push(ItemFigures {
                     product,
                     title,
+                    price: item.price,
                     units,
                     rates,
                     refused_by_code: second.and_then(|second| second.refused_of_item(product)),
@@ -223,6 +228,7 @@ impl SoldOut {
             sales.push(SaleFigures {
                 id: spec.id.0,
                 title: &spec.title,
+                currency: &spec.currency,
                 phase,
                 starts_at_ms: spec.starts_at.0,
                 ends_at_ms: spec.ends_at.0,

@@ -43,7 +43,7 @@ const SOURCES: [(&str, &str); 29] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 13] = [
+const CONSOLE: [(&str, &str); 14] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
     ("console-words.js", include_str!("../../templates/assets/console-words.js")),
     ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
@@ -52,6 +52,7 @@ const CONSOLE: [(&str, &str); 13] = [
     ("console-making.js", include_str!("../../templates/assets/console-making.js")),
     ("console-actions.js", include_str!("../../templates/assets/console-actions.js")),
     ("console-attempts.js", include_str!("../../templates/assets/console-attempts.js")),
+    ("console-incidents.js", include_str!("../../templates/assets/console-incidents.js")),
     ("console-lines.js", include_str!("../../templates/assets/console-lines.js")),
     ("console-orders.js", include_str!("../../templates/assets/console-orders.js")),
     ("console.js", include_str!("../../templates/assets/console.js")),

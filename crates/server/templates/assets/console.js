@@ -4,6 +4,7 @@ import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, saleButtons } from "./co
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
+import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
@@ -204,6 +205,7 @@ const draw = () => {
     ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
   ]);
   drawEvents(figures.events);
+  followIncidents(figures.verdict);
   drawSales(sales);
   byId("no-sales").hidden = sales.length > 0;
 };

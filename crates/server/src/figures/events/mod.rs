@@ -5,12 +5,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use engine::Phase;
+use engine::{Phase, SaleId};
 use serde::{Deserialize, Serialize};
 
-use super::sales::{SaleFigures, quoted};
+use super::sales::{ItemFigures, SaleFigures, quoted};
 use super::sample::ServerFigures;
 use super::verdict::{Level, Verdict};
+use crate::intake::catalog::Catalog;
+use crate::pages::amount;
 
 /// The newest that are shown.
 pub(super) const EVENTS_MAX: usize = 50;
@@ -26,11 +28,14 @@ pub(super) enum Kind {
     SaleResumed,
     SaleEnded,
     SaleEdited,
+    SaleDeleted,
+    PriceChanged,
     StockChanged,
     SoldOut,
     OnSaleAgain,
     OrdersTaken,
     NoOrdersTaken,
+    ServerStarted,
     ServerBack,
     ServerSilent,
     VerdictChanged,
@@ -49,6 +54,8 @@ pub(super) struct EventFigures {
 #[derive(Debug)]
 struct Seen {
     sales: BTreeMap<u64, SeenSale>,
+    /// In the catalog, which are more.
+    sales_total: usize,
     /// By name, whether it is counted.
     servers: BTreeMap<String, bool>,
     ready: bool,
@@ -59,14 +66,25 @@ struct Seen {
 struct SeenSale {
     phase: Phase,
     terms: (String, u64, u64),
-    /// Units of each item that is shown, and whether one is left.
-    items: BTreeMap<u64, (u64, bool)>,
+    /// Of those that are shown.
+    items: BTreeMap<u64, SeenItem>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct SeenItem {
+    total: u64,
+    is_left: bool,
+    price: u64,
 }
 
 /// One look, of all servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look<'a> {
     pub(super) at_ms: u64,
+    /// That looks.
+    pub(super) server: &'a str,
+    pub(super) catalog: &'a Catalog,
+    /// Of the catalog, those that are shown.
     pub(super) sales: &'a [SaleFigures<'a>],
     pub(super) servers: &'a [ServerFigures],
     /// One at least takes orders; and why some do not.
@@ -88,13 +106,18 @@ pub(super) struct Events {
 impl Seen {
     fn of(look: &Look<'_>) -> Seen {
         let sale = |sale: &SaleFigures<'_>| {
-            let items =
-                sale.items.iter().map(|item| (item.product, (item.units.total, item.units.available > 0)));
+            let item = |item: &ItemFigures<'_>| SeenItem {
+                total: item.units.total,
+                is_left: item.units.available > 0,
+                price: item.price,
+            };
+            let items = sale.items.iter().map(|of| (of.product, item(of)));
             let terms = (sale.title.to_owned(), sale.starts_at_ms, sale.ends_at_ms);
             (sale.id, SeenSale { phase: sale.phase, terms, items: items.collect() })
         };
         Seen {
             sales: look.sales.iter().map(sale).collect(),
+            sales_total: look.catalog.sales.len(),
             servers: look.servers.iter().map(|server| (server.server.clone(), server.counted)).collect(),
             ready: look.ready,
             verdict: (look.verdict.level, look.verdict.code),
@@ -123,7 +146,8 @@ impl Events {
     pub(super) fn look(&mut self, look: &Look<'_>) {
         let now = Seen::of(look);
         if let Some(before) = self.seen.take() {
-            look.sales.iter().for_each(|sale| self.compare_sale(look.at_ms, &before, sale));
+            look.sales.iter().for_each(|sale| self.compare_sale(look, &before, sale));
+            self.find_deleted(look, &before);
             self.compare_servers(look, &before);
             if before.ready != now.ready {
                 let says = match now.ready {
@@ -136,15 +160,28 @@ impl Events {
             if before.verdict != now.verdict {
                 self.add(look.at_ms, Kind::VerdictChanged, (None, None), look.verdict.says.clone());
             }
+        } else {
+            self.add(look.at_ms, Kind::ServerStarted, (None, None), format!("{} was started.", look.server));
         }
         self.seen = Some(now);
     }
 
-    fn compare_sale(&mut self, at_ms: u64, before: &Seen, sale: &SaleFigures<'_>) {
-        let about = (Some(sale.id), None);
+    fn compare_sale(&mut self, look: &Look<'_>, before: &Seen, sale: &SaleFigures<'_>) {
+        let (at_ms, about) = (look.at_ms, (Some(sale.id), None));
         let Some(known) = before.sales.get(&sale.id) else {
-            if sale.phase == Phase::NotStarted {
-                self.add(at_ms, Kind::SaleAdded, about, format!("{} is planned.", quoted(sale.title)));
+            // Others that go make room for one that was there.
+            let position = look.catalog.position(SaleId(sale.id));
+            if position.is_some_and(|position| position < before.sales_total) {
+                return;
+            }
+            match sale.phase {
+                Phase::NotStarted => {
+                    self.add(at_ms, Kind::SaleAdded, about, format!("{} is planned.", quoted(sale.title)));
+                }
+                Phase::Live => {
+                    self.add(at_ms, Kind::SaleOpened, about, format!("{} has started.", quoted(sale.title)));
+                }
+                Phase::Paused | Phase::Ended => {}
             }
             return;
         };
@@ -154,6 +191,7 @@ impl Events {
             (_, Phase::Live) => Some((Kind::SaleOpened, "has started")),
             (_, Phase::Paused) => Some((Kind::SalePaused, "is paused")),
             (_, Phase::Ended) => Some((Kind::SaleEnded, "has ended")),
+            (Phase::Paused, Phase::NotStarted) => Some((Kind::SaleResumed, "is no longer paused")),
             (_, Phase::NotStarted) => None,
         };
         if let Some((kind, what)) = changed {
@@ -171,26 +209,43 @@ impl Events {
             );
         }
         for item in &sale.items {
-            let Some((total, was_left)) = known.items.get(&item.product) else { continue };
-            let about = (Some(sale.id), Some(item.product));
-            if *total != item.units.total {
-                let says =
-                    format!("{} has {} units in all, before {total}.", quoted(item.title), item.units.total);
-                self.add(at_ms, Kind::StockChanged, about, says);
+            if let Some(known) = known.items.get(&item.product) {
+                self.compare_item(at_ms, known, (sale, item));
             }
-            match (*was_left, item.units.available > 0) {
-                (true, false) => {
-                    self.add(at_ms, Kind::SoldOut, about, format!("{} is sold out.", quoted(item.title)))
-                }
-                (false, true) => {
-                    self.add(
-                        at_ms,
-                        Kind::OnSaleAgain,
-                        about,
-                        format!("{} is on sale again.", quoted(item.title)),
-                    );
-                }
-                (true, true) | (false, false) => {}
+        }
+    }
+
+    fn compare_item(
+        &mut self,
+        at_ms: u64,
+        known: &SeenItem,
+        (sale, item): (&SaleFigures<'_>, &ItemFigures<'_>),
+    ) {
+        let about = (Some(sale.id), Some(item.product));
+        let title = quoted(item.title);
+        if known.price != item.price {
+            let [before, now] = [known.price, item.price].map(|price| amount(price, sale.currency));
+            let says = format!("{title} costs {now} {}, before {before}.", sale.currency);
+            self.add(at_ms, Kind::PriceChanged, about, says);
+        }
+        if known.total != item.units.total {
+            let says = format!("{title} has {} units in all, before {}.", item.units.total, known.total);
+            self.add(at_ms, Kind::StockChanged, about, says);
+        }
+        match (known.is_left, item.units.available > 0) {
+            (true, false) => self.add(at_ms, Kind::SoldOut, about, format!("{title} is sold out.")),
+            (false, true) => self.add(at_ms, Kind::OnSaleAgain, about, format!("{title} is on sale again.")),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Others leave the list because they are long over, or because there is no room.
+    fn find_deleted(&mut self, look: &Look<'_>, before: &Seen) {
+        for (id, known) in &before.sales {
+            let is_shown = look.sales.iter().any(|sale| sale.id == *id);
+            if !is_shown && look.catalog.position(SaleId(*id)).is_none() {
+                let says = format!("{} was deleted.", quoted(&known.terms.0));
+                self.add(look.at_ms, Kind::SaleDeleted, (Some(*id), None), says);
             }
         }
     }

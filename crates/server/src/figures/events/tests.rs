@@ -1,7 +1,9 @@
 //! What is noted between two looks that a test makes.
 
+use engine::{Book, Command, ItemSpec, Payment, ProductId, SaleSpec, UnixMs};
+
 use super::*;
-use crate::figures::sales::{ItemFigures, Units};
+use crate::figures::sales::Units;
 
 const AT_MS: u64 = 1_796_119_200_000;
 
@@ -10,6 +12,7 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
     let item = |(product, (total, available)): (u64, (u64, u64))| ItemFigures {
         product,
         title: "Shoe",
+        price: 4999,
         units: units(total, available),
         rates: None,
         refused_by_code: None,
@@ -20,6 +23,7 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
     SaleFigures {
         id,
         title,
+        currency: "EUR",
         phase,
         starts_at_ms: AT_MS,
         ends_at_ms: AT_MS + 3_600_000,
@@ -55,6 +59,7 @@ fn verdict(code: &'static str) -> Verdict {
 
 struct Night {
     events: Events,
+    book: Book,
     /// Since the first look.
     s: u64,
     servers: Vec<ServerFigures>,
@@ -66,6 +71,7 @@ impl Night {
     fn new() -> Night {
         Night {
             events: Events::default(),
+            book: Book::new(),
             s: 0,
             servers: vec![server("a", true)],
             ready: true,
@@ -79,13 +85,15 @@ impl Night {
         let at_ms = AT_MS + self.s * 1_000;
         let reasons = ["The disk is full.".to_owned()];
         let (servers, ready, verdict) = (&self.servers[..], self.ready, &verdict(self.code));
-        self.events.look(&Look { at_ms, sales, servers, ready, reasons: &reasons, verdict });
+        let catalog = &Catalog::of(self.book.registry(), &Catalog::default());
+        let reasons = &reasons;
+        self.events.look(&Look { at_ms, server: "a", catalog, sales, servers, ready, reasons, verdict });
         let new = self.events.last().iter().filter(|event| event.at_ms == at_ms);
         new.map(|event| (event.kind, event.says.clone())).collect()
     }
 }
 
-fn kinds(new: Vec<(Kind, String)>) -> Vec<Kind> {
+fn of_kinds(new: Vec<(Kind, String)>) -> Vec<Kind> {
     new.into_iter().map(|(kind, _)| kind).collect()
 }
 
@@ -93,8 +101,9 @@ fn kinds(new: Vec<(Kind, String)>) -> Vec<Kind> {
 fn a_sale_is_followed_from_its_plan_to_its_end() {
     let mut night = Night::new();
     let of = |phase, title, items: &[(u64, u64)]| [sale(3, phase, title, items)];
-    assert_eq!(night.look(0, &[]), [], "a start knows nothing of before");
     let says = |kind, text: &str| vec![(kind, text.to_owned())];
+    let started = says(Kind::ServerStarted, "a was started.");
+    assert_eq!(night.look(0, &[]), started, "it knows nothing of before");
     let planned = of(Phase::NotStarted, "Drop", &[(9, 9), (1, 0)]);
     assert_eq!(night.look(1, &planned), says(Kind::SaleAdded, "“Drop” is planned."));
     assert_eq!(night.look(1, &planned), []);
@@ -114,7 +123,62 @@ fn a_sale_is_followed_from_its_plan_to_its_end() {
     ended[0].ends_at_ms -= 60_000;
     assert_eq!(night.look(1, &ended), says(Kind::SaleEnded, "“Drop 2” has ended."));
     let first = &night.events.last()[0];
-    assert_eq!((first.sale, first.product, night.events.last().len()), (Some(3), None, 9));
+    assert_eq!((first.sale, first.product, night.events.last().len()), (Some(3), None, 10));
+}
+
+/// Has the catalog know a sale.
+fn create(night: &mut Night, id: u64) {
+    let item = ItemSpec {
+        product: ProductId(30),
+        title: "Shoe".to_owned(),
+        description: String::new(),
+        price: 4999,
+        list_price: 4999,
+        total: 9,
+        limit: None,
+        image: None,
+        line: None,
+    };
+    let spec = SaleSpec {
+        id: SaleId(id),
+        title: "Drop".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at: UnixMs(AT_MS),
+        ends_at: UnixMs(AT_MS + 3_600_000),
+        payment: Payment::OnPlacing,
+        open_holds_per_buyer_max: None,
+        items: vec![item],
+    };
+    night.book.execute(UnixMs(1), Command::CreateSale(spec)).unwrap();
+}
+
+#[test]
+fn what_is_done_to_a_sale_before_its_start_is_noted() {
+    let mut night = Night::new();
+    let of = |id, phase| sale(id, phase, "Drop", &[(9, 9)]);
+    let says = |kind, text: &str| vec![(kind, text.to_owned())];
+    create(&mut night, 1);
+    night.look(0, &[]);
+    create(&mut night, 2);
+    create(&mut night, 3);
+    let live = says(Kind::SaleOpened, "“Drop” has started.");
+    assert_eq!(night.look(1, &[of(2, Phase::Live)]), live, "it was live at once");
+    let there_before = [of(1, Phase::Live), of(2, Phase::Live)];
+    assert_eq!(night.look(1, &there_before), [], "others had left no room for it");
+    night.look(1, &[of(3, Phase::Paused)]);
+    assert_eq!(
+        night.look(1, &[of(3, Phase::NotStarted)]),
+        says(Kind::SaleResumed, "“Drop” is no longer paused.")
+    );
+    let mut cheaper = of(3, Phase::NotStarted);
+    cheaper.items[0].price = 500;
+    let cheaper = [cheaper];
+    assert_eq!(night.look(1, &cheaper), says(Kind::PriceChanged, "“Shoe” costs 5.00 EUR, before 49.99."));
+    assert_eq!(night.look(1, &cheaper), []);
+    night.book.execute(UnixMs(2), Command::DeleteSale(SaleId(3))).unwrap();
+    assert_eq!(night.look(1, &[]), says(Kind::SaleDeleted, "“Drop” was deleted."));
+    assert_eq!(night.look(1, &[]), []);
+    assert_eq!(night.look(1, &there_before), [], "it had no room again");
 }
 
 #[test]
@@ -130,7 +194,7 @@ fn what_is_lost_and_comes_back_is_noted() {
     let verdict = (Kind::VerdictChanged, "It is disk_takes_no_writes.".to_owned());
     assert_eq!(night.look(1, &[]), [verdict, no_orders]);
     (night.ready, night.code) = (true, "quiet");
-    assert_eq!(kinds(night.look(1, &[])), [Kind::VerdictChanged, Kind::OrdersTaken]);
+    assert_eq!(of_kinds(night.look(1, &[])), [Kind::VerdictChanged, Kind::OrdersTaken]);
 }
 
 #[test]
@@ -144,7 +208,8 @@ fn what_goes_to_and_fro_pushes_nothing_out_and_the_list_is_bounded() {
         night.look(1, &items(second % 2));
     }
     let kinds: Vec<_> = night.events.last().iter().map(|event| event.kind).collect();
-    assert_eq!(kinds, [Kind::VerdictChanged, Kind::OnSaleAgain, Kind::SoldOut, Kind::SaleResumed]);
+    let first = [Kind::SaleResumed, Kind::ServerStarted];
+    assert_eq!(kinds, [&[Kind::VerdictChanged, Kind::OnSaleAgain, Kind::SoldOut][..], &first].concat());
     let kept = night.events.kept();
     night.look(1, &items(1));
     assert!(Arc::ptr_eq(&kept, &night.events.kept()), "nothing happened");
@@ -156,7 +221,9 @@ fn what_goes_to_and_fro_pushes_nothing_out_and_the_list_is_bounded() {
     assert!(night.events.last().iter().is_sorted_by(|one, next| one.at_ms > next.at_ms));
     let kept = night.events.kept();
     let mut night = Night { events: Events::after(kept.to_vec()), ..night };
-    assert_eq!(night.look(1, &items(0)), [], "what a start finds is nothing new");
+    let found = of_kinds(night.look(1, &items(0)));
+    assert_eq!(found, [Kind::ServerStarted], "what a start finds is nothing new");
     night.look(60, &items(1));
-    assert_eq!([night.events.last()[0].kind, night.events.last()[1].kind], [Kind::OnSaleAgain, kept[0].kind]);
+    let last: Vec<_> = night.events.last().iter().take(3).map(|event| event.kind).collect();
+    assert_eq!(last, [Kind::OnSaleAgain, Kind::ServerStarted, kept[0].kind]);
 }

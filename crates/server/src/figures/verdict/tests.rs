@@ -16,6 +16,7 @@ fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static
         holds: None,
         id: 3,
         title: "Drop",
+        currency: "EUR",
         phase,
         starts_at_ms: NOW.0 + starts_in_ms,
         ends_at_ms: NOW.0 + starts_in_ms + 3_600_000,

@@ -238,6 +238,41 @@ fn a_time_without_figures_breaks_the_lines_of_the_charts() {
 }
 
 #[test]
+fn the_latest_times_in_which_it_was_not_green_are_shown() {
+    let shop = FakeConsole::start();
+    let browser = Browser::start();
+    let incident = |minute: u64, ended_ms: Option<u64>| {
+        let began_ms = NOW_MS - 3_600_000 + minute * 60_000;
+        json!({ "began_ms": began_ms, "ended_ms": ended_ms.map(|ms| began_ms + ms), "level": "amber", "code": "busy", "says": format!("Busy <b>{minute}</b>.") })
+    };
+    let show = |incidents: &[Value]| shop.state().history["incidents"] = incidents.into();
+    browser.open(&shop.url);
+    browser.wait_for_text("#incidents-say", "None in the last 3 days.");
+    let mut incidents: Vec<_> = (1..=12).map(|minute| incident(minute, Some(5_000))).collect();
+    show(&incidents);
+    // Another verdict; one that goes on is told so.
+    shop.sample(&[("/verdict", verdict("amber", "Busy.", "Wait."))]);
+    browser.wait_for_text("#incidents", "Busy <b>12</b>.");
+    let lines = || {
+        browser
+            .run("return [...document.querySelectorAll('#incidents span')].map((line) => line.textContent)")
+    };
+    let shown = lines();
+    let shown: Vec<_> = shown.as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(
+        shown[0].starts_with("amber, until ") && shown[0].ends_with(", 5 s: Busy <b>12</b>."),
+        "{shown:?}"
+    );
+    assert!(shown.len() == 10 && shown[9].contains(">3<"), "{shown:?}");
+    assert_accessible(&browser, "the console after incidents");
+    incidents.push(incident(13, None));
+    show(&incidents);
+    shop.sample(&[("/verdict", verdict("red", "Away.", "Look."))]);
+    browser.wait_for_text("#incidents", "amber, goes on: Busy <b>13</b>.");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn nothing_can_be_pressed_before_it_is_known_who_acts_nor_seen_once_nobody_does() {
     let shop = FakeConsole::start();
     shop.state().session = None;
