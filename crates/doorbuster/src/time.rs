@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::time::OffsetDateTime;
 use ::time::format_description::well_known::Rfc3339;
 
-pub(crate) use server::calendar::format_utc;
+pub(crate) use engine::format_utc;
 
 const DAY_S: u64 = 86_400;
 

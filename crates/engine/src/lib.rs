@@ -9,6 +9,7 @@
 pub mod balance;
 mod book;
 mod buyers;
+mod calendar;
 mod command;
 mod cool_down;
 mod entry;
@@ -29,6 +30,7 @@ mod stock;
 pub mod working_set;
 
 pub use book::{Book, CallsMade, LedgerKind, LineView, ReceiptView};
+pub use calendar::{date_of, format_utc};
 pub use command::{Accepted, Action, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};

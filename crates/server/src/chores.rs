@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use engine::UnixMs;
 
-use crate::calendar::format_utc;
 use crate::clock::Clock;
 use crate::intake::Reply;
 use crate::intake::catalog::Catalog;
 use crate::metrics::Metrics;
 use crate::time::Instant;
+use engine::format_utc;
 
 /// Between two looks for addresses to purge, and how many are purged with one transaction.
 const PURGE_INTERVAL: Duration = Duration::from_secs(10);

@@ -2,7 +2,6 @@
 
 mod authorities;
 pub mod beacon;
-pub mod calendar;
 mod chores;
 pub mod clock;
 pub mod cluster;

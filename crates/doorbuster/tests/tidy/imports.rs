@@ -18,7 +18,7 @@ const SERVER_LAYERS: &[&[&str]] = &[
     &["intake"],
     &["net"],
     &["verifier"],
-    &["metrics", "clock", "calendar", "recurring", "signing", "shop_keys", "tls_fault"],
+    &["metrics", "clock", "recurring", "signing", "shop_keys", "tls_fault"],
     &["authorities", "line_ticket", "secret"],
     &["hex", "time"],
 ];

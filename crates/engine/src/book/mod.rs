@@ -185,7 +185,7 @@ impl Book {
     /// # Panics
     /// As [`Book::execute`], and if it is a command that no operator gives.
     pub fn execute_by(&mut self, now: UnixMs, command: Command, by: By) -> Result<Accepted, Refusal> {
-        let (before, operated) = (self.end.next, Operated::new(by, &command, &self.sales));
+        let (before, operated) = (self.end.next, Operated::new(by, &command, self));
         let accepted = self.execute(now, command)?;
         if self.end.next > before || accepted == Accepted::ActionKept {
             record(self, now, Event::Operated(Box::new(operated)));

@@ -115,7 +115,7 @@ impl WorkingSet<'_> {
         if let Command::Address { order, buyer, address } = command {
             return self.give_address((order, buyer), address);
         }
-        let operated = by.map(|by| Operated::new(by, &command, self.sales));
+        let operated = by.map(|by| Operated::new(by, &command, self));
         let before = self.effects.entries.len();
         match operate::execute(self, self.at, command, grant) {
             Ok(accepted) => {

@@ -1,8 +1,8 @@
 //! Who may, and who did what: the events that a book leaves of operators, and what it refuses to read.
 
 use engine::{
-    Accepted, Action, Book, By, Command, Entry, Event, LedgerKind, Operated, Operator, Refusal, Role, SaleId,
-    UnixMs,
+    Accepted, Action, Book, By, Command, Entry, Event, ItemChange, LedgerKind, Operated, Operator, ProductId,
+    Refusal, Role, SaleChange, SaleId, UnixMs,
 };
 
 use crate::shop::{Do, START, Script, Shop, cancel, check, pay, place, sale_of};
@@ -74,6 +74,72 @@ fn an_action_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
     }
     let long = "x".repeat(256);
     assert_eq!(operate(Command::KeepAction(Action::ImageAdded, long.into())), (false, vec![]));
+}
+
+/// What the log says of a change of a sale that has not started.
+fn said_of(change: SaleChange) -> String {
+    let mut shop = Shop::with(sale_of(5));
+    shop.book.drain_journal(&mut Vec::new());
+    let command = Command::ChangeSale { sale: crate::shop::SALE, change };
+    shop.book.execute_by(UnixMs(1), command, by("anna", "")).expect("it is in time");
+    let mut entries = Vec::new();
+    shop.book.drain_journal(&mut entries);
+    let Some(Event::Operated(operated)) = entries.pop().map(|entry| entry.event) else {
+        panic!("{entries:?}")
+    };
+    String::from(operated.about)
+}
+
+#[test]
+fn the_log_says_what_was_changed_from_what_to_what() {
+    let none = ItemChange {
+        product: ProductId(29),
+        title: None,
+        description: None,
+        price: None,
+        list_price: None,
+        limit: None,
+    };
+    let items = |item| SaleChange { items: vec![item], ..SaleChange::default() };
+    let long = "ä".repeat(100);
+    let all = SaleChange {
+        items: vec![ItemChange {
+            title: Some("Boot".into()),
+            description: Some("Warm".into()),
+            price: Some(99),
+            list_price: Some(299),
+            limit: Some(Some(1)),
+            ..none.clone()
+        }],
+        title: Some(long),
+        starts_at: Some(UnixMs(1_500)),
+        ends_at: Some(UnixMs(1_796_119_200_000)),
+        payment_ms: Some(60_000),
+    };
+    let ends_at = SaleChange { ends_at: Some(UnixMs(3_600_000)), ..SaleChange::default() };
+    let title = SaleChange { title: Some("Drop \u{200f}2".into()), ..SaleChange::default() };
+    for (change, says) in [
+        (ends_at, "ends_at 1970-01-01T00:00:02Z -> 1970-01-01T01:00:00Z"),
+        (title, "title “Drop” -> “Drop \u{200f}2”"),
+        (
+            items(ItemChange { price: Some(99), limit: Some(Some(1)), ..none.clone() }),
+            "product 29: price 250 -> 99, limit none -> 1",
+        ),
+        (
+            items(ItemChange { price: Some(250), description: Some("Warm".into()), ..none }),
+            "product 29: description",
+        ),
+    ] {
+        assert_eq!(said_of(change), says);
+    }
+    let said = said_of(all);
+    assert!(said.starts_with("ends_at 1970-01-01T00:00:02Z -> 2026-12-01T10:00:00Z, payment_s "), "{said}");
+    let title = format!(" -> “{}…”", "ä".repeat(20));
+    assert!(
+        said.contains(&title) && said.len() <= 200 && said.ends_with('…'),
+        "{} bytes: {said}",
+        said.len()
+    );
 }
 
 #[test]

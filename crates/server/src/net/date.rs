@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::calendar::date_of;
+use engine::date_of;
 
 const LINE_BYTES: usize = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n".len();
 

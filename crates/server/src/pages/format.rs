@@ -6,7 +6,7 @@
 use fluent_bundle::FluentValue;
 
 use super::language::{Language, Numbers};
-use crate::calendar::date_of;
+use engine::date_of;
 
 /// `499900, "EUR"` is `€4,999.00`, or `4.999,00 €`; a currency without a sign of its own is written `CHF 12.50`.
 pub(super) fn money(language: &Language, minor: u64, currency: &str) -> String {

@@ -18,9 +18,9 @@ use engine::{Action, By, Command, ItemSpec, Payment, SaleSpec, UnixMs};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::calendar::format_utc;
 use crate::intake::{Asker, Intake, Reply, Request};
 use crate::net::Stop;
+use engine::format_utc;
 use process::{Ended, Process, in_the_way};
 
 /// Of what is kept of a rehearsal in the ledger.

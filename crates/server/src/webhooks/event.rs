@@ -3,8 +3,8 @@
 use engine::Status;
 use serde_json::{Value, json};
 
-use crate::calendar::format_utc;
 use crate::ledger::{OpenedTurn, Outgoing, What};
+use engine::format_utc;
 
 /// Every kind of event there is.
 pub const KINDS: [&str; 14] = [

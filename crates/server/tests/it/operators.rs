@@ -1,6 +1,6 @@
 //! Operators and what they did, on every backend: they come back as they were written, and a page is bounded.
 
-use engine::{Book, By, Command, Operator, Role, SaleId, UnixMs};
+use engine::{Adjust, Book, By, Command, Operator, Role, SaleChange, SaleId, SkuId, UnixMs};
 use server::ledger::{Batch, Ledger, OperatorLog, OperatorLogAsked};
 
 use crate::history::sale;
@@ -56,6 +56,27 @@ fn operators_and_what_they_did_come_back_as_they_were() {
         assert_eq!(said(&newest), expected[..2]);
         assert_eq!(said(&page(&place, newest.older.unwrap(), None, 2)), expected[2..]);
         assert_eq!(said(&page(&place, u64::MAX, Some(SaleId(1)), 9)), expected[1..2]);
+        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_was_changed_is_said_from_what_to_what() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
+        let change = SaleChange { payment_ms: Some(60_000), ..SaleChange::default() };
+        operate(&mut book, &mut ledger, Command::ChangeSale { sale: SaleId(1), change }, "");
+        for (how, units) in [(Adjust::Restock, 7), (Adjust::Correct, 2)] {
+            let adjust = Command::Adjust { sku: SkuId(0), how, units, key: units.to_string().into() };
+            operate(&mut book, &mut ledger, adjust, "");
+        }
+        let expected = [
+            ("corrected", "product 1, 2 units: 27 -> 25", ""),
+            ("restocked", "product 1, 7 units: 20 -> 27", ""),
+            ("sale_changed", "payment_s 0 -> 60", ""),
+        ];
+        assert_eq!(said(&page(&place, u64::MAX, None, 9)), expected, "{place:?}");
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
     }
 }

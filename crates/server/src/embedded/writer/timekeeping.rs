@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use engine::{Refusal, Seq, UnixMs, limits};
 
 use super::Writer;
-use crate::calendar::format_utc;
 use crate::chores::{CLOCK_DIFFERENCE_MS_MAX, why_unconfirmed};
 use crate::clock::{Checks, Clock, Known, Notes, PURGE_WAIT_MS, Verdict, Who};
 use crate::intake::Reply;
 use crate::ledger::AppendError;
+use engine::format_utc;
 
 /// Between two notes of the time: a start can't tell shorter jumps from the time that it took.
 const NOTE_INTERVAL: Duration = Duration::from_secs(60);

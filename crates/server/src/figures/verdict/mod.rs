@@ -7,12 +7,12 @@ use std::time::Duration;
 use engine::{Phase, UnixMs};
 use serde::Serialize;
 
-use crate::calendar::format_utc;
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
 use crate::figures::part::SILENT;
 use crate::figures::sales::{SaleFigures, quoted};
 use crate::figures::sample::{ServerFigures, WebhookFigures};
+use engine::format_utc;
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
 pub(in crate::figures) const SECONDS: usize = 10;

@@ -9,11 +9,11 @@ use std::collections::hash_map::Entry;
 
 use engine::{OrderView, SkuId};
 
-use crate::calendar::date_of;
 use crate::http::wire::address::DeliveryAddress;
 use crate::http::wire::{push_number, push_order_id, push_padded, push_text};
 use crate::intake::catalog::Catalog;
 use crate::pages::amount;
+use engine::date_of;
 
 /// Digits of the largest buyer's number.
 const BUYER_DIGITS: usize = 19;

@@ -439,7 +439,7 @@ fn what_is_rarely_meant_is_asked_about_and_what_is_rounded_refused() {
     browser.wait_for_text("#ask-problem", "Buyers have 1 d 1 h to pay");
     browser.click("#ask-do");
     browser.wait_until("a change", |_| shop.get("sales/40")["payment_s"] == 90_000);
-    browser.wait_for_text("#events", "sale changed no. 40 (the press is late)");
+    browser.wait_for_text("#events", "sale changed no. 40 payment_s 900 -> 90000 (the press is late)");
     browser.click("button[data-item-call=restock]");
     browser.type_into("#field-units", "901");
     browser.click("#ask-do");

@@ -42,7 +42,7 @@ fn units_are_added_and_taken_off_with_what_that_comes_to() {
     assert_accessible(&browser, "the console that takes units off");
     browser.click("#ask-do");
     browser.wait_for_text(&row, "98\t2\t0\t100");
-    browser.wait_for_text("#events", "corrected no. 40 product 7, 20 units");
+    browser.wait_for_text("#events", "corrected no. 40 product 7, 20 units: 120 -> 100");
     assert_eq!(shop.units(), (98, 2, 0));
 }
 

@@ -1,7 +1,7 @@
 //! Who may, and who did what, where servers keep no book.
 
 use engine::working_set::{Executed, Operation};
-use engine::{Accepted, By, Command, Refusal, Role, SaleId, UnixMs, limits};
+use engine::{Accepted, Adjust, By, Command, Refusal, Role, SaleChange, SaleId, SkuId, UnixMs, limits};
 use server::ledger::OperatorLogAsked;
 use server::ledger::Source;
 
@@ -46,11 +46,21 @@ fn an_action_is_in_the_transaction_of_what_it_came_to_and_nothing_that_changed_n
     let sale = SaleId(1);
     ledger.execute(UnixMs(START), &[by(Command::Pause(sale)), by(Command::Pause(sale))]).unwrap();
     ledger.execute(UnixMs(START), &[asked(Command::Resume(sale)), by(Command::Pause(SaleId(9)))]).unwrap();
+    let change = SaleChange { ends_at: Some(UnixMs(3_600_000)), ..SaleChange::default() };
+    let restock = Command::Adjust { sku: SkuId(0), how: Adjust::Restock, units: 50, key: "k".into() };
+    let operations = [by(Command::ChangeSale { sale, change }), by(restock)];
+    ledger.execute(UnixMs(START), &operations).unwrap();
     let source = Source::MySql(Box::new(database.options.clone()));
     let actions =
         source.operator_log(&OperatorLogAsked { before: u64::MAX, sale: Some(sale), max: 9 }).unwrap();
     let said: Vec<_> =
-        actions.actions.iter().map(|action| (&*action.operated.what, &*action.operated.by.why)).collect();
-    assert_eq!(said, [("sale_paused", "too fast")]);
+        actions.actions.iter().map(|action| (&*action.operated.what, &*action.operated.about)).collect();
+    let expected = [
+        ("restocked", "product 1, 50 units: 100 -> 150"),
+        ("sale_changed", "ends_at 1970-02-19T17:02:47Z -> 1970-01-01T01:00:00Z"),
+        ("sale_paused", ""),
+    ];
+    assert_eq!(said, expected);
+    assert!(actions.actions.iter().all(|action| &*action.operated.by.why == "too fast"));
     assert_sound(&database);
 }

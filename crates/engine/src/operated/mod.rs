@@ -1,8 +1,13 @@
 //! What operators did: who, what and why, as the ledger keeps it after the entries of what it came to.
 
+mod changed;
+
+use changed::changed;
+
 use crate::operator::is_name;
+use crate::rules::rows::Rows;
 use crate::sale::limits;
-use crate::{Adjust, Command, ROOT, SaleId, Sales, is_plain};
+use crate::{Adjust, Command, ROOT, SaleId, is_plain};
 
 /// Of a message to a line: the whole of it is in its own entry.
 const ABOUT_MESSAGE_CHARS: usize = 50;
@@ -42,17 +47,18 @@ pub struct Operated {
     pub what: Box<str>,
     /// `None`: it is about no sale.
     pub sale: Option<SaleId>,
-    /// The order, the payment, the operator, the item and its units, or what an action was about; empty: the sale says it all, or it must
-    /// not be said.
+    /// What was changed, from what to what; or the order, the payment, the operator, what an action was about. Empty: the sale
+    /// says it all, or it must not be said.
     pub about: Box<str>,
 }
 
 impl Operated {
-    /// What carrying out a command is called.
+    /// What carrying out a command is called, before it is carried out.
     ///
     /// # Panics
     /// If it is a command that no operator gives.
-    pub(crate) fn new(by: By, command: &Command, sales: &Sales) -> Operated {
+    pub(crate) fn new<R: Rows>(by: By, command: &Command, rows: &R) -> Operated {
+        let sales = rows.registry();
         let of_sku = |sku| sales.of_sku(sku).map(|sale| sale.spec.id);
         let product_of = |sku| {
             let sale = sales.of_sku(sku);
@@ -61,14 +67,23 @@ impl Operated {
         };
         let (what, sale, about) = match command {
             Command::CreateSale(spec) => ("sale_created", Some(spec.id), String::new()),
-            Command::ChangeSale { sale, .. } => ("sale_changed", Some(*sale), String::new()),
+            Command::ChangeSale { sale, change } => {
+                let about = sales.get(*sale).map(|known| changed(&known.spec, change));
+                ("sale_changed", Some(*sale), about.unwrap_or_default())
+            }
             Command::DeleteSale(sale) => ("sale_deleted", Some(*sale), String::new()),
             Command::Pause(sale) => ("sale_paused", Some(*sale), String::new()),
             Command::Resume(sale) => ("sale_resumed", Some(*sale), String::new()),
             Command::End(sale) => ("sale_ended", Some(*sale), String::new()),
             Command::Adjust { sku, how, units, .. } => {
                 let what = if *how == Adjust::Restock { "restocked" } else { "corrected" };
-                (what, of_sku(*sku), format!("product {}, {units} units", product_of(*sku)))
+                let total = sales.terms(*sku).map_or(0, |_| rows.sku(*sku).stock.total());
+                let comes_to = match how {
+                    Adjust::Restock => total.saturating_add(*units),
+                    Adjust::Correct => total.saturating_sub(*units),
+                };
+                let about = format!("product {}, {units} units: {total} -> {comes_to}", product_of(*sku));
+                (what, of_sku(*sku), about)
             }
             Command::LimitPace { sku, per_s_max } => {
                 let limit =
