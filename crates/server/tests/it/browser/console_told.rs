@@ -166,7 +166,7 @@ fn a_press_without_an_answer_is_unknown_and_is_sent_again_as_the_same() {
     browser.click("#ask-do");
     browser.wait_until("all presses", |_| shop.state().presses.len() == 5);
     let presses = shop.state().presses.clone();
-    let keys: Vec<_> = presses.iter().map(|(key, _)| key).collect();
+    let keys: Vec<_> = presses.iter().map(|(key, ..)| key).collect();
     assert!(keys[0] == keys[1] && keys[2] == keys[3], "{presses:?}");
     assert!(keys[1] != keys[2] && keys[3] != keys[4], "{presses:?}");
 }

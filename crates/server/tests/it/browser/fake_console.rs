@@ -1,5 +1,6 @@
 //! The real console over a scripted API: figures that come late, again or not at all, answers that are lost, other servers.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +41,10 @@ pub(crate) struct State {
     pub(crate) silent: bool,
     /// What a press is answered; `None`: that it is done.
     pub(crate) refusal: Option<(u16, Value)>,
-    /// Key and body of each press, in order of arrival.
-    pub(crate) presses: Vec<(String, String)>,
+    /// Key, body and path of each press, in order of arrival.
+    pub(crate) presses: Vec<(String, String, String)>,
+    /// What else is there, by its path.
+    pub(crate) answers: BTreeMap<String, Value>,
     /// So many more calls for the history find it busy.
     pub(crate) history_busy: u64,
     pub(crate) history: Value,
@@ -84,6 +87,7 @@ impl FakeConsole {
             silent: false,
             refusal: None,
             presses: Vec::new(),
+            answers: BTreeMap::new(),
             history_busy: 0,
             history: history(1_000, 0..60),
         };
@@ -197,10 +201,11 @@ impl Server {
             (_, "/api/v1/figures/history") => (200, state.history.clone()),
             (_, "/api/v1/operators/log") => (200, json!({ "log": [], "next_cursor": null })),
             (_, "/api/v1/rehearsal") => (200, json!({ "state": "none" })),
+            ("GET", _) if state.answers.contains_key(path) => (200, state.answers[path].clone()),
             ("GET", _) => (404, json!({ "code": "not_found", "detail": "There is none." })),
             _ => {
                 let key = request.headers.get("idempotency-key").cloned().unwrap_or_default();
-                state.presses.push((key, request.body.clone()));
+                state.presses.push((key, request.body.clone(), path.to_owned()));
                 if state.silent {
                     return None;
                 }

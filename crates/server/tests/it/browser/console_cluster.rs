@@ -1,0 +1,145 @@
+//! The console of a cluster of three servers, of which one is silent and one is behind. Over a scripted API.
+
+use serde_json::{Value, json};
+
+use super::axe::assert_accessible;
+use super::console::assert_laid_out;
+use super::fake_console::{FakeConsole, NOW_MS, SALE, server, verdict};
+use super::webdriver::Browser;
+
+const ORDER: &str = "00000000a1b2c3d4e5f60718293a4b5c6d7e8f90";
+const NUMBER: &str = "K7QM-3X9F";
+
+fn cluster() -> FakeConsole {
+    let shop = FakeConsole::start();
+    shop.sample(&[
+        ("/servers", json!([server("one:80", 0), server("two:80", 3_400), server("three:80", 7_400)])),
+        (
+            "/health/engines",
+            json!([
+                { "engine": "Redis", "fault": null },
+                { "engine": "Brokers", "fault": "Nothing answers at 10.0.0.7:10911." },
+                { "engine": "Ledger", "fault": null },
+            ]),
+        ),
+        ("/health/backlog", json!(1_234)),
+        ("/health/backlog_age_ms", json!(12_000)),
+        ("/health/dead_letters", json!(2)),
+        ("/health/dead_letter_age_ms", json!(180_000)),
+        ("/health/units_age_ms", json!(5_000)),
+        (
+            "/verdict",
+            verdict("amber", "1 of 3 servers says nothing: three:80.", "See whether `three:80` runs."),
+        ),
+    ]);
+    shop
+}
+
+fn open(shop: &FakeConsole) -> Browser {
+    let browser = Browser::start();
+    browser.open(&shop.url);
+    browser.wait_for_text("#age", "live");
+    browser
+}
+
+#[test]
+fn of_three_servers_it_shows_the_sum_who_is_missing_and_what_waits() {
+    let shop = cluster();
+    let browser = open(&shop);
+    browser.wait_for_text("#level", "AMBER");
+    browser.wait_for_text("#says", "1 of 3 servers says nothing: three:80.");
+    browser.wait_for_text("#age", ", two:80 3 s old, three:80 7 s old");
+    for says in [
+        "2 of 3",
+        "one:80 3.5/s; two:80 3.5/s; three:80 silent for 7 s",
+        "Nothing answers at 10.0.0.7:10911.",
+        "1,234",
+        "the oldest for 12 s",
+        "the last 3 min 0 s ago",
+    ] {
+        browser.wait_for_text("#health", says);
+    }
+    for says in ["not paid yet, 5 s ago", "paid, 5 s ago"] {
+        browser.wait_for_text("#tiles", says);
+    }
+    for (width, height) in [(360, 800), (1280, 900)] {
+        browser.resize(width, height);
+        assert_laid_out(&browser);
+    }
+    assert_accessible(&browser, "the console of a cluster that lacks a server");
+
+    shop.sample(&[
+        ("/verdict", verdict("red", "No order is taken. The ledger is away.", "Bring it back.")),
+        ("/health/ready", json!(false)),
+        ("/health/reasons", json!(["The ledger is away."])),
+        ("/health/backlog", Value::Null),
+        ("/servers/0/ready", json!(false)),
+        ("/sales/0/rates", Value::Null),
+    ]);
+    browser.wait_for_text("#level", "RED");
+    browser.wait_for_text("#health", "The ledger is away.");
+    browser.wait_for_text("#health", "one:80 takes no orders; two:80 3.5/s; three:80 silent for 7 s");
+    browser.wait_until("the backlog is not known", |browser| !browser.text("#health").contains("1,234"));
+    browser.wait_for_text(&format!("#does-{SALE}"), "orders of this sale: not known here");
+    assert_accessible(&browser, "the console of a cluster that takes no orders");
+
+    shop.sample(&[
+        ("/verdict", verdict("green", "Ready.", "Nothing to do.")),
+        ("/servers", json!([server("one:80", 0), server("two:80", 200), server("three:80", 100)])),
+    ]);
+    browser.wait_for_text("#level", "GREEN");
+    browser.wait_for_text("#health", "3 of 3");
+    browser.wait_until("all of them", |browser| !browser.text("#age").contains(" old"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn of_a_cluster_units_are_corrected_once_and_a_refund_is_settled() {
+    let shop = cluster();
+    let browser = open(&shop);
+    browser.click("button[data-item-call=correct]");
+    browser.type_into("#field-units", "20");
+    browser.wait_for_text("#ask-sum", "Takes 20 off 120: 100 in all, 20 of them left.");
+    // The gate is asked first, and its answer may be lost.
+    shop.state().refusal =
+        Some((503, json!({ "code": "outcome_unknown", "detail": "It is not known whether it was done." })));
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    shop.state().refusal = None;
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Corrected.");
+
+    let order = json!({
+        "id": ORDER, "number": NUMBER, "status": "expired", "sale": SALE, "product": 30, "quantity": 1, "amount": 4_999,
+        "currency": "EUR", "buyer": "7", "pay_by_ms": null, "refund_due": true,
+    });
+    let life = json!([{ "at_ms": NOW_MS, "what": "expired" }]);
+    let payment = json!({ "payment_id": "bank 7", "order": ORDER, "amount": 4_999 });
+    let due = |payments: Value| {
+        shop.state()
+            .answers
+            .insert("/api/v1/payments/refunds-due".to_owned(), json!({ "payments": payments }));
+    };
+    let found = json!({ "order": order, "life": life, "more": false });
+    shop.state().answers.insert(format!("/api/v1/support/orders/{NUMBER}"), found);
+    due(json!([payment]));
+    browser.type_into("#order-number", NUMBER);
+    browser.click("#find-order button");
+    browser.wait_for_text("#found-order", "€49.99 of bank 7 are to be given back.");
+    browser.click("#found-order button[data-order-call=settle]");
+    browser.wait_for_text("#ask-says", "Notes that €49.99 of “bank 7” were given back");
+    browser.type_into("#typed", NUMBER);
+    due(json!([]));
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Settled.");
+    browser
+        .wait_until("nothing is due", |browser| !browser.text("#found-order").contains("to be given back"));
+
+    let presses = shop.state().presses.clone();
+    let [(first, body, path), (again, _, _), (_, _, settled)] = &presses[..] else { panic!("{presses:?}") };
+    assert!(first == again && !first.is_empty(), "{presses:?}");
+    let corrected = format!("/api/v1/sales/{SALE}/items/30/correct");
+    assert_eq!((path, body.as_str()), (&corrected, r#"{"units":20}"#));
+    assert_eq!(settled, "/api/v1/payments/bank%207/settle");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
