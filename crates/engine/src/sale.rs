@@ -127,8 +127,8 @@ fn is_visible(text: &str) -> bool {
 const UNPLAIN: &str = "control characters, or characters that turn the direction of text";
 const INVISIBLE: &str = "nothing visible";
 
-/// What is wrong with a title.
-fn title_fault(title: &str) -> Option<&'static str> {
+/// What is wrong with a title, or another text of one line.
+pub(crate) fn title_fault(title: &str) -> Option<&'static str> {
     if !is_plain(title) {
         return Some(UNPLAIN);
     }

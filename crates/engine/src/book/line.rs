@@ -7,10 +7,14 @@ use crate::line::draw::{Hash, LineSecrets};
 use crate::line::{AFTER_START_MS, Call, Line, Moment};
 use crate::rules::apply::record;
 use crate::rules::rows::Rows;
+use crate::sale::title_fault;
 use crate::{
     Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Phase, PlaceView, Reached, Refusal,
     Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
 };
+
+const UNPLAIN_MESSAGE: &str =
+    "a message to a line has something to see, and no characters that turn the direction of text";
 
 /// The line of a SKU, to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,6 +250,10 @@ impl Book {
     ) -> Result<Accepted, Refusal> {
         let line = self.known_line(sku)?;
         Line::judge_message(&message).map_err(Refusal::InvalidChange)?;
+        // A ledger may have older ones, from before this was asked.
+        if !message.is_empty() && title_fault(&message).is_some() {
+            return Err(Refusal::InvalidChange(UNPLAIN_MESSAGE));
+        }
         if line.message().1 != &*message {
             record(self, now, Event::LineMessageSet { sku, message });
         }

@@ -479,13 +479,20 @@ fn a_message_to_a_line_is_short_and_of_one_line() {
     };
     let (longest, longer) = ("é".repeat(280), "é".repeat(281));
     assert_eq!(set(&longest), (Ok(()), 1));
-    for wrong in [longer.as_str(), "one\ntwo", "\u{1b}[2J", "a\0"] {
+    let turned = ["sold \u{202e}tuo", "\u{2066}now", "a\u{2028}b", "\u{200b}", " "];
+    for wrong in [longer.as_str(), "one\ntwo", "\u{1b}[2J", "a\0"].into_iter().chain(turned) {
         assert_eq!(set(wrong), (Err("invalid_change"), 1), "{wrong:?}");
     }
     assert_eq!(set(&longest), (Ok(()), 1), "the same again changes nothing");
-    assert_eq!([set("We are back at nine."), set(""), set("")], [2, 3, 3].map(|changes| (Ok(()), changes)));
+    assert_eq!(set("\u{200f}נפתח שוב בתשע").0, Ok(()), "as a right-to-left language needs it");
+    assert_eq!(set(&longest), (Ok(()), 3));
+    assert_eq!([set("We are back at nine."), set(""), set("")], [4, 5, 5].map(|changes| (Ok(()), changes)));
     assert_eq!(shop.book.message_to_line(SKU), "");
     shop.assert_replays();
+    // A ledger of before such were refused.
+    let event = Event::LineMessageSet { sku: SKU, message: turned[0].into() };
+    let entry = Entry { seq: shop.book.next_seq(), at: UnixMs(START), event };
+    assert_eq!(shop.book.replay(LedgerKind::Book, &entry).map_err(|found| found.why), Ok(()));
 }
 
 #[test]
