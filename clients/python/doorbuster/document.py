@@ -355,6 +355,7 @@ class PlaceInLine(TypedDict):
     place: int | None
     standing: Literal['waiting', 'reached', 'away', 'called', 'over']
     turn_until_ms: Milliseconds | None
+    turn_units: int | None
     ticket: str
     now_ms: Milliseconds
 

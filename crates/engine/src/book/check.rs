@@ -50,13 +50,8 @@ impl Book {
                 ));
             }
             if let Some(line) = &sku.line {
-                broken.extend(line.check().err().map(|why| format!("SKU {number}: its line: {why}")));
-                if line.promised() > stock.available() {
-                    broken.push(format!(
-                        "SKU {number}: its line promised {} units: {stock:?}",
-                        line.promised()
-                    ));
-                }
+                let found = line.check(stock.available()).err();
+                broken.extend(found.map(|why| format!("SKU {number}: its line: {why}")));
             }
             if stock.available() + stock.turns() + stock.held() + stock.sold() != stock.total() {
                 broken.push(format!(

@@ -71,7 +71,7 @@ impl Book {
             message_changes: line.message().0,
             commitment: line.commitment(),
             version: Seq(self.end.next.0 - 1),
-            promised: line.promised(),
+            promised: line.promised(entry.row.stock.available()),
             stock: entry.row.stock,
         })
     }
@@ -311,10 +311,7 @@ impl Book {
             Call::Draw => Event::LineDrawn { sku, spoken: None },
             Call::End { place, how } => Event::TurnEnded { sku, place, how },
             Call::Move(to) => Event::LineMoved { sku, to },
-            Call::Open { place } => {
-                let turn = self.line(sku)?.turn_at(place).expect("only who has a place is called");
-                Event::TurnOpened { sku, turn }
-            }
+            Call::Open(turn) => Event::TurnOpened { sku, turn },
         })
     }
 

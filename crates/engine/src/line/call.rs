@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Borders, Closed, DrawView, Line, TurnEnd};
+use super::{Borders, Closed, DrawView, Line, Turn, TurnEnd};
 use crate::{Phase, UnixMs};
 
 /// What a step is decided by, beside the line.
@@ -33,9 +33,7 @@ pub(crate) enum Call {
         how: TurnEnd,
     },
     Move(Borders),
-    Open {
-        place: u32,
-    },
+    Open(Turn),
 }
 
 impl Line {
@@ -68,19 +66,19 @@ impl Line {
         if called_off {
             return None;
         }
-        let (units, spare) = (u64::from(self.terms.units), available - self.promised());
-        let open = |place| Some(Call::Open { place });
+        let spare = available - self.promised(available);
         if let Some(place) = self.first_present(to.away_to + 1..=to.reached, now) {
-            return open(place);
+            return self.turn_at(place, available).map(Call::Open);
         }
         if phase == Phase::Live
-            && spare >= units
+            && spare > 0
             && let Some(place) = self.first_present(1..=to.away_to, now)
         {
-            return open(place);
+            return self.turn_at(place, available).map(Call::Open);
         }
         if phase != Phase::Ended {
-            let more = u32::try_from(spare / units).unwrap_or(u32::MAX);
+            // A rest is a turn for fewer units: nothing stays unsold.
+            let more = u32::try_from(spare.div_ceil(self.terms.units.into())).unwrap_or(u32::MAX);
             to.sure_to = to.sure_to.saturating_add(more).min(self.joined());
         }
         if phase != Phase::NotStarted {

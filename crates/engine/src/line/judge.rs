@@ -64,7 +64,8 @@ impl Line {
         }
         let gone = self.uncalled_in(from.away_to, to.away_to);
         let kept_for = u64::from(self.in_grace - gone) + u64::from(to.sure_to - from.reached);
-        if kept_for * u64::from(self.terms.units) > available {
+        // For the last of them one unit will do.
+        if kept_for > 0 && (kept_for - 1) * u64::from(self.terms.units) >= available {
             return Err("a line promised more units than there are");
         }
         Ok(())
@@ -81,31 +82,28 @@ impl Line {
         if fits { Ok(()) } else { Err("a message to a line has 280 characters at most, and no line ends") }
     }
 
-    /// Of somebody in grace the unit was kept; of somebody away it must be one that nobody was promised.
+    /// Of somebody in grace the units were kept; of somebody away they must be such as nobody was promised.
     pub(crate) fn check_open(&self, turn: Turn, available: u64) -> Result<(), &'static str> {
         let place = turn.place;
         if !self.uncalled.contains(&place) {
             return Err("somebody was called who was not reached, or was called before");
         }
-        if self.turn_at(place) != Some(turn) {
+        let Some(due) = self.turn_at(place, available) else {
+            return Err("somebody was called for a unit that another was promised");
+        };
+        if (due.number, due.buyer) != (turn.number, turn.buyer) {
             return Err("somebody was called in another's place");
         }
-        let kept = if place > self.borders.away_to { u64::from(self.terms.units) } else { 0 };
-        let needed = self.promised() - kept + u64::from(self.terms.units);
-        if needed > available {
-            Err("somebody was called for a unit that another was promised")
-        } else {
-            Ok(())
-        }
+        if due == turn { Ok(()) } else { Err("somebody was called for other units than there were for them") }
     }
 
     pub(crate) fn check_end(&self, at: UnixMs, place: u32, how: TurnEnd) -> Result<(), &'static str> {
-        let until = *self.turns.get(&place).ok_or("no turn of this place is open")?;
+        let until = self.turns.get(&place).ok_or("no turn of this place is open")?.until;
         if how == TurnEnd::Expired && until > at { Err("a turn expired before its time") } else { Ok(()) }
     }
 
-    /// Every invariant that a line has by itself.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Every invariant that a line has, of an item with so many units available.
+    pub(crate) fn check(&self, available: u64) -> Result<(), String> {
         let Borders { away_to, reached, sure_to } = self.borders;
         if !(away_to <= reached && reached <= sure_to && sure_to <= self.joined()) {
             return Err(format!(
@@ -120,6 +118,9 @@ impl Line {
         }
         if self.reaches.last().map_or(0, |(to, _)| *to) != reached {
             return Err("it is not known when somebody was reached".to_owned());
+        }
+        if self.kept_for() > 0 && (self.kept_for() - 1) * u64::from(self.terms.units) >= available {
+            return Err(format!("{} are to get a turn of {available} units", self.kept_for()));
         }
         let last = self.graces.back().map_or(away_to, |(place, _)| *place);
         if last != reached || self.uncalled.last().is_some_and(|place| *place > reached) {

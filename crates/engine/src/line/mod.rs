@@ -10,9 +10,9 @@
 //!   is over        their grace        a unit is kept
 //! ```
 //!
-//! Units are kept for everybody in grace and everybody who is sure; a *turn* is a unit set aside for one who was called. Who
-//! was not called in the grace stands by, and is called before those behind, as long as there are units that nobody was
-//! promised. Presence is the one thing here that no ledger has: it is proven again after a restart.
+//! Units are kept for everybody in grace and everybody who is sure: those of a full turn for each, but for the last of them,
+//! for whom there may be fewer. A *turn* is units set aside for one who was called. Who was not called in the grace stands by,
+//! and is called before those behind, as long as there are units that nobody was promised. Presence is the one thing here that no ledger has: it is proven again after a restart.
 //!
 //! Must not: move units. [`call`] decides, events move.
 
@@ -20,6 +20,7 @@ mod access;
 mod call;
 pub mod draw;
 mod judge;
+mod turn;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,6 +30,8 @@ use crate::{BuyerId, Seq, UnixMs};
 pub use access::{GroupName, LineAccess, Opening};
 pub(crate) use call::{Call, Moment};
 use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
+use turn::OpenTurn;
+pub use turn::{Turn, TurnEnd};
 
 /// How long somebody counts as present after the last sign.
 pub const PRESENT_MS: u64 = 15_000;
@@ -151,21 +154,6 @@ pub struct Borders {
     pub sure_to: u32,
 }
 
-/// Who was called. Number and buyer follow from the place; an entry has them so that whoever reads it alone knows whose turn it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    pub place: u32,
-    pub number: u32,
-    pub buyer: BuyerId,
-}
-
-/// How a turn came to its end without an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TurnEnd {
-    Expired,
-    GivenBack,
-}
-
 /// What becomes of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -175,8 +163,8 @@ pub enum Standing {
     Grace,
     /// Was not there in the grace, and is called if units are left.
     Away,
-    /// Called; the turn is over at this time.
-    Called { until: UnixMs },
+    /// Called, for so many units; the turn is over at this time.
+    Called { units: u32, until: UnixMs },
     /// Called, and has ordered.
     Ordered,
     /// Called, and the turn ended without an order.
@@ -259,8 +247,8 @@ pub(crate) struct Line {
     uncalled: BTreeSet<u32>,
     /// Of `uncalled`, those behind `away_to`.
     in_grace: u32,
-    /// The places whose turns are open, and until when.
-    turns: BTreeMap<u32, UnixMs>,
+    /// By place.
+    turns: BTreeMap<u32, OpenTurn>,
     /// The same in the order of their ends, and those that ended before.
     expiring: VecDeque<(u32, UnixMs)>,
     /// When they were last seen. Of those that can be called soon, and were not.
@@ -367,8 +355,8 @@ impl Line {
     }
 
     pub(crate) fn standing(&self, place: u32) -> Standing {
-        if let Some(until) = self.turns.get(&place) {
-            Standing::Called { until: (*until).max(self.kept_until) }
+        if let Some(OpenTurn { units, until }) = self.turns.get(&place) {
+            Standing::Called { units: *units, until: (*until).max(self.kept_until) }
         } else if place > self.borders.reached {
             Standing::Waiting
         } else if !self.uncalled.contains(&place) {
@@ -393,23 +381,6 @@ impl Line {
         self.reaches.get(after).map(|(_, reached)| *reached)
     }
 
-    /// The place whose turn a buyer has.
-    pub(crate) fn turn_of(&self, buyer: BuyerId) -> Option<u32> {
-        self.place_of(buyer).filter(|place| self.turns.contains_key(place))
-    }
-
-    /// The turn that whoever has this place would get; `None`: nobody has it yet.
-    pub(crate) fn turn_at(&self, place: u32) -> Option<Turn> {
-        let order = self.order.as_ref().filter(|_| (1..=self.joined()).contains(&place))?;
-        let number = order.number_at(place);
-        Some(Turn { place, number, buyer: self.buyer(number) })
-    }
-
-    /// Units of the turns that are open.
-    pub(crate) fn turn_units(&self) -> u64 {
-        self.turns.len() as u64 * u64::from(self.terms.units)
-    }
-
     pub(crate) fn standings(&self) -> Standings {
         let count = |len: usize| u32::try_from(len).expect("places have 32 bits");
         let (uncalled, called, let_go) =
@@ -422,12 +393,6 @@ impl Line {
             expired: let_go - self.given_back,
             given_back: self.given_back,
         }
-    }
-
-    /// Units that are kept for those who were not called yet: nobody else gets them.
-    pub(crate) fn promised(&self) -> u64 {
-        let Borders { reached, sure_to, .. } = self.borders;
-        u64::from(self.in_grace + sure_to.saturating_sub(reached)) * u64::from(self.terms.units)
     }
 
     /// Notes that somebody is there, if they can be called soon, and were not.
@@ -528,29 +493,6 @@ impl Line {
         self.message_changes = self.message_changes.wrapping_add(1);
     }
 
-    pub(crate) fn open_turn(&mut self, at: UnixMs, place: u32) {
-        assert!(self.uncalled.remove(&place), "only who was reached and not called yet is called");
-        if place > self.borders.away_to {
-            self.in_grace -= 1;
-        }
-        self.present.remove(&place);
-        let until = UnixMs(at.0.saturating_add(self.terms.turn_ms));
-        self.turns.insert(place, until);
-        self.expiring.push_back((place, until));
-    }
-
-    /// The turn is over, or an order has used it.
-    pub(crate) fn end_turn(&mut self, place: u32) {
-        self.turns.remove(&place).expect("only an open turn ends");
-    }
-
-    /// It ended without an order.
-    pub(crate) fn let_go(&mut self, place: u32, how: TurnEnd) {
-        self.end_turn(place);
-        self.given_back += u32::from(how == TurnEnd::GivenBack);
-        self.let_go.insert(place, how);
-    }
-
     /// The clock was wrong by so much: what is to come moves with it.
     pub(crate) fn shift(&mut self, by_ms: i64) {
         self.patience = self.patience.shifted(by_ms);
@@ -562,7 +504,8 @@ impl Line {
     fn shift_people(&mut self, by_ms: i64) {
         self.kept_until = self.kept_until.shifted(by_ms);
         let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
-        for time in graces.chain(self.turns.values_mut()).chain(self.present.values_mut()) {
+        let turns = self.turns.values_mut().map(|turn| &mut turn.until);
+        for time in graces.chain(turns).chain(self.present.values_mut()) {
             *time = time.shifted(by_ms);
         }
     }

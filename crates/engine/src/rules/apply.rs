@@ -76,9 +76,7 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         Event::PaceLimited { sku, per_s_max } => line(rows, *sku).limit_pace(*per_s_max),
         Event::LineMessageSet { sku, message } => line(rows, *sku).set_message(message.clone()),
         Event::TurnOpened { sku, turn } => {
-            let line = line(rows, *sku);
-            line.open_turn(at, turn.place);
-            let units = line.terms().units;
+            let units = line(rows, *sku).open_turn(at, *turn);
             rows.sku_mut(*sku).stock.set_aside(units.into());
         }
         Event::TurnEnded { sku, place, how } => end_turn(rows, *sku, |line| line.let_go(*place, *how)),
@@ -109,10 +107,8 @@ fn each_line<R: Rows>(rows: &mut R, sale: SaleId, change: impl Fn(&mut Line)) {
 }
 
 /// The units are available again: to the next in the line, or to the order that uses the turn.
-fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, end: impl FnOnce(&mut Line)) {
-    let line = line(rows, sku);
-    end(line);
-    let units = line.terms().units;
+fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, end: impl FnOnce(&mut Line) -> u32) {
+    let units = end(line(rows, sku));
     rows.sku_mut(sku).stock.put_back(units.into());
 }
 

@@ -59,15 +59,14 @@ pub(crate) trait Rows {
 
     /// Available units that nobody was promised who waits for them: what a late payment or a correction may take.
     fn spare(&self, sku: SkuId) -> u64 {
-        let promised = self.line(sku).map_or(0, Line::promised);
         let available = self.sku(sku).stock.available();
-        available.checked_sub(promised).expect("a line promises units that there are")
+        available - self.line(sku).map_or(0, |line| line.promised(available))
     }
 
     /// Units that a buyer may order now.
     fn available_to(&self, sku: SkuId, buyer: BuyerId) -> u64 {
         match self.line(sku) {
-            Some(line) => line.turn_of(buyer).map_or(0, |_place| line.terms().units.into()),
+            Some(line) => line.units_for(buyer).into(),
             None => self.sku(sku).stock.available(),
         }
     }

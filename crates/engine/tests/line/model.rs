@@ -11,7 +11,7 @@ use crate::shop::{BEACON, CLOSE_MS, END, GRACE_MS, Random, SKU, START, Shop, TUR
 enum State {
     Waiting,
     Reached { until: u64 },
-    Called { until: u64 },
+    Called { units: u64, until: u64 },
     Ordered,
     LetGo(TurnEnd),
 }
@@ -154,18 +154,21 @@ impl Model {
     }
 
     pub(crate) fn place(&mut self, now: u64, asked: &Placement, answer: Result<bool, Refusal>) {
-        let (units, paused) = (self.units, self.is_paused(now));
+        let paused = self.is_paused(now);
         if let Some(hold) = self.holds.iter().find(|hold| hold.key == asked.id.hash) {
             let same = hold.quantity == u64::from(asked.quantity);
             assert_eq!(answer, if same { Ok(true) } else { Err(Refusal::KeyConflict) });
             return;
         }
         let started = now >= START && !self.is_over(now);
-        let called = self.person(asked.buyer).filter(|person| matches!(person.state, State::Called { .. }));
+        let called = self.person(asked.buyer).and_then(|person| match person.state {
+            State::Called { units, .. } => Some((person, units)),
+            _ => None,
+        });
         let expected = match called {
             _ if paused => Err(Refusal::Paused),
-            Some(_) if u64::from(asked.quantity) > units => Err(Refusal::NotEnoughLeft),
-            Some(person) => {
+            Some((_, units)) if u64::from(asked.quantity) > units => Err(Refusal::NotEnoughLeft),
+            Some((person, units)) => {
                 person.state = State::Ordered;
                 let quantity = u64::from(asked.quantity);
                 self.free += units - quantity;
@@ -182,14 +185,16 @@ impl Model {
     }
 
     pub(crate) fn give_back(&mut self, buyer: BuyerId) -> bool {
-        let units = self.units;
         let Some(person) = self.person(buyer) else { return false };
-        let gives = matches!(person.state, State::Called { .. });
-        if gives {
-            person.state = State::LetGo(TurnEnd::GivenBack);
-            self.free += units;
+        match person.state {
+            State::Called { units, .. } => {
+                person.state = State::LetGo(TurnEnd::GivenBack);
+                self.free += units;
+                true
+            }
+            State::Waiting | State::Reached { .. } => false,
+            State::Ordered | State::LetGo(_) => true,
         }
-        gives || matches!(self.person(buyer).expect("just found").state, State::Ordered | State::LetGo(_))
     }
 
     pub(crate) fn cancel(&mut self, key: u128, accepted: bool) {
@@ -243,7 +248,7 @@ impl Model {
         let pause = now - self.paused_at.take().expect("it was paused");
         for person in &mut self.people {
             match &mut person.state {
-                State::Reached { until } | State::Called { until } => *until += pause,
+                State::Reached { until } | State::Called { until, .. } => *until += pause,
                 State::Waiting | State::Ordered | State::LetGo(_) => {}
             }
             person.seen = person.seen.map(|seen| seen + pause);
@@ -277,13 +282,25 @@ impl Model {
         if self.paced_until <= now { at_once } else { 0 }
     }
 
-    fn promised(&self) -> u64 {
-        let kept = |person: &&Person| match person.state {
+    /// Units that are kept for each, one after the other: the last gets what there is.
+    fn kept(&self) -> Vec<u64> {
+        let mut left = self.free;
+        let kept_for = |person: &Person| match person.state {
             State::Waiting => person.sure,
             State::Reached { .. } => !person.away,
             State::Called { .. } | State::Ordered | State::LetGo(_) => false,
         };
-        self.people.iter().filter(kept).count() as u64 * self.units
+        let share = |person| {
+            let units = if kept_for(person) { self.units.min(left) } else { 0 };
+            assert!(units > 0 || !kept_for(person), "somebody is sure of nothing");
+            left -= units;
+            units
+        };
+        self.people.iter().map(share).collect()
+    }
+
+    fn promised(&self) -> u64 {
+        self.kept().iter().sum()
     }
 
     /// `seed`: of the draw that was made, if one was to be. Returns how many were reached.
@@ -316,15 +333,16 @@ impl Model {
 
     /// One change by the rules; `false`: there is none to be made.
     fn step(&mut self, now: u64, reach_max: u32, reached: &mut u32) -> bool {
-        let spare = self.free - self.promised();
+        let kept = self.kept();
+        let spare = self.free - kept.iter().sum::<u64>();
         let (is_over, has_started) = (self.is_over(now), now >= START || self.ended);
         let is_there = |person: &Person| person.is_there(now);
         // What is over is over.
         for person in &mut self.people {
             match person.state {
-                State::Called { until } if until <= now => {
+                State::Called { units, until } if until <= now => {
                     person.state = State::LetGo(TurnEnd::Expired);
-                    self.free += self.units;
+                    self.free += units;
                     return true;
                 }
                 State::Reached { until } if until <= now && !person.away => {
@@ -339,19 +357,20 @@ impl Model {
         }
         // Those in grace, then those who stand by.
         for in_grace in [true, false] {
-            for person in &mut self.people {
+            for (person, kept) in self.people.iter_mut().zip(&kept) {
                 let waits = matches!(person.state, State::Reached { .. }) && person.away != in_grace;
-                let may = in_grace || (spare >= self.units && !is_over);
+                let may = in_grace || (spare > 0 && !is_over);
                 if waits && may && is_there(person) {
-                    person.state = State::Called { until: now + TURN_MS };
-                    self.free -= self.units;
+                    let units = if in_grace { *kept } else { self.units.min(spare) };
+                    person.state = State::Called { units, until: now + TURN_MS };
+                    self.free -= units;
                     return true;
                 }
             }
         }
         // The next becomes sure, and whoever is sure is reached.
         for person in &mut self.people {
-            if person.state == State::Waiting && !person.sure && spare >= self.units && !is_over {
+            if person.state == State::Waiting && !person.sure && spare > 0 && !is_over {
                 person.sure = true;
                 return true;
             }
@@ -401,7 +420,10 @@ impl Model {
                 State::Waiting => Standing::Waiting,
                 State::Reached { .. } if person.away => Standing::Away,
                 State::Reached { .. } => Standing::Grace,
-                State::Called { until } => Standing::Called { until: UnixMs(until) },
+                State::Called { units, until } => {
+                    let units = u32::try_from(units).expect("a few");
+                    Standing::Called { units, until: UnixMs(until) }
+                }
                 State::Ordered => Standing::Ordered,
                 State::LetGo(how) => Standing::LetGo(how),
             };

@@ -12,9 +12,13 @@ use crate::shop::{
     CLOSE_MS, GRACE_MS, PAYMENT_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale,
 };
 
-/// The entries close before anybody joins: places are in the order of joining.
 fn joined(total: u64, people: u64) -> Shop {
-    let mut spec = item(total, 1);
+    joined_for(total, 1, people)
+}
+
+/// The entries close before anybody joins: places are in the order of joining.
+fn joined_for(total: u64, units: u64, people: u64) -> Shop {
+    let mut spec = item(total, units);
     spec.line.as_mut().expect("it has a line").close_ms = 60_000;
     let mut shop = Shop::new(spec);
     shop.book.call_due(UnixMs(shop.now), usize::MAX, u32::MAX);
@@ -61,10 +65,10 @@ fn a_second_join_returns_the_first() {
 fn who_is_called_has_a_unit_and_nobody_else_orders() {
     let mut shop = joined(2, 4);
     shop.at(START, &[0, 1, 2, 3]);
-    let until = UnixMs(START + TURN_MS);
+    let called = Standing::Called { units: 1, until: UnixMs(START + TURN_MS) };
     assert_eq!(
         [0, 1, 2, 3].map(|number| shop.standing(number)),
-        [Standing::Called { until }, Standing::Called { until }, Standing::Waiting, Standing::Waiting]
+        [called, called, Standing::Waiting, Standing::Waiting]
     );
     let order = |shop: &mut Shop, number| shop.book.place(UnixMs(shop.now), &place(1, buyer(number), 1));
     assert_eq!(order(&mut shop, 2), Err(Refusal::TurnRequired));
@@ -75,6 +79,51 @@ fn who_is_called_has_a_unit_and_nobody_else_orders() {
     assert_eq!(second, Err(Refusal::TurnRequired), "a turn works once");
     let stock = shop.book.stock(SKU).unwrap();
     assert_eq!([stock.available(), stock.turns(), stock.held(), stock.sold()], [0, 1, 1, 0]);
+}
+
+/// A turn is for what there is: of an odd stock nothing stays unsold.
+#[test]
+fn the_last_turn_is_for_the_rest() {
+    let mut shop = joined_for(3, 2, 4);
+    shop.at(START - 1, &[]);
+    assert_eq!((shop.sure_to(), shop.correct(1)), (2, Err(Refusal::CorrectionTooLarge)));
+    shop.at(START, &[1]);
+    // Whoever is last in line is called first here, and leaves the full turn to who has the grace still.
+    assert_eq!((called_for(&shop, 0), called_for(&shop, 1)), (0, 1));
+    shop.at(START + 1, &[0]);
+    assert_eq!(called_for(&shop, 0), 2);
+    let order = |shop: &mut Shop, number, units: u32| {
+        shop.book.place(UnixMs(shop.now), &place(u128::from(units), buyer(number), units)).map(drop)
+    };
+    assert_eq!(order(&mut shop, 1, 2), Err(Refusal::NotEnoughLeft), "a turn for one unit orders one");
+    assert_eq!([order(&mut shop, 1, 1), order(&mut shop, 0, 2)], [Ok(()), Ok(())]);
+    let stock = shop.book.stock(SKU).unwrap();
+    assert_eq!([stock.available(), stock.turns(), stock.held(), stock.sold()], [0, 0, 3, 0]);
+    shop.assert_replays();
+}
+
+/// What comes back while they wait fills their turn up; a unit that nobody was promised calls who was away.
+#[test]
+fn a_turn_for_fewer_is_filled_up_until_it_is_opened() {
+    let mut shop = joined_for(1, 2, 2);
+    shop.at(START, &[]);
+    shop.restock(1);
+    shop.at(START + 1, &[0]);
+    assert_eq!((called_for(&shop, 0), shop.sure_to()), (2, 1));
+    shop.restock(1);
+    shop.at(START + 2, &[]);
+    shop.at(START + 2 + GRACE_MS, &[]);
+    assert_eq!(shop.standing(1), Standing::Away);
+    shop.at(shop.now, &[1]);
+    assert_eq!(called_for(&shop, 1), 1);
+    shop.run(Command::GiveTurnBack { sku: SKU, buyer: buyer(1) }).expect("a turn can be given back");
+    assert_eq!(shop.book.stock(SKU).unwrap().available(), 1);
+    shop.assert_replays();
+}
+
+/// 0: they are not called.
+fn called_for(shop: &Shop, number: u64) -> u32 {
+    if let Standing::Called { units, .. } = shop.standing(number) { units } else { 0 }
 }
 
 #[test]
@@ -224,7 +273,7 @@ fn a_start_gives_turns_and_graces_time() {
     let down = START + 50 * TURN_MS;
     shop.book.open_lines(UnixMs(down));
     shop.at(down, &[]);
-    assert!(matches!(shop.standing(0), Standing::Called { until } if until.0 > down));
+    assert!(matches!(shop.standing(0), Standing::Called { until, .. } if until.0 > down));
     shop.at(down + 60_000, &[]);
     assert_eq!(shop.standing(0), Standing::LetGo(TurnEnd::Expired));
 }
@@ -375,7 +424,7 @@ fn terms_of_a_line_are_bounded() {
 }
 
 fn called(place: u32, number: u32, who: u64) -> Event {
-    Event::TurnOpened { sku: SKU, turn: Turn { place, number, buyer: buyer(who) } }
+    Event::TurnOpened { sku: SKU, turn: Turn { place, number, buyer: buyer(who), fewer_units: None } }
 }
 
 /// A ledger in which the line did what it must not is not believed.
@@ -508,6 +557,9 @@ fn an_entry_names_who_was_called() {
     for another in [called(2, 2, 2), called(2, 3, 1), called(2, 3, 2)] {
         assert_eq!(replayed(another), Err("somebody was called in another's place"));
     }
+    let turn = Turn { place: 2, number: 2, buyer: buyer(1), fewer_units: Some(0) };
+    let for_nothing = Event::TurnOpened { sku: SKU, turn };
+    assert_eq!(replayed(for_nothing), Err("somebody was called for other units than there were for them"));
 }
 
 #[test]

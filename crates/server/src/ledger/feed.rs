@@ -98,14 +98,14 @@ impl Skus {
     pub(super) fn turn(&self, sku: SkuId, turn: Turn, at: UnixMs, text: Option<String>) -> Option<What> {
         let terms = self.0.get(sku.0 as usize)?;
         let LineTerms { units, turn_ms, .. } = terms.line?;
-        let Turn { place, number, buyer } = turn;
+        let Turn { place, number, buyer, fewer_units } = turn;
         Some(What::TurnOpened(OpenedTurn {
             sale: terms.sale.0,
             product: terms.product.0,
             number,
             place,
             buyer: text.unwrap_or_else(|| buyer_without_text(buyer)),
-            units,
+            units: fewer_units.unwrap_or(units),
             until: UnixMs(at.0.saturating_add(turn_ms)),
         }))
     }

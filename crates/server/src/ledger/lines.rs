@@ -124,6 +124,9 @@ struct TurnOpenRecord {
     number: u32,
     /// As who joined.
     buyer: String,
+    /// Absent: as many as a turn of the line has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    units: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -269,8 +272,8 @@ pub(super) fn row(event: &Event) -> Option<(&'static str, String)> {
         Event::LineMessageSet { sku, message } => {
             (MESSAGE_SET, json(&MessageRecord { sku: sku.0, message: message.clone() }))
         }
-        Event::TurnOpened { sku, turn: Turn { place, number, buyer } } => {
-            let opened = Some(TurnOpenRecord { number: *number, buyer: buyer.to_string() });
+        Event::TurnOpened { sku, turn: Turn { place, number, buyer, fewer_units: units } } => {
+            let opened = Some(TurnOpenRecord { number: *number, buyer: buyer.to_string(), units: *units });
             (TURN, json(&TurnRecord { sku: sku.0, place: *place, opened, ended: None }))
         }
         Event::TurnEnded { sku, place, how } => {
@@ -318,8 +321,8 @@ pub(super) fn event(kind: &str, body: &[u8]) -> Result<Event, RowError> {
             let TurnRecord { sku, place, opened, ended } = serde_json::from_slice(body)?;
             let sku = SkuId(sku);
             match (opened, ended) {
-                (Some(TurnOpenRecord { number, buyer }), None) => {
-                    let turn = Turn { place, number, buyer: buyer_of(&buyer)? };
+                (Some(TurnOpenRecord { number, buyer, units }), None) => {
+                    let turn = Turn { place, number, buyer: buyer_of(&buyer)?, fewer_units: units };
                     Event::TurnOpened { sku, turn }
                 }
                 (None, Some(TurnEndRecord::Expired)) => {

@@ -5,7 +5,6 @@ use minijinja::{Value, context};
 
 use super::{
     AddressAsked, Frame, ItemView, LanguageId, Pages, PreparedPage, SLOT, SaleView, format, sale_values,
-    turn_values,
 };
 
 /// An order that could be placed, and the fields that place it.
@@ -67,6 +66,8 @@ pub struct PlacePageView<'a> {
     pub drawn_at_ms: Option<u64>,
     /// Until when the sale has not started.
     pub starts_at_ms: Option<u64>,
+    /// Of the reader's turn, or of one that may come.
+    pub units: u32,
     /// When it is the reader's turn: its end.
     pub order_by_ms: Option<u64>,
     pub asks_again: bool,
@@ -117,7 +118,6 @@ impl Pages {
         view: &PlacePageView<'_>,
         out: &mut Vec<u8>,
     ) {
-        let turn = item.line.expect("the item is sold to a line");
         let of_item = self.item_values(language, sale, item);
         let form = view.order_by_ms.map(|_| {
             let values = context! {
@@ -126,6 +126,8 @@ impl Pages {
                 // Whoever was called can order in any state of the sale but a pause.
                 sale => context! { state => "live", ..sale_values(sale) },
                 sold_out => false,
+                quantity_max => view.units,
+                quantity_most => view.units,
                 member => "",
                 address_fields => self.address_fields(language, AddressAsked::Before),
                 ..of_item.clone()
@@ -134,7 +136,7 @@ impl Pages {
         });
         let values = context! {
             sale => sale_values(sale),
-            turn => turn_values(turn),
+            turn_units => view.units,
             view => view.view,
             heading => format!("line-{}", view.view),
             number => view.number,

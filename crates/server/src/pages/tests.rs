@@ -167,6 +167,7 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             open: 3,
             drawn_at_ms: (!is_drawn).then_some(1_795_175_970_000),
             starts_at_ms: (view == "sure").then_some(1_795_176_000_000),
+            units: 2,
             order_by_ms: (view == "called").then_some(1_795_176_900_000),
             asks_again: view == "maybe",
             message: if view == "maybe" { "We ship <on> Monday & \"Tuesday\"." } else { "" },

@@ -66,6 +66,8 @@ let toldSeconds = Infinity;
 let asking = null;
 let audio = null;
 
+// Of who was called; the last turn may be for fewer than the others.
+const turnUnits = () => (view === "called" && mine.turn_units) || unitsOfTurn;
 const startsIn = () => offer.startsAt - now();
 
 /** The board was fresh when it came, and the next one is not overdue. */
@@ -114,7 +116,7 @@ function change(next) {
   const words = WORDS[view];
   const heading = document.createElement("strong");
   heading.textContent = words ? t(words[0]) : "";
-  const text = words ? ` ${t(words[1], { units: units(unitsOfTurn) })}` : "";
+  const text = words ? ` ${t(words[1], { units: units(turnUnits()) })}` : "";
   byId("worth").replaceChildren(...(words ? [heading, text] : []));
   byId("worth").classList.toggle("good", view === "sure" || view === "called");
   byId("join").hidden = view !== "outside";
@@ -133,6 +135,7 @@ function drawForm() {
   byId("buy").hidden = !(view === "called" || waits || checkout.attempt());
   byId("ready").hidden = view === "called" || !waits;
   byId("leave").hidden = view !== "called";
+  if (called) checkout.setAvailable(turnUnits());
   checkout.setOpen(called, called ? t("buy-now") : view === "called" ? VIEWS.paused.button : t("line-not-yet"));
 }
 
@@ -239,9 +242,9 @@ function ring(times) {
 
 function takePlace(place, sentAt) {
   observe(place.now_ms, sentAt, performance.now());
-  const { number = null, place: drawn = null, standing, turn_until_ms, ticket } = place;
+  const { number = null, place: drawn = null, standing, turn_until_ms, turn_units, ticket } = place;
   // What this page has computed is what the shop would say.
-  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, turn_units, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
   mineAt = performance.now();
   local.set(mineName, JSON.stringify(mine));
   redraw();

@@ -147,7 +147,10 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
     for place in Place::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut sale = sold_to_its_line();
-        sale.items[0].line.as_mut().unwrap().beacon = None;
+        let item = &mut sale.items[0];
+        (item.total, item.limit) = (5, Some(2));
+        let terms = item.line.as_mut().unwrap();
+        (terms.beacon, terms.units) = (None, 2);
         commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale)]);
         commit(&mut book, &mut ledger, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
         commit(&mut book, &mut ledger, 50_000, Vec::new());
@@ -161,8 +164,9 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
         let later = [present(), vec![given_back]].concat();
         commit(&mut book, &mut ledger, STARTS_AT + 5, later);
         let told = turns_told(&mut reader);
-        let expected: Vec<OpenedTurn> = [(1, 0), (2, 0), (3, 0), (4, 5)]
-            .map(|(place, after_ms)| {
+        // The third was called for what was left.
+        let expected: Vec<OpenedTurn> = [(1, 2, 0), (2, 2, 0), (3, 1, 0), (4, 2, 5)]
+            .map(|(place, units, after_ms)| {
                 let id = at(&book, place);
                 OpenedTurn {
                     sale: 1,
@@ -170,7 +174,7 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
                     number: book.place_in_line(SKU, id).unwrap().number,
                     place,
                     buyer: history::text_of(id).map_or_else(|| id.to_string(), String::from),
-                    units: 1,
+                    units,
                     until: UnixMs(STARTS_AT + after_ms + TURN_MS),
                 }
             })

@@ -124,9 +124,9 @@ impl HttpService {
         let sale = &self.catalog.sales[entry.sale];
         let phase = sale.phase(now);
         let view = worth_of(&line, place, phase, sale.is_called_off());
-        let order_by_ms = match place.standing {
-            Standing::Called { until } => Some(until.0),
-            _ => None,
+        let (units, order_by_ms) = match place.standing {
+            Standing::Called { units, until } => (units, Some(until.0)),
+            _ => (line.terms.units, None),
         };
         // A page that is asked for again loses what is typed into it.
         let asks_again = !matches!(view, "called" | "over" | "closed");
@@ -140,6 +140,7 @@ impl HttpService {
             open: open_units(&line),
             drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
             starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
+            units,
             order_by_ms,
             asks_again,
             message: &message,

@@ -384,16 +384,20 @@ pub(super) fn push_hex_text(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64) {
     let PlaceView { number, proof, place, standing } = place;
-    let (word, until) = match standing {
-        Standing::Waiting => ("waiting", None),
-        Standing::Grace => ("reached", None),
-        Standing::Away => ("away", None),
-        Standing::Called { until } => ("called", Some(until.0)),
-        Standing::Ordered | Standing::LetGo(_) => ("over", None),
+    let word = match standing {
+        Standing::Waiting => "waiting",
+        Standing::Grace => "reached",
+        Standing::Away => "away",
+        Standing::Called { .. } => "called",
+        Standing::Ordered | Standing::LetGo(_) => "over",
+    };
+    let (units, until) = match standing {
+        Standing::Called { units, until } => (Some(units.into()), Some(until.0)),
+        _ => (None, None),
     };
     let mut object = Object::begin(out);
     object.number("number", number.into()).number_or_null("place", place.map(u64::from));
-    object.text("standing", word).number_or_null("turn_until_ms", until);
+    object.text("standing", word).number_or_null("turn_until_ms", until).number_or_null("turn_units", units);
     object.text("ticket", &LineTicket { number, buyer, proof }.to_string());
     object.number("now_ms", now_ms).end();
 }

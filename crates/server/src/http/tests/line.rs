@@ -249,6 +249,24 @@ fn who_is_away_has_a_grace_and_stands_by_after_it() {
     assert_eq!(standing(&mut shop, 1), "away");
 }
 
+/// Of an odd stock nothing stays unsold.
+#[test]
+fn the_last_turn_is_for_what_there_is() {
+    let mut shop = shop(1, &json!({ "turn_s": 60, "units": 2 }));
+    ask(&mut shop, "", 1);
+    shop.advance(60_000);
+    assert_eq!(ask(&mut shop, "/presence", 1)["turn_units"], json!(null));
+    let called = ask(&mut shop, "/presence", 1);
+    assert_eq!((&called["standing"], &called["turn_units"]), (&json!("called"), &json!(1)));
+    let page = shop.send(&Sent::get("/line?sale=77&product=5").member(1));
+    assert!(page.text().contains("Set aside for you: 1 unit."), "{}", page.text());
+    assert_eq!(order(&mut shop, 1, "a", 2).problem(), problem(409, "not_enough_left"));
+    assert_eq!(order(&mut shop, 1, "b", 1).status, 201);
+    let at_last = board(&mut shop);
+    let units = ["free", "turns", "held", "sold"].map(|name| at_last[name].as_u64().unwrap());
+    assert_eq!(units, [0, 0, 1, 0]);
+}
+
 #[test]
 fn what_is_asked_of_no_line_is_refused() {
     let mut shop = shop(1, &json!({}));
