@@ -9,8 +9,8 @@ use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::sale::title_fault;
 use crate::{
-    Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Phase, PlaceView, Reached, Refusal,
-    Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
+    Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Payment, Phase, PlaceView, Reached,
+    Refusal, Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
 };
 
 const UNPLAIN_MESSAGE: &str =
@@ -298,21 +298,31 @@ impl Book {
         let called_off = self.sales.of_sku(sku).is_some_and(Sale::is_called_off);
         let entry = &mut self.skus[sku.0 as usize];
         let available = entry.row.stock.available();
-        let call = entry.line.as_mut()?.next_call(Moment {
-            now,
-            phase,
-            starts_at,
-            called_off,
-            available,
-            reach_max,
-        })?;
-        Some(match call {
+        let mut line = entry.line.take()?;
+        let moment = Moment { now, phase, starts_at, called_off, available, reach_max };
+        let call = line.next_call(moment, |buyer| self.may_hold_more(sku, buyer));
+        self.skus[sku.0 as usize].line = Some(line);
+        Some(match call? {
             Call::Close(closed) => Event::LineClosed { sku, closed: Box::new(closed) },
             Call::Draw => Event::LineDrawn { sku, spoken: None },
             Call::End { place, how } => Event::TurnEnded { sku, place, how },
             Call::Move(to) => Event::LineMoved { sku, to },
             Call::Open(turn) => Event::TurnOpened { sku, turn },
         })
+    }
+
+    /// Whether a buyer may have one more open order in the sale of a SKU. Their turns there count, since each comes to an order; so a
+    /// turn is never refused one. Costs a pass over the items of the sale. It is no rule of the ledger, which has calls of before it.
+    fn may_hold_more(&self, sku: SkuId, buyer: BuyerId) -> bool {
+        let terms = self.sales.terms(sku).expect("a line is of a SKU");
+        let sale = self.sales.of(terms);
+        let Some(max) = sale.spec.open_holds_per_buyer_max else { return true };
+        if sale.spec.payment == Payment::OnPlacing {
+            return true;
+        }
+        let lines = sale.skus().filter_map(|sku| self.line(sku));
+        let turns = lines.filter(|line| line.units_for(buyer) > 0).count() as u64;
+        u64::from(self.holds.get(terms.sale, buyer)) + turns < u64::from(max)
     }
 
     fn next_line_time(&self, now: UnixMs, sku: SkuId) -> Option<UnixMs> {

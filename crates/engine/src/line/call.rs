@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{Borders, Closed, DrawView, Line, Turn, TurnEnd};
-use crate::{Phase, UnixMs};
+use crate::{BuyerId, Phase, UnixMs};
 
 /// What a step is decided by, beside the line.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +40,8 @@ impl Line {
     /// The next step; `None`: there is nothing to do before something happens, or before [`Line::next_time`].
     ///
     /// Nothing happens in a pause: it stops a line's time too. After the sale's end whoever is sure is called still, and nobody
-    /// else becomes so; of a sale that was called off nobody is called.
-    pub(crate) fn next_call(&mut self, moment: Moment) -> Option<Call> {
+    /// else becomes so; of a sale that was called off nobody is called. Whoever may not be called is passed over as one who is away.
+    pub(crate) fn next_call(&mut self, moment: Moment, may: impl Fn(BuyerId) -> bool) -> Option<Call> {
         let Moment { now, phase, starts_at, called_off, available, reach_max } = moment;
         match self.draw {
             DrawView::Open => {
@@ -67,12 +67,12 @@ impl Line {
             return None;
         }
         let spare = available - self.promised(available);
-        if let Some(place) = self.first_present(to.away_to + 1..=to.reached, now) {
+        if let Some(place) = self.first_present(to.away_to + 1..=to.reached, now, &may) {
             return self.turn_at(place, available).map(Call::Open);
         }
         if phase == Phase::Live
             && spare > 0
-            && let Some(place) = self.first_present(1..=to.away_to, now)
+            && let Some(place) = self.first_present(1..=to.away_to, now, &may)
         {
             return self.turn_at(place, available).map(Call::Open);
         }
@@ -146,14 +146,20 @@ impl Line {
         None
     }
 
-    /// The first in these places who is there. Forgets who was and is no more.
-    fn first_present(&mut self, places: RangeInclusive<u32>, now: UnixMs) -> Option<u32> {
+    /// The first in these places who is there and may be called. Forgets the others before: whoever shows themselves is looked at
+    /// again.
+    fn first_present(
+        &mut self,
+        places: RangeInclusive<u32>,
+        now: UnixMs,
+        may: &impl Fn(BuyerId) -> bool,
+    ) -> Option<u32> {
         if places.is_empty() {
             return None;
         }
         while let Some((place, _)) = self.present.range(places.clone()).next() {
             let place = *place;
-            if self.is_present(place, now) {
+            if self.is_present(place, now) && may(self.buyer_at(place)) {
                 return Some(place);
             }
             self.present.remove(&place);

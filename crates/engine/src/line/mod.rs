@@ -424,6 +424,11 @@ impl Line {
         u32::try_from(count).expect("places have 32 bits")
     }
 
+    /// Whoever has a place that was drawn.
+    fn buyer_at(&self, place: u32) -> BuyerId {
+        self.buyer(self.order.as_ref().expect("places are drawn").number_at(place))
+    }
+
     fn buyer(&self, number: u32) -> BuyerId {
         self.buyers[number as usize - 1]
     }

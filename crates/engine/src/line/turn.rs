@@ -36,6 +36,9 @@ impl Line {
 
     /// Units that a buyer may order who was called; 0: was not.
     pub(crate) fn units_for(&self, buyer: BuyerId) -> u32 {
+        if self.turns.is_empty() {
+            return 0;
+        }
         self.place_of(buyer).and_then(|place| self.turns.get(&place)).map_or(0, |turn| turn.units)
     }
 

@@ -2,6 +2,7 @@
 //! of them each time.
 
 mod draw;
+mod holds;
 mod model;
 mod rules;
 mod shop;

@@ -29,27 +29,6 @@ fn joined_for(total: u64, units: u64, people: u64) -> Shop {
     shop
 }
 
-impl Shop {
-    /// These show that they are there, and whoever can be called is.
-    fn at(&mut self, now: u64, present: &[u64]) {
-        self.now = now;
-        for number in present {
-            self.run(Command::ShowPresence { sku: SKU, buyer: buyer(*number) }).expect("they have joined");
-        }
-        self.book.expire_due(UnixMs(now), usize::MAX);
-        self.book.call_due(UnixMs(now), usize::MAX, u32::MAX);
-        self.book.check_invariants().expect("no invariant is broken");
-    }
-
-    fn standing(&self, number: u64) -> Standing {
-        self.book.place_in_line(SKU, buyer(number)).expect("they have joined").standing
-    }
-
-    fn sure_to(&self) -> u32 {
-        self.book.line_of(SKU).expect("it has a line").borders.sure_to
-    }
-}
-
 #[test]
 fn a_second_join_returns_the_first() {
     let mut shop = joined(1, 3);
@@ -346,24 +325,6 @@ fn lines_are_independent_of_each_other() {
     let after = shop.book.line_of(OTHER).zip(before).expect("it has a line");
     assert_eq!((after.0.borders, after.0.stock), (after.1.borders, after.1.stock));
     assert_eq!(shop.book.line_of(SKU).unwrap().borders.sure_to, 2);
-}
-
-/// All of that was judged when the buyer was called.
-#[test]
-fn an_order_with_a_turn_is_not_refused_for_other_open_orders() {
-    let mut spec = sale(item(1, 1));
-    spec.open_holds_per_buyer_max = Some(1);
-    spec.items.push(ItemSpec { product: ProductId(32), line: None, ..item(5, 1) });
-    let mut shop = Shop::of(spec);
-    shop.run(Command::Join { sku: SKU, buyer: buyer(0) }).expect("anybody can join");
-    shop.at(START, &[]);
-    let mut open = |hash| {
-        let id = OrderId { sku: SkuId(1), hash };
-        shop.book.place(UnixMs(START), &Placement { id, ..place(1, buyer(0), 1) }).map(drop)
-    };
-    assert_eq!([open(1), open(2)], [Ok(()), Err(Refusal::TooManyHolds)]);
-    shop.at(START, &[0]);
-    shop.book.place(UnixMs(START), &place(1, buyer(0), 1)).expect("who was called is never too late");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use engine::{
     Accepted, Adjust, BeaconTerms, Book, BuyerId, Command, DrawView, Entry, Fingerprint, ItemSpec,
     LedgerKind, LineTerms, OrderId, Payment, Placement, ProductId, Refusal, SaleId, SaleSpec, SkuId, Spoken,
-    UnixMs,
+    Standing, UnixMs,
 };
 
 pub(crate) const SALE: SaleId = SaleId(3);
@@ -156,5 +156,24 @@ impl Shop {
         again.check_invariants().expect("no invariant is broken");
         assert_eq!(again.line_of(SKU), self.book.line_of(SKU));
         journal
+    }
+
+    /// These show that they are there, and whoever can be called is.
+    pub(crate) fn at(&mut self, now: u64, present: &[u64]) {
+        self.now = now;
+        for number in present {
+            self.run(Command::ShowPresence { sku: SKU, buyer: buyer(*number) }).expect("they have joined");
+        }
+        self.book.expire_due(UnixMs(now), usize::MAX);
+        self.book.call_due(UnixMs(now), usize::MAX, u32::MAX);
+        self.book.check_invariants().expect("no invariant is broken");
+    }
+
+    pub(crate) fn standing(&self, number: u64) -> Standing {
+        self.book.place_in_line(SKU, buyer(number)).expect("they have joined").standing
+    }
+
+    pub(crate) fn sure_to(&self) -> u32 {
+        self.book.line_of(SKU).expect("it has a line").borders.sure_to
     }
 }
