@@ -73,6 +73,7 @@ pub(crate) fn execute<R: Rows>(
     let event = judged?;
     if let Some(event) = &event {
         judge_orders(rows, event)?;
+        judge_deletion(rows, event)?;
     }
     Ok(of_sale(rows, now, sale, event))
 }
@@ -100,6 +101,17 @@ pub(crate) fn judge_orders<R: Rows>(rows: &R, event: &Event) -> Result<(), Refus
     let sale = rows.registry().needs_no_orders(event);
     let sold = sale.is_some_and(|sale| sale.skus().any(|sku| rows.sku(sku).orders > 0));
     if sold { Err(Refusal::SaleStarted) } else { Ok(()) }
+}
+
+/// Whether nobody has joined a line of a sale that is to be deleted. No rule of the ledger, which has deletions of before it.
+fn judge_deletion<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
+    let Event::SaleDeleted(sale) = event else { return Ok(()) };
+    let mut skus = rows.registry().get(*sale).into_iter().flat_map(Sale::skus);
+    if skus.any(|sku| rows.line(sku).is_some_and(|line| line.joined() > 0)) {
+        let why = "somebody has joined a line of this sale, and its draw stays listed: end the sale";
+        return Err(Refusal::InvalidChange(why));
+    }
+    Ok(())
 }
 
 /// Whether there is what a notice is about.

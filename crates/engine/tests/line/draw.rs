@@ -278,13 +278,31 @@ fn from_the_close_on_start_and_draw_stay() {
 
 #[test]
 fn a_sale_that_goes_before_its_close_has_no_draw_and_nothing_waits() {
-    for command in [Command::End(SALE), Command::DeleteSale(SALE)] {
+    for (joined, command) in [(3, Command::End(SALE)), (0, Command::DeleteSale(SALE))] {
         let mut shop = with_beacon();
-        shop.join(0..3);
+        shop.join(0..joined);
         shop.run(command).unwrap();
         shop.call_at(START + 1);
         assert_eq!((shop.draw_view(), shop.book.next_deadline()), (DrawView::Open, None));
     }
+}
+
+/// What was committed to stays listed, once somebody has joined. Releases of before deleted it.
+#[test]
+fn a_sale_whose_line_somebody_has_joined_is_ended_and_not_deleted() {
+    let mut shop = with_beacon();
+    shop.join(0..1);
+    let refused = shop.run(Command::DeleteSale(SALE));
+    assert!(
+        matches!(refused, Err(Refusal::InvalidChange(why)) if why.contains("joined") && why.contains("end the sale")),
+        "{refused:?}"
+    );
+    let mut of_before = shop.clone();
+    assert!(shop.end());
+    let seq = of_before.book.next_seq();
+    let deleted = Entry { seq, at: UnixMs(of_before.now), event: Event::SaleDeleted(SALE) };
+    of_before.book.replay(LedgerKind::Book, &deleted).expect("it could be then");
+    of_before.book.check_invariants().expect("no invariant is broken");
 }
 
 /// A ledger in which the draw was another than the announced one is not believed.
