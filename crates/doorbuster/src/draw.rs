@@ -173,7 +173,10 @@ fn write(draw: &Draw, key: Option<&SigningKey>, file: File) -> std::io::Result<(
         secret: hex(&secret),
         seed: hex(&seed),
         signed_by: key.map(SigningKey::public),
-        signature: key.map(|key| key.sign(close_statement((draw.sale, draw.product), &closed).as_bytes())),
+        signature: key.map(|key| {
+            let of = (draw.sale, draw.product);
+            key.sign(close_statement(of, Some(&draw.line.commitment), &closed).as_bytes())
+        }),
     };
     let mut out = BufWriter::new(file);
     serde_json::to_writer(&mut out, &head)?;
@@ -257,11 +260,19 @@ fn check_signature(head: &Head, wanted: Option<&str>) -> Result<String, String> 
     let root = unhex(&head.root).expect("it was read before");
     let round = head.beacon.as_ref().map(|beacon| beacon.round);
     let closed = Closed { at: UnixMs(head.closed_at_ms), entries: head.entries, root, round };
-    let statement = close_statement((SaleId(head.sale), ProductId(head.product)), &closed);
-    if !is_signed(statement.as_bytes(), public_key, signature) {
-        return Err("the signature of its close is of something else".to_owned());
+    let commitment: Hash = unhex(&head.commitment).expect("it was read before");
+    let is_of = |commitment: Option<&Hash>| {
+        let statement = close_statement((SaleId(head.sale), ProductId(head.product)), commitment, &closed);
+        is_signed(statement.as_bytes(), public_key, signature)
+    };
+    if is_of(Some(&commitment)) {
+        signed_by(public_key, wanted)
+    } else if is_of(None) {
+        // Of a release that did not sign what was committed to.
+        Ok(format!("{}; the commitment is no part of that", signed_by(public_key, wanted)?))
+    } else {
+        Err("the signature of its close is of something else".to_owned())
     }
-    signed_by(public_key, wanted)
 }
 
 fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Option<Spoken>, String> {

@@ -296,6 +296,7 @@ fn a_draw_of_nobody_is_one_too() {
     assert!(code == 0 && output.starts_with("ok: 0 places of product 5 in sale 70"), "{output}{errors}");
     // One that is said to have somebody is another.
     let text = std::fs::read_to_string(directory.path().join("draw.txt")).unwrap();
+    verify_of_before(directory.path(), &text, key);
     std::fs::write(directory.path().join("draw.txt"), text.replace("\"entries\":0", "\"entries\":1"))
         .unwrap();
     assert_eq!(run(directory.path(), &["draw", "verify", "draw.txt"]).0, 1);
@@ -342,6 +343,24 @@ fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str,
 
 fn export(to: &str) -> [&str; 10] {
     ["draw", "export", "--data-dir", "data", "--sale", "70", "--product", "5", "--to", to]
+}
+
+/// What was signed before the commitment was a part of it verifies still, and is said to be of before.
+fn verify_of_before(directory: &Path, text: &str, key: &str) {
+    let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let statement = format!(
+        "doorbuster line close\nsale 70\nproduct 5\nclosed_at_ms {}\nentries 0\nroot {}\nround {}\n",
+        head["closed_at_ms"],
+        head["root"].as_str().unwrap(),
+        head["beacon"]["round"].as_u64().map_or("none".to_owned(), |round| round.to_string()),
+    );
+    let signing_key = SigningKey::read(&directory.join("data/report-key")).unwrap().unwrap();
+    let old = text.replace(head["signature"].as_str().unwrap(), &signing_key.sign(statement.as_bytes()));
+    std::fs::write(directory.join("old.txt"), old).unwrap();
+    let (code, output, errors) = run(directory, &["draw", "verify", "old.txt", "--key", key]);
+    assert_eq!(code, 0, "{output}{errors}");
+    let said = format!("its close is signed by {key}; the commitment is no part of that\n");
+    assert!(output.contains(&said), "{output}");
 }
 
 /// Each part of the file counts.

@@ -19,12 +19,18 @@ pub struct Draw {
     pub leaves: Vec<Hash>,
 }
 
-/// What the shop signs when the entries of a line are closed: a text, so that it can be checked without this program.
-pub fn close_statement((sale, product): (SaleId, ProductId), closed: &Closed) -> String {
+/// What the shop signs when the entries of a line are closed: a text, so that it can be checked without this program. `commitment`:
+/// `None` for what was signed before the commitment was a part of it.
+pub fn close_statement(
+    (sale, product): (SaleId, ProductId),
+    commitment: Option<&Hash>,
+    closed: &Closed,
+) -> String {
     let Closed { at, entries, root, round } = closed;
     let round = round.map_or_else(|| "none".to_owned(), |round| round.to_string());
+    let committed = commitment.map_or_else(String::new, |hash| format!("commitment {}\n", hex(hash)));
     format!(
-        "doorbuster line close\nsale {}\nproduct {}\nclosed_at_ms {}\nentries {entries}\nroot {}\nround {round}\n",
+        "doorbuster line close\nsale {}\nproduct {}\n{committed}closed_at_ms {}\nentries {entries}\nroot {}\nround {round}\n",
         sale.0,
         product.0,
         at.0,

@@ -149,9 +149,9 @@ impl HttpService {
         if let Some(closed) = line.draw.closed()
             && let Some(key) = &self.shared.signing_key
         {
-            let sign =
-                || key.sign(close_statement((call.params.sale, call.params.product), &closed).as_bytes());
-            self.closes.entry(sku).or_insert_with(|| sign().into());
+            let of = (call.params.sale, call.params.product);
+            let statement = || close_statement(of, Some(&line.commitment), &closed);
+            self.closes.entry(sku).or_insert_with(|| key.sign(statement().as_bytes()).into());
         }
     }
 

@@ -309,7 +309,8 @@ fn places_are_drawn_at_the_close_and_everything_for_it_is_shown() {
     assert_eq!((&after["state"], &after["entries"]), (&json!("drawn"), &json!(9)));
     assert_eq!(after["commitment"], before["commitment"]);
     let statement = format!(
-        "doorbuster line close\nsale 77\nproduct 5\nclosed_at_ms {}\nentries 9\nroot {}\nround none\n",
+        "doorbuster line close\nsale 77\nproduct 5\ncommitment {}\nclosed_at_ms {}\nentries 9\nroot {}\nround none\n",
+        before["commitment"].as_str().unwrap(),
         after["closed_at_ms"],
         after["root"].as_str().unwrap()
     );
