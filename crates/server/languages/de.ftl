@@ -313,6 +313,7 @@ line-sure = Sie bekommen eines
 line-sure-text = Für Ihren Platz ist ein Stück zurückgelegt, wenn Sie da sind, sobald er an der Reihe ist.
 line-maybe = Vielleicht bekommen Sie eines
 line-maybe-text = Das hängt von denen ab, denen vor Ihnen eines versprochen ist.
+line-as-of = Stand: { $time }.
 line-ahead = { $count ->
     [0] Sie sind die nächste Person, sobald eines frei wird.
     [one] Vor Ihnen ist { $text } Person, die es auch nicht weiß.

@@ -346,6 +346,7 @@ line-sure = You will get one
 line-sure-text = A unit is kept for your place, if you are here when it is reached.
 line-maybe = You may get one
 line-maybe-text = It depends on those who were promised one before you.
+line-as-of = As of { $time }.
 line-ahead = { $count ->
     [0] You are next when one comes free.
     [one] { $text } person ahead of you is not sure either.

@@ -317,6 +317,7 @@ line-sure = Tendrá una
 line-sure-text = Hay una unidad guardada para su puesto, si está aquí cuando llegue.
 line-maybe = Quizá tenga una
 line-maybe-text = Depende de quienes tienen una prometida antes que usted.
+line-as-of = Datos de las { $time }.
 line-ahead = { $count ->
     [0] Usted es quien sigue en cuanto una quede libre.
     [one] Delante de usted hay { $text } persona que tampoco lo sabe.

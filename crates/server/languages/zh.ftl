@@ -288,6 +288,7 @@ line-sure = 您一定能买到
 line-sure-text = 已为您的位置留出一件，只要轮到时您在这里。
 line-maybe = 您可能买到
 line-maybe-text = 这取决于排在您前面、已得到保证的人。
+line-as-of = 截至 { $time }。
 line-ahead = { $count ->
     [0] 一有商品空出就轮到您。
    *[other] 您前面还有 { $text } 人同样未确定。

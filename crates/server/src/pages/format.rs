@@ -87,6 +87,12 @@ pub(super) fn utc(language: &Language, ms: u64) -> String {
 
 const DAY_MS: u64 = 86_400_000;
 
+/// `12:00:00 UTC`, of today.
+pub(super) fn utc_time(ms: u64) -> String {
+    let (hour, minute, second) = time_of_day(ms);
+    format!("{hour:02}:{minute:02}:{second:02} UTC")
+}
+
 fn time_of_day(ms: u64) -> (u64, u64, u64) {
     let second = ms % DAY_MS / 1000;
     (second / 3600, second / 60 % 60, second % 60)

@@ -62,6 +62,8 @@ pub struct PlacePageView<'a> {
     pub ahead: u64,
     /// Units that are not sold yet.
     pub open: u64,
+    /// When it was so.
+    pub now_ms: u64,
     /// When the place is drawn, until it is.
     pub drawn_at_ms: Option<u64>,
     /// Until when the sale has not started.
@@ -144,6 +146,7 @@ impl Pages {
             drawn_at_ms => view.drawn_at_ms,
             ahead => view.ahead,
             open => view.open,
+            now_ms => view.now_ms,
             starts_at_ms => view.starts_at_ms,
             order_by_ms => view.order_by_ms,
             asks_again => view.asks_again,

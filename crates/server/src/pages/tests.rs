@@ -165,6 +165,7 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             place: is_drawn.then_some(1234),
             ahead: 1,
             open: 3,
+            now_ms: 1_795_176_030_000,
             drawn_at_ms: (!is_drawn).then_some(1_795_175_970_000),
             starts_at_ms: (view == "sure").then_some(1_795_176_000_000),
             units: 2,

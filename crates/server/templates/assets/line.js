@@ -5,7 +5,7 @@
 import { refusalText, settle } from "./attempt.js";
 import { Checkout } from "./buy.js";
 import { everySecond, isSet, keepSynced, now, observe, spanText } from "./clock.js";
-import { count, jittered, keepAsking, local, moment, stored, units } from "./common.js";
+import { count, jittered, keepAsking, local, moment, stored, timeOfDay, units } from "./common.js";
 import { placeOf } from "./draw.js";
 import { drawCountdown, nextMoment, readOffer } from "./offer.js";
 import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js";
@@ -29,7 +29,7 @@ const WORDS = {
   over: ["line-over", "line-over-text"],
   closed: ["line-closed", "line-closed-text"],
 };
-// Beyond this a board, or what the shop said of a place, promises nothing.
+// A board that is older than this when it comes, or what the shop said of a place, promises nothing.
 const OLD_MS = 5000;
 // The server's clock is asked for seldom: everybody waits here, and for long.
 const SYNC_MS = 600_000;
@@ -160,7 +160,7 @@ function drawPlace() {
     way.max = place;
     way.value = Math.max(way.value, Math.min(board.served, place));
   }
-  byId("figures").textContent = view === "maybe" ? figures(place).join(" ") : "";
+  byId("figures").textContent = figures(place).join(" ");
   byId("moved").textContent = moved && (waits || view === "none") ? moved : "";
   byId("when").textContent = waits || view === "drawing" ? prospects(place).join(" ") : "";
   const closes = draw?.closes_at_ms && draw.state === "open" ? { time: moment(draw.closes_at_ms) } : null;
@@ -169,9 +169,14 @@ function drawPlace() {
   if (closes) byId("drawn").textContent = `${t("line-draw-open", closes)} ${t(draw.beacon ? "line-draw-beacon" : "line-draw-alone")}`;
 }
 
+// Who is sure stays so. All else may be another by now, the more so the farther back one stands: it is said of when it is.
 function figures(place) {
+  if (view !== "maybe" && view !== "none") return [];
+  const asOf = t("line-as-of", { time: timeOfDay(board.now_ms) });
+  if (view === "none") return [asOf];
   const ahead = place - 1 - board.sure_to;
   return [
+    asOf,
     t("line-ahead", { count: ahead, text: count(ahead) }),
     t("line-open", { units: units(openUnits(board)) }),
     ...(board.gave_up ? [t("line-gave-up", { text: count(board.gave_up) })] : []),

@@ -138,6 +138,7 @@ impl HttpService {
             place,
             ahead: u64::from(place.unwrap_or(0).saturating_sub(line.borders.sure_to + 1)),
             open: open_units(&line),
+            now_ms: now.0,
             drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
             starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
             units,

@@ -69,7 +69,9 @@ fn a_place_is_worth_what_the_board_says() {
     assert!(before.contains("Your place: 1") && before.contains("The first are called at"), "{before}");
     let behind = says(&mut shop, 3, "You may get one", true);
     assert!(
-        behind.contains("Your place: 3") && behind.contains("1 person ahead of you is not sure"),
+        behind.contains("Your place: 3")
+            && behind.contains("1 person ahead of you is not sure")
+            && behind.contains("As of 22:1"),
         "{behind}"
     );
     shop.advance(60_000);

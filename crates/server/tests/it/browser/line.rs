@@ -47,6 +47,9 @@ fn two_join_and_the_unit_that_the_first_cancels_goes_to_the_second() {
     join(&second, &shop);
     wait_for_view(&second, "#line", "maybe");
     let figures = second.text("#figures");
+    // It is said of when it is, since the board may be some seconds old.
+    let (as_of, figures) = figures.split_once(". ").expect("two sentences");
+    assert!(as_of.starts_with("As of ") && as_of.matches(':').count() == 2, "{as_of}");
     assert!(figures.starts_with("You are next when one comes free. Not sold yet: 1 unit."), "{figures}");
     assert_accessible(&second, "waiting");
     // What is not one's turn can be filled in, and not sent.
