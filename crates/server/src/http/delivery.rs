@@ -6,7 +6,7 @@ use std::time::Instant;
 use engine::UnixMs;
 
 use super::HttpService;
-use super::pending::{Pending, Waiting};
+use super::pending::{Next as Then, Pending, Waiting};
 use super::placing::Placed;
 use super::reads::Next;
 use super::wire::answer::{Answering, Shape};
@@ -107,7 +107,14 @@ impl HttpService {
                 self.write_later(recipient, delivery, |service, out| show(service, reply, out));
             }
             Waiting::Step(next) => match next(reply) {
-                Ok(next) => self.go_on(recipient, next, delivery),
+                Ok(Then::Ask(request, waiting)) => self.go_on(recipient, (request, waiting), delivery),
+                Ok(Then::Thread) => {
+                    let Recipient { ticket, origin, problems } = recipient;
+                    self.pending.put(ticket, Pending { waiting: Waiting::Thread, origin, problems });
+                }
+                Ok(Then::Show(reply, show)) => {
+                    self.write_later(recipient, delivery, |service, out| show(service, reply, out));
+                }
                 Err(problem) => self.write_later(recipient, delivery, |_, _| Err(problem)),
             },
             Waiting::Thread => unreachable!("what another thread answers does not come through the mailbox"),

@@ -30,8 +30,17 @@ pub(super) type Show =
 pub(super) type ShowPlaced =
     Box<dyn FnOnce(&mut HttpService, Placed, &mut Answering<'_, '_>) -> Result<(), Problem> + Send>;
 
-/// Says from a reply what is asked next.
-pub(super) type NextStep = Box<dyn FnOnce(Reply) -> Result<(Request, Waiting), Problem> + Send>;
+/// Says from a reply what comes next.
+pub(super) type NextStep = Box<dyn FnOnce(Reply) -> Result<Next, Problem> + Send>;
+
+pub(super) enum Next {
+    /// The profile is asked again.
+    Ask(Request, Waiting),
+    /// A thread beside the loops was asked.
+    Thread,
+    /// Nothing: that was it.
+    Show(Reply, Show),
+}
 
 /// What a request waits for.
 pub(super) enum Waiting {

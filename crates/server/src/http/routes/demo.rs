@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::http::HttpService;
 use crate::http::auth::COOKIE;
 use crate::http::call::Call;
-use crate::http::pending::Waiting;
+use crate::http::pending::{Next, Waiting};
 use crate::http::route::{Handler, Route, When};
 use crate::http::routes::orders::order_id;
 use crate::http::wire::answer::Answering;
@@ -90,9 +90,9 @@ impl HttpService {
             let pay = Pay { id: format!("demo-{order}").into(), order, amount: view.amount() };
             let read_again = Waiting::Step(Box::new(move |reply| {
                 let Reply::Accepted(_) = reply else { return Err(reply.into()) };
-                Ok((read(Duration::ZERO), Waiting::Reply(Box::new(show))))
+                Ok(Next::Ask(read(Duration::ZERO), Waiting::Reply(Box::new(show))))
             }));
-            Ok((Request::Execute(Command::Pay(pay)), read_again))
+            Ok(Next::Ask(Request::Execute(Command::Pay(pay)), read_again))
         }));
         self.ask_and_wait(call, read(PENDING_WAIT), pay)
     }

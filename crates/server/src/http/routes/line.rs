@@ -2,6 +2,7 @@
 //! draw of its places.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use engine::draw::{LedgerSecret, LineSecrets, randomness};
 use engine::{
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 use crate::hex::push_hex;
 use crate::http::call::Call;
-use crate::http::pending::{Pending, Show, Waiting};
+use crate::http::pending::{Next, Show, Waiting};
 use crate::http::reads::ShowRead;
 use crate::http::route::{Handler, Route};
 use crate::http::wire::Object;
@@ -206,6 +207,7 @@ impl HttpService {
         opens_at.is_none_or(|at| at > call.now).then_some(opens_at)
     }
 
+    /// Nobody is asked about whoever has a place already.
     fn join_once_answered(
         &mut self,
         call: &Call<'_>,
@@ -213,15 +215,21 @@ impl HttpService {
         (sku, buyer): (SkuId, Buyer),
         show: Show,
     ) -> Result<Answer, Problem> {
-        let (answers, event_loop, ticket) =
-            (self.shared.reads.answers(), self.client.event_loop(), call.ticket);
-        self.pending.put(ticket, Pending::new(call, Waiting::Thread));
-        let go_on = move |outcome| {
-            let (request, show) = ask_for_place(sku, buyer, may_join(outcome), show);
-            answers.give(event_loop, ticket, ShowRead::ask(request, Waiting::Reply(show)));
+        let (shared, event_loop, ticket) = (Arc::clone(&self.shared), self.client.event_loop(), call.ticket);
+        let known = Request::Execute(Command::ShowPresence { sku, buyer: buyer.id });
+        let ask = move |reply: Reply| -> Result<Next, Problem> {
+            if !matches!(reply, Reply::Refused(Refusal::NotInLine)) {
+                return Ok(Next::Show(reply, show));
+            }
+            let answers = shared.reads.answers();
+            let go_on = move |outcome| {
+                let (request, show) = ask_for_place(sku, buyer, may_join(outcome), show);
+                answers.give(event_loop, ticket, ShowRead::ask(request, Waiting::Reply(show)));
+            };
+            shared.verifier.ask(question, Box::new(go_on));
+            Ok(Next::Thread)
         };
-        self.shared.verifier.ask(question, Box::new(go_on));
-        Ok(Answer::Later)
+        self.ask_and_wait(call, known, Waiting::Step(Box::new(ask)))
     }
 
     fn show_place(

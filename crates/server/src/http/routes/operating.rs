@@ -11,7 +11,7 @@ use crate::figures::HostFigures;
 use crate::http::HttpService;
 use crate::http::actions::Done;
 use crate::http::call::Call;
-use crate::http::pending::Waiting;
+use crate::http::pending::{Next, Waiting};
 use crate::http::reads::{Lane, LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::{Answering, TEXT};
@@ -180,12 +180,14 @@ impl HttpService {
         let kept = Waiting::Step(Box::new(move |reply| {
             let Reply::ClockConfirmed { from, to } = reply else { return Err(reply.into()) };
             let about = format!("from {} to {} ms", from.0, to.0);
-            Ok(Done { action: Action::ClockConfirmed, about, by }.keep(move |service, out| {
+            let done = Done { action: Action::ClockConfirmed, about, by };
+            let (request, waiting) = done.keep(move |service, out| {
                 service.scratch.clear();
                 Object::begin(&mut service.scratch).number("from_ms", from.0).number("to_ms", to.0).end();
                 out.json(200, &service.scratch);
                 Ok(())
-            }))
+            });
+            Ok(Next::Ask(request, waiting))
         }));
         self.ask_and_wait(call, Request::ConfirmClock { closed }, kept)
     }

@@ -152,11 +152,13 @@ fn what_the_service_calls_good_joins_once_and_is_never_asked_about_again() {
     assert_eq!((place.status, &place.json()["number"]), (201, &json!(1)), "{}", place.text());
     let sent = stand_in.heard.forms.lock().unwrap()[1].clone();
     assert_eq!(sent, "secret=of-the-shop&response=good.1%26remoteip%3D1.2.3.4&remoteip=127.0.0.1");
-    for again in [None, Some("nonsense with spaces"), Some("good.1&remoteip=1.2.3.4"), Some("bad.2")] {
+    let asked = stand_in.asked();
+    let used = "good.1&remoteip=1.2.3.4";
+    for again in [None, Some("nonsense with spaces"), Some(used), Some("bad.2"), Some("good.3")] {
         let again = join(&mut shop, 1, again);
         assert_eq!((again.status, &again.json()["ticket"]), (200, &place.json()["ticket"]));
     }
-    let asked = stand_in.asked();
+    assert_eq!(stand_in.asked(), asked, "whoever has a place is not asked about again");
     assert_eq!(join(&mut shop, 2, Some("good.1&remoteip=1.2.3.4")).problem(), required, "it is used");
     assert_eq!(shop.send(&joining(OTHER, 1, Some("good.1&remoteip=1.2.3.4"))).problem(), required);
     assert_eq!(stand_in.asked(), asked, "which is known without asking");
@@ -199,8 +201,8 @@ fn without_an_answer_nobody_joins_unless_it_is_open_and_who_has_a_place_keeps_it
                 problem(403, "verification_token_required")
             );
         }
-        for _ in 0..FAILURES_MAX {
-            join(&mut shop, 1, Some("dead"));
+        for buyer in 100..100 + u64::from(FAILURES_MAX) {
+            join(&mut shop, buyer, Some("dead"));
         }
         let asked = stand_in.asked();
         assert_eq!(join(&mut shop, 80, Some("good.2")).status, if opens { 201 } else { 503 });
@@ -217,8 +219,13 @@ fn a_full_queue_asks_to_come_again_and_holds_up_nobody_else() {
     let stand_in = StandIn::start();
     let mut shop = shop(&stand_in, true);
     assert_eq!(join(&mut shop, 1, Some("good.1")).status, 201);
-    let call =
-        |shop: &mut Shop, buyer: u64| shop.call(&joining(LINE, buyer, Some(&format!("held.{buyer}")))).0;
+    let call = |shop: &mut Shop, buyer: u64| {
+        let ticket = shop.call(&joining(LINE, buyer, Some(&format!("held.{buyer}")))).0;
+        // Whoever has no place is asked about.
+        shop.write();
+        shop.service.deliver_to(&mut Delivered::default());
+        ticket
+    };
     let first = 1_000;
     let mut waiting: Vec<_> = (first..).take(THREADS).map(|buyer| call(&mut shop, buyer)).collect();
     stand_in.wait_for_held(THREADS);
