@@ -10,7 +10,7 @@ use crate::rules::rows::Rows;
 use crate::sale::title_fault;
 use crate::{
     Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Payment, Phase, PlaceView, Reached,
-    Refusal, Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs,
+    Refusal, Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs, limits,
 };
 
 const UNPLAIN_MESSAGE: &str =
@@ -178,7 +178,7 @@ impl Book {
         let line = self.known_line(sku)?;
         let replayed = line.number_of(buyer).is_some();
         if !replayed {
-            self.judge_join(now, sku, buyer)?;
+            self.judge_join(now, (sku, buyer), self.line_places_max)?;
             record(self, now, Event::LineJoined { sku, buyer });
         }
         let place = self.place_in_line(sku, buyer).expect("the buyer has a place");
@@ -275,12 +275,17 @@ impl Book {
     }
 
     /// Whoever comes after the end could not be called any more.
-    fn judge_join(&self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<(), Refusal> {
+    fn judge_join(
+        &self,
+        now: UnixMs,
+        (sku, buyer): (SkuId, BuyerId),
+        places_max: u32,
+    ) -> Result<(), Refusal> {
         let line = self.known_line(sku)?;
         if self.phase_of(now, sku) == Phase::Ended {
             return Err(Refusal::Ended);
         }
-        line.judge_join(buyer)
+        line.judge_join(buyer, places_max)
     }
 
     fn phase_of(&self, now: UnixMs, sku: SkuId) -> Phase {
@@ -351,7 +356,8 @@ impl Book {
                 if line(*sku)?.number_of(*buyer).is_some() {
                     return Err("the buyer has a place in the line already");
                 }
-                self.judge_join(at, *sku, *buyer).map_err(|_refusal| "nobody could join the line")
+                let judged = self.judge_join(at, (*sku, *buyer), limits::LINE_PLACES_MAX);
+                judged.map_err(|_refusal| "nobody could join the line")
             }
             Event::LineClosed { sku, closed } => {
                 if closed.at != at {

@@ -33,7 +33,7 @@ use crate::sharded::{FixedMap, Sharded};
 use crate::{
     Accepted, Adjust, BuyerId, By, Closing, Command, CoolDown, Disposition, Entry, Event, KeptAddress,
     Operated, Operators, OrderId, OrderView, PaymentView, ProductId, Refunded, Refusal, SaleId, SaleView,
-    Seq, SkuId, Status, Stock, UnixMs,
+    Seq, SkuId, Status, Stock, UnixMs, limits,
 };
 
 pub use line::{CallsMade, LineView, ReceiptView};
@@ -70,6 +70,8 @@ pub struct Book {
     /// Of buyers who have no free one left: by which entry the latest came back, and when.
     cooling: FixedMap<(SkuId, BuyerId), (Seq, UnixMs)>,
     cool_down: CoolDown,
+    /// Who may join a line from now on; those of a ledger may be more.
+    line_places_max: u32,
     deadlines: BinaryHeap<Reverse<(UnixMs, u32)>>,
     /// What the secrets of its lines are made of.
     ledger_secret: LedgerSecret,
@@ -121,6 +123,7 @@ impl Book {
             returned_holds: Counts::default(),
             cooling: FixedMap::default(),
             cool_down: CoolDown::NONE,
+            line_places_max: limits::LINE_PLACES_MAX,
             deadlines: BinaryHeap::new(),
             ledger_secret: LedgerSecret::default(),
             has_lines: false,
@@ -147,6 +150,18 @@ impl Book {
     /// ledger says.
     pub fn set_cool_down(&mut self, cool_down: CoolDown) {
         self.cool_down = cool_down;
+    }
+
+    /// From now on nobody joins a line in which so many are. At most [`limits::LINE_PLACES_MAX`], by which a ledger is judged.
+    pub fn set_line_places_max(&mut self, places: u32) {
+        assert!(places <= limits::LINE_PLACES_MAX, "a ledger with more would not open");
+        self.line_places_max = places;
+    }
+
+    /// Goes on as another was told to. What a ledger says of itself stays.
+    pub fn keep_settings_of(&mut self, before: &Book) {
+        self.cool_down = before.cool_down;
+        self.line_places_max = before.line_places_max;
     }
 
     /// Before anything is in the book that has a line.

@@ -6,9 +6,9 @@ use super::{Borders, Closed, DrawView, Line, Spoken, Turn, TurnEnd};
 use crate::{BuyerId, Refusal, UnixMs, limits};
 
 impl Line {
-    pub(crate) fn judge_join(&self, buyer: BuyerId) -> Result<(), Refusal> {
+    pub(crate) fn judge_join(&self, buyer: BuyerId, places_max: u32) -> Result<(), Refusal> {
         assert!(self.number_of(buyer).is_none(), "a second join is answered as the first");
-        if self.joined() >= limits::LINE_PLACES_MAX { Err(Refusal::LineFull) } else { Ok(()) }
+        if self.joined() >= places_max { Err(Refusal::LineFull) } else { Ok(()) }
     }
 
     /// Who joined until now takes part, and whoever checks it comes to the same root.

@@ -41,6 +41,32 @@ fn a_second_join_returns_the_first() {
 }
 
 #[test]
+fn nobody_joins_a_full_line_and_who_is_in_it_stays() {
+    let mut shop = joined(1, 2);
+    let join = |shop: &mut Shop, who: u64, places_max: u32| {
+        shop.book.set_line_places_max(places_max);
+        match shop.run(Command::Join { sku: SKU, buyer: buyer(who) }) {
+            Ok(Accepted::Place { place, .. }) => Ok(place.number),
+            Ok(other) => panic!("{other:?}"),
+            Err(refusal) => Err(refusal),
+        }
+    };
+    assert_eq!(join(&mut shop, 2, 2), Err(Refusal::LineFull));
+    assert_eq!(join(&mut shop, 2, 3), Ok(3));
+    // Lower than there are.
+    assert_eq!([2, 8].map(|who| join(&mut shop, who, 1)), [Ok(3), Err(Refusal::LineFull)]);
+    // A book that is loaded again goes on with it.
+    let mut again = Book::new();
+    again.keep_settings_of(&shop.book);
+    for entry in shop.assert_replays() {
+        again.replay(LedgerKind::Book, &entry).expect("more may be in a ledger");
+    }
+    shop.book = again;
+    let joined = shop.run(Command::Join { sku: SKU, buyer: buyer(8) });
+    assert_eq!(joined, Err(Refusal::LineFull));
+}
+
+#[test]
 fn who_is_called_has_a_unit_and_nobody_else_orders() {
     let mut shop = joined(2, 4);
     shop.at(START, &[0, 1, 2, 3]);

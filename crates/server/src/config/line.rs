@@ -18,6 +18,8 @@ const EXPECTED_BYTES_MAX: usize = 255;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
+    /// Of one item.
+    pub(crate) places_max: u32,
     verifier: Kind,
     pub(super) proof_of_work_bits: u8,
     without_script: WithoutScript,

@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::CoolDown;
+use engine::{CoolDown, limits};
 use serde::{Deserialize, Deserializer};
 
 use self::http::{is_origin, not_an_origin};
@@ -523,6 +523,7 @@ impl Config {
             ("sale.cool_down_ms", self.sale.cool_down_ms.into(), 0..=3_600_000),
             ("beacon.genesis_s", self.beacon.genesis_s, 0..=4_294_967_295),
             ("beacon.period_s", self.beacon.period_s.into(), 1..=3600),
+            ("line.places_max", self.line.places_max.into(), 1..=limits::LINE_PLACES_MAX.into()),
             ("line.proof_of_work_bits", self.line.proof_of_work_bits.into(), 12..=28),
         ]
     }

@@ -332,6 +332,7 @@ fn open_ledger(config: &Config, secrets: &Secrets) -> Result<(Ledger, Book), Ser
     ledger.id_secret()?;
     let mut book = ledger.load()?;
     book.set_cool_down(config.sale.cool_down());
+    book.set_line_places_max(config.line.places_max);
     let (orders, took) = (book.orders_len(), started.elapsed());
     tracing::info!(path = %ledger, orders, ?took, "the ledger is open");
     Ok((ledger, book))

@@ -313,7 +313,8 @@ impl Writer {
         let mut logged: Option<Instant> = None;
         loop {
             match self.ledger.load() {
-                Ok(book) => {
+                Ok(mut book) => {
+                    book.keep_settings_of(&self.book);
                     self.book = book;
                     self.publish_all();
                     tracing::info!(orders = self.book.orders_len(), "the book was loaded again; reads only");

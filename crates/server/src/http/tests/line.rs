@@ -268,6 +268,20 @@ fn the_last_turn_is_for_what_there_is() {
 }
 
 #[test]
+fn a_full_line_is_said_to_be_and_keeps_who_is_in_it() {
+    let mut shop = shop(1, &json!({}));
+    shop.bound_lines(1);
+    let place = ask(&mut shop, "", 1);
+    assert_eq!(shop.send(&Sent::post(LINE, "").member(2)).problem(), problem(409, "line_full"));
+    assert_eq!(ask(&mut shop, "", 1)["ticket"], place["ticket"]);
+    let form =
+        Sent::post("/line", "sale=77&product=5").with("Content-Type", "application/x-www-form-urlencoded");
+    let pressed = shop.send(&form.with("Origin", "http://here").with("Accept", "text/html").member(3));
+    assert!(pressed.status == 409 && pressed.text().contains("The line is full."), "{}", pressed.text());
+    assert_eq!(board(&mut shop)["tail"], 1);
+}
+
+#[test]
 fn what_is_asked_of_no_line_is_refused() {
     let mut shop = shop(1, &json!({}));
     for (path, expected) in [

@@ -481,6 +481,11 @@ impl Shop {
         }
     }
 
+    /// So many may join each of its lines.
+    pub(super) fn bound_lines(&mut self, places: u32) {
+        self.book.set_line_places_max(places);
+    }
+
     pub(super) fn data_dir(&self) -> &Path {
         self._data_dir.path()
     }
