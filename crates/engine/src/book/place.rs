@@ -58,7 +58,7 @@ impl Book {
     }
 
     /// Whether the order is of somebody who was called.
-    fn has_turn(&self, placement: &Placement) -> bool {
+    pub fn has_turn(&self, placement: &Placement) -> bool {
         self.line(placement.id.sku).is_some_and(|line| line.turn_of(placement.buyer).is_some())
     }
 

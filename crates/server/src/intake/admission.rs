@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hashbrown::HashTable;
 
-use engine::{BuyerId, Phase, Refusal, SkuId, UnixMs};
+use engine::{Book, BuyerId, Phase, Placement, Refusal, SkuId, UnixMs};
 
 use crate::intake::catalog::Catalog;
 use crate::intake::shares::{NS_PER_S, Shares, take};
@@ -47,10 +47,13 @@ pub enum NotAdmitted {
     BuyerBusy,
 }
 
-/// Leave for one order to ask the stock, which must be spent on that order. It costs nothing: it has no size.
+/// Leave for one order to ask the stock, which must be spent on that order.
 #[derive(Debug)]
 #[must_use = "an order asks the stock with it"]
-pub struct Permit(());
+pub struct Permit {
+    /// It was counted to the rate that all share.
+    is_counted: bool,
+}
 
 impl Permit {
     /// Spends it on the order that it was given for.
@@ -163,7 +166,7 @@ impl Admission {
         let (sale, item) = catalog.item(sku).ok_or(NotAdmitted::Refused(Refusal::UnknownSku))?;
         if item.line.is_some() {
             // Whoever was called may order, whatever else holds: that is the book's to say.
-            return self.take_token(buyer, bounds).map(|()| Permit(()));
+            return self.take_token(buyer, bounds);
         }
         // A copy of the catalog is a moment old where other processes change it; the gate knows of a pause at once.
         let phase = if self.limits.gate_judges {
@@ -177,7 +180,32 @@ impl Admission {
         if catalog.skus[sku.0 as usize].counters.is_sold_out(now) {
             return Err(NotAdmitted::Refused(Refusal::SoldOut));
         }
-        self.take_token(buyer, bounds).map(|()| Permit(()))
+        self.take_token(buyer, bounds)
+    }
+
+    /// Judges a request whose key is unknown, where the book is. Whoever was called was counted to the rate that all share when their
+    /// place was reached, and is not asked to come again. `over`: the bound of [`Admission::enter`].
+    ///
+    /// # Errors
+    /// As [`Admission::admit`].
+    pub fn admit_by_book(
+        &self,
+        (book, catalog): (&Book, &Catalog),
+        place: &Placement,
+        (over, bounds): (Option<NotAdmitted>, BuyerBounds),
+        now: UnixMs,
+    ) -> Result<Permit, NotAdmitted> {
+        let is_called = book.has_turn(place);
+        match over {
+            Some(over) if !(is_called && over == NotAdmitted::Busy) => Err(over),
+            _ if !is_called => self.admit(catalog, (place.buyer, place.id.sku), bounds, now),
+            _ => {
+                if bounds == BuyerBounds::Kept {
+                    self.admit_to_line(place.buyer)?;
+                }
+                Ok(Permit { is_counted: false })
+            }
+        }
     }
 
     /// Judges what a buyer asks of a line: it takes from the buyer's own rate, as an order does, and nothing from the others'.
@@ -198,7 +226,9 @@ impl Admission {
     /// Gives back what was taken from the shared rate for an order that asked the stock in vain, or did not get to ask it:
     /// who is refused takes nothing from the others. What was taken from the buyer's own rate stays taken.
     pub fn take_back(&self, permit: Permit) {
-        let Permit(()) = permit;
+        if !permit.is_counted {
+            return;
+        }
         let Some(interval) = NS_PER_S.checked_div(self.rates.orders_per_s.load(Ordering::Relaxed)) else {
             return;
         };
@@ -253,14 +283,14 @@ impl Admission {
         (hash, self.buyers[shard].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take_token(&self, buyer: BuyerId, bounds: BuyerBounds) -> Result<(), NotAdmitted> {
+    fn take_token(&self, buyer: BuyerId, bounds: BuyerBounds) -> Result<Permit, NotAdmitted> {
         let Limits { orders_per_s, orders_per_s_per_buyer, .. } = self.limits();
-        if orders_per_s == 0 && orders_per_s_per_buyer == 0 {
-            return Ok(());
+        if orders_per_s > 0 || orders_per_s_per_buyer > 0 {
+            let shares = self.shares.get_or_init(Shares::new);
+            let elapsed = self.epoch.elapsed().as_nanos();
+            self.take_token_at(shares, (buyer, bounds), u64::try_from(elapsed).unwrap_or(u64::MAX))?;
         }
-        let shares = self.shares.get_or_init(Shares::new);
-        let elapsed = self.epoch.elapsed().as_nanos();
-        self.take_token_at(shares, (buyer, bounds), u64::try_from(elapsed).unwrap_or(u64::MAX))
+        Ok(Permit { is_counted: true })
     }
 
     fn take_token_at(
@@ -372,7 +402,7 @@ mod tests {
         let admission = admission(1, 1);
         for buyer in 1..10 {
             assert_eq!(passed(&admission, buyer, 0, 1), 1);
-            admission.take_back(Permit(()));
+            admission.take_back(Permit { is_counted: true });
         }
         assert_eq!([passed(&admission, 20, 0, 1), passed(&admission, 21, 0, 1)], [1, 0]);
     }
@@ -384,7 +414,7 @@ mod tests {
         let shares = admission.shares.get_or_init(Shares::new);
         let ask = |buyer| admission.take_token_at(shares, (BuyerId(buyer), BuyerBounds::Kept), 0);
         assert_eq!([ask(1), ask(1)], [Ok(()), Ok(())]);
-        admission.take_back(Permit(()));
+        admission.take_back(Permit { is_counted: true });
         assert_eq!(ask(1), Err(NotAdmitted::BuyerRateLimited { retry_after_ms: 500 }));
         assert_eq!(ask(2), Ok(()));
         let unbounded = || admission.take_token_at(shares, (BuyerId(1), BuyerBounds::Lifted), 0);

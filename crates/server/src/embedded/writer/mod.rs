@@ -532,9 +532,8 @@ impl Writer {
                 if let Some(known) = self.book.lookup(&place) {
                     return answer(known.map(|order| Accepted::Order { order, replayed: true }));
                 }
-                let asked = (place.buyer, place.id.sku);
-                let admit = || self.shared.admission.admit(&self.catalog, asked, bounds, now);
-                over.map_or_else(admit, Err)
+                let known = (&self.book, &*self.catalog);
+                self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
             }
         };
         match admitted {

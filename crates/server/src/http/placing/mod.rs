@@ -142,6 +142,11 @@ impl HttpService {
                 let id = self.ids.keyed(&Named { sku, sale, product, buyer: asks, key });
                 (id, Judged::ByTheWriter { over, bounds })
             }
+            // Whoever was called is not asked to come again, which the writer knows.
+            None if self.catalog.item(sku).is_some_and(|(_, item)| item.line.is_some()) => {
+                let over = admission.enter(asks, bounds);
+                (self.ids.random(sku), Judged::ByTheWriter { over, bounds })
+            }
             None => {
                 let permit = admission.admit(&self.catalog, (asks, sku), bounds, call.now)?;
                 if let Some(over) = admission.enter(asks, bounds) {

@@ -281,6 +281,31 @@ fn a_full_line_is_said_to_be_and_keeps_who_is_in_it() {
     assert_eq!(board(&mut shop)["tail"], 1);
 }
 
+/// They were counted when their place was reached.
+#[test]
+fn who_was_called_is_not_asked_to_come_again_beside_a_crowd() {
+    let mut setup = Setup::new(AuthMode::MemberId);
+    (setup.limits.orders_per_s, setup.limits.burst, setup.limits.in_flight_max) = (1, 0, 1);
+    let mut shop = sell_in(setup, 2, &json!({ "close_s": 3600 }));
+    for buyer in [1, 2] {
+        ask(&mut shop, "", buyer);
+    }
+    shop.advance(60_000);
+    for buyer in [1, 2, 1, 2] {
+        ask(&mut shop, "/presence", buyer);
+    }
+    let other = |buyer, key: &str| {
+        Sent::post("/api/v1/orders", r#"{"sale":3,"product":29,"quantity":1}"#).member(buyer).key(key)
+    };
+    assert_eq!(shop.send(&other(8, "late")).status, 429, "nobody more is let through");
+    // One more than may be in flight, too.
+    shop.call(&other(9, "waits"));
+    assert_eq!(order(&mut shop, 1, "a", 1).status, 201);
+    let body = r#"{"sale":77,"product":5,"quantity":1}"#;
+    assert_eq!(shop.send(&Sent::post("/api/v1/orders", body).member(2)).status, 201, "nor without a key");
+    assert_eq!(order(&mut shop, 3, "a", 1).status, 429, "whoever was not called is as all are");
+}
+
 #[test]
 fn what_is_asked_of_no_line_is_refused() {
     let mut shop = shop(1, &json!({}));

@@ -415,10 +415,10 @@ impl Shop {
                 if let Judged::ByTheWriter { over, bounds } = judged
                     && self.book.lookup(&place).is_none()
                 {
-                    let admission = &self.shared.admission;
-                    let asked = (place.buyer, place.id.sku);
-                    let rejected = over.or_else(|| admission.admit(&self.catalog, asked, bounds, now).err());
-                    if let Some(rejection) = rejected {
+                    let known = (&self.book, &*self.catalog);
+                    if let Err(rejection) =
+                        self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
+                    {
                         return Reply::Rejected(rejection);
                     }
                 }
