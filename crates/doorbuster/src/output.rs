@@ -14,6 +14,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// One column of a table.
+#[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) right: bool,

@@ -32,7 +32,7 @@ use server::config::Environment;
 
 use crate::client::{Answer, Client, ServerArguments, not_the_operators};
 use crate::failure::Failure;
-use crate::output::{self, numbers, plain, words};
+use crate::output::{self, Column, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
 
 /// Sales that fit on a screen.
@@ -415,25 +415,22 @@ fn list(sales: &[Sale]) -> String {
             ]
         })
         .collect();
-    table_of_sales(&rows)
+    output::table(COLUMNS, &rows)
 }
 
-/// The columns of a list of sales, wherever there is one.
-pub(crate) fn table_of_sales(rows: &[[String; 10]]) -> String {
-    let columns = [
-        numbers("sale"),
-        words("title"),
-        words("state"),
-        words("starts"),
-        words("ends"),
-        numbers("items"),
-        numbers("total"),
-        numbers("available"),
-        numbers("held"),
-        numbers("sold"),
-    ];
-    output::table(columns, rows)
-}
+/// Of a list of sales, wherever there is one.
+pub(crate) const COLUMNS: [Column; 10] = [
+    numbers("sale"),
+    words("title"),
+    words("state"),
+    words("starts"),
+    words("ends"),
+    numbers("items"),
+    numbers("total"),
+    numbers("available"),
+    numbers("held"),
+    numbers("sold"),
+];
 
 fn describe(sale: &Sale) -> String {
     let mut text = String::new();

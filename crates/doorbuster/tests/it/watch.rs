@@ -1,9 +1,12 @@
 //! `doorbuster watch`, on a real server and on one that goes away.
 
-use std::io::{BufRead, BufReader, Lines};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 
 use crate::exchange::Connection;
@@ -77,6 +80,59 @@ fn what_happens_is_seen_within_seconds_as_json_and_as_lines() {
     let line = lines.line();
     assert!(line.contains("/s  p99 ") && line.contains("  sold 0  ") && !line.contains('\x1b'), "{line}");
     assert_eq!(lines.interrupt(), (0, String::new()));
+    assert_eq!(server.stop(), 0);
+}
+
+/// A terminal, as its emulator and as a program has it.
+fn terminal(rows: u16, columns: u16) -> (File, File) {
+    let emulator = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&emulator).unwrap();
+    unlockpt(&emulator).unwrap();
+    let name = ptsname(&emulator, Vec::new()).unwrap();
+    let program = OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    resize(&emulator, rows, columns);
+    (File::from(emulator), program)
+}
+
+fn resize(emulator: impl std::os::fd::AsFd, rows: u16, columns: u16) {
+    tcsetwinsize(emulator, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+}
+
+/// The lines of the next screen that is drawn whole.
+fn drawn(emulator: &mut File, read: &mut Vec<u8>) -> Vec<String> {
+    loop {
+        let text = String::from_utf8_lossy(read).into_owned();
+        if let Some((screen, rest)) = text.split_once("\x1b[J") {
+            *read = rest.as_bytes().to_vec();
+            return screen.lines().map(|line| line.replace("\x1b[K", "")).collect();
+        }
+        let mut bytes = [0; 4096];
+        let count = emulator.read(&mut bytes).unwrap();
+        assert!(count > 0, "it goes on");
+        read.extend(&bytes[..count]);
+    }
+}
+
+#[test]
+fn a_terminal_is_never_given_more_lines_than_it_has_also_after_its_size_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::demo(&directory.path().join("data"), &[]);
+    let (mut emulator, program) = terminal(10, 60);
+    let mut command = watch(directory.path(), &format!("http://{}", server.address), &[]);
+    let mut watch = Ended(command.stdout(program).stderr(Stdio::null()).spawn().unwrap());
+    // It alone has the terminal.
+    drop(command);
+    let mut read = Vec::new();
+    let small = drawn(&mut emulator, &mut read);
+    assert_eq!(small.len(), 9, "a line is the cursor's: {small:?}");
+    assert!(small[1..].iter().any(|line| line.starts_with("-> ")), "{small:?}");
+    assert!(small[8].contains(" lines more, ") && small[8].contains(" sales among them"), "{small:?}");
+    resize(&emulator, 60, 200);
+    let large =
+        std::iter::repeat_with(|| drawn(&mut emulator, &mut read)).find(|screen| screen.len() > 9).unwrap();
+    assert!(!large.iter().any(|line| line.contains(" lines more")), "{large:?}");
+    watch.0.kill().unwrap();
+    watch.0.wait().unwrap();
     assert_eq!(server.stop(), 0);
 }
 

@@ -1,0 +1,391 @@
+//! What is shown on a terminal, line by line.
+//!
+//! Must not: leave out what is too much for the terminal; that is `terminal`'s.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took};
+use super::terminal::{Line, cut};
+use crate::output::{Column, numbers, plain, table, words};
+use crate::sale;
+use crate::time::{format_duration, format_utc};
+
+/// Figures that are older are said to be old.
+const OLD: Duration = Duration::from_secs(5);
+/// Of items, and of lines about them.
+const ROWS_MAX: usize = 20;
+const EVENTS_MAX: usize = 5;
+/// Of a table that is narrowed: a title may be long.
+const NARROW_CELL_CHARS_MAX: usize = 18;
+
+/// What is drawn at one moment.
+pub(super) struct Look<'a> {
+    /// The server's URL.
+    pub(super) base: &'a str,
+    pub(super) figures: &'a Figures,
+    /// They are of one sale that was named: its items are shown too.
+    pub(super) named: bool,
+    pub(super) age: Duration,
+    /// Why there is no answer, and for how long.
+    pub(super) gone: Option<(String, Duration)>,
+}
+
+/// All of it, what matters most first.
+pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
+    let Look { base, figures, named, age, gone } = look;
+    let Figures {
+        at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, events, ..
+    } = figures;
+    let mut lines = Vec::new();
+    let mut say = |line: &str| lines.push(Line::Words(line.to_owned()));
+    let age_s = age.as_secs();
+    say(&format!("{}  {base}  {}  {age_s} s ago", verdict.level.to_uppercase(), format_utc(*at_ms)));
+    if let Some((why, since)) = gone {
+        say(&format!("NO ANSWER for {}: {}; waiting for it", format_duration(*since), plain(why)));
+    } else if *age > OLD {
+        say(&format!("THE FIGURES ARE OLD: the server answers, and takes none for {age_s} s"));
+    }
+    say(&plain(&verdict.says));
+    say(&format!("-> {}", plain(&verdict.action)));
+    // While other servers take orders, a reason begins with the name of the one that takes none.
+    let state = if health.ready { "out" } else { "not ready" };
+    for reason in &health.reasons {
+        say(&format!("{state}: {}", plain(reason)));
+    }
+    let engines = health.engines();
+    if !engines.is_empty() {
+        say(&format!("engines     {engines}"));
+    }
+    if servers.len() > 1 {
+        let counted = servers.iter().filter(|server| server.counted).count();
+        let each: Vec<_> = servers.iter().map(Server::words).collect();
+        say(&format!("servers     {counted} of {}: {}", servers.len(), each.join(", ")));
+    }
+    say("");
+    say(&format!("per second  {}", per_s(rates)));
+    if !refused_by_code.is_empty() {
+        say(&format!("refused     {}", per_s(refused_by_code)));
+    }
+    let took = |took: &Option<Took>| match took {
+        Some(took) => took.words(),
+        None => "none".to_owned(),
+    };
+    say(&format!("orders      {}", took(order_route)));
+    say(&format!("commits     {}", took(&health.commit)));
+    say(&format!(
+        "server      in flight {}  connections {}  processors {}  memory {}  disk free {}",
+        health.in_flight,
+        health.connections,
+        health.processors_busy.map_or_else(|| "-".to_owned(), |busy| format!("{:.0}%", busy * 100.0)),
+        mib(health.memory_bytes),
+        mib(health.disk_free_bytes),
+    ));
+    if let Some(admission) = health.admission() {
+        say(&format!("admission   {admission}"));
+    }
+    let behind = health.behind();
+    if !behind.is_empty() {
+        say(&format!("behind      {}", behind.join("  ")));
+    }
+    lines.extend(happening(sales, events, columns));
+    if *named {
+        lines.extend(sales.iter().flat_map(|sale| items(sale, columns)));
+    }
+    lines
+}
+
+fn per_s(rates: &BTreeMap<String, f64>) -> String {
+    let each: Vec<_> = rates.iter().map(|(name, rate)| format!("{} {rate}", plain(name))).collect();
+    each.join("  ")
+}
+
+/// The sales, what they do, and what happened last.
+fn happening(sales: &[Sale], events: &[Event], columns: usize) -> Vec<Line> {
+    let mut lines = vec![Line::Words(String::new())];
+    let table = sales_table(sales, columns);
+    let mut rows = table.lines().map(str::to_owned);
+    lines.extend(rows.next().map(Line::Row));
+    lines.extend(rows.map(Line::Sale));
+    let mut say = |line: String| lines.push(Line::Words(line));
+    for sale in sales {
+        let happens = sale.rates.iter().flatten().filter(|(_, rate)| **rate > 0.0);
+        let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();
+        if !rates.is_empty() {
+            say(format!("sale {}  per second  {}", sale.id, per_s(&rates)));
+        }
+        if !sale.refused_by_code.is_empty() {
+            say(format!("sale {}  refused  {}", sale.id, per_s(&sale.refused_by_code)));
+        }
+        if let Some(took) = &sale.order_route {
+            say(format!("sale {}  orders  {}", sale.id, took.words()));
+        }
+        let sold_out = sale.items.iter().filter_map(|item| Some((item.product, item.sold_out_at_ms?)));
+        for (product, at_ms) in sold_out.take(ROWS_MAX) {
+            say(format!("sale {}  product {product} sold out at {}", sale.id, format_utc(at_ms)));
+        }
+        if let Some(at_ms) = sale.ended_at_ms {
+            say(format!("sale {}  ended at {}, before its time", sale.id, format_utc(at_ms)));
+        }
+        if let Some(holds) = sale.holds.as_ref().and_then(Holds::words) {
+            say(format!("sale {}  {holds}", sale.id));
+        }
+        let lines = sale.items.iter().filter_map(|item| Some((item.product, item.line.as_ref()?)));
+        for (product, line) in lines.take(ROWS_MAX) {
+            say(format!("sale {}  line of {product}  {}", sale.id, line.words()));
+        }
+    }
+    if !events.is_empty() {
+        say(String::new());
+    }
+    for event in events.iter().take(EVENTS_MAX) {
+        say(format!("{}  {}", format_utc(event.at_ms), plain(&event.says)));
+    }
+    lines
+}
+
+fn sales_table(sales: &[Sale], width: usize) -> String {
+    let row = |sale: &Sale| {
+        let [total, available, held, sold] = sale.units.words();
+        let (title, state) = (plain(&sale.title), plain(&sale.state));
+        let ends = format_utc(sale.ended_at_ms.unwrap_or(sale.ends_at_ms));
+        let starts = format_utc(sale.starts_at_ms);
+        let items = sale.items_total.to_string();
+        [sale.id.to_string(), title, state, starts, ends, items, total, available, held, sold]
+    };
+    let rows: Vec<_> = sales.iter().map(row).collect();
+    fitting(sale::COLUMNS, &rows, [0, 1, 2, 6, 7, 8, 9], width)
+}
+
+fn items(sale: &Sale, width: usize) -> Vec<Line> {
+    let columns = [
+        numbers("product"),
+        words("item"),
+        numbers("total"),
+        numbers("available"),
+        numbers("held"),
+        numbers("sold"),
+        numbers("orders/s"),
+        numbers("refused"),
+        numbers("busy"),
+        numbers("unknown"),
+        numbers("p50 ms"),
+        numbers("p99 ms"),
+    ];
+    let row = |item: &Item| {
+        let [total, available, held, sold] = item.units.words();
+        let known = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let rate = |name| known(item.rates.as_ref().and_then(|rates| rates.get(name).copied()));
+        let took = |of: fn(&Took) -> f64| known(item.order_route.as_ref().map(of));
+        [
+            item.product.to_string(),
+            plain(&item.title),
+            total,
+            available,
+            held,
+            sold,
+            rate("accepted"),
+            rate("refused"),
+            rate("busy"),
+            rate("unknown"),
+            took(|took| took.p50_ms),
+            took(|took| took.p99_ms),
+        ]
+    };
+    let shown: Vec<_> = sale.items.iter().take(ROWS_MAX).map(row).collect();
+    let table = fitting(columns, &shown, [0, 1, 3, 4, 5, 6, 7, 11], width);
+    let mut lines = vec![Line::Words(String::new())];
+    lines.extend(table.lines().map(|row| Line::Row(row.to_owned())));
+    let more = sale.items_total.saturating_sub(shown.len());
+    if more > 0 {
+        lines.push(Line::Words(format!("and {more} items more: `doorbuster sale show {}`", sale.id)));
+    }
+    lines.extend(sale.items.iter().take(ROWS_MAX).filter_map(|item| {
+        let refused = item.refused_by_code.as_ref().filter(|refused| !refused.is_empty())?;
+        Some(Line::Words(format!("product {}  refused  {}", item.product, per_s(refused))))
+    }));
+    lines
+}
+
+/// A table, with the columns that are `kept` alone if all of them are too wide.
+fn fitting<const N: usize, const M: usize>(
+    columns: [Column; N],
+    rows: &[[String; N]],
+    kept: [usize; M],
+    width: usize,
+) -> String {
+    let whole = table(columns, rows);
+    if whole.lines().all(|line| line.chars().count() <= width) {
+        return whole;
+    }
+    let rows: Vec<_> = rows.iter().map(|row| kept.map(|at| cut(&row[at], NARROW_CELL_CHARS_MAX))).collect();
+    table(kept.map(|at| columns[at]), &rows)
+}
+
+fn mib(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::Value;
+
+    use super::super::terminal::{Size, fit};
+    use super::*;
+
+    pub(in crate::watch) const FIGURES: &str = r#"{"number":1,"at_ms":1796119200000,"server":"a:1",
+        "verdict":{"level":"amber","code":"disk_low","says":"4 GiB\u001b are free.","do":"Make room.","runbook":"disk-low"},
+        "rates":{"received":3.0,"accepted":2.5},"refused_by_code":{"sold_out":0.5},"totals":{},
+        "order_route":{"count":3,"p50_ms":1.25,"p99_ms":8.0},
+        "health":{"ready":false,"reasons":["it stops"],"in_flight":1,"commit":null,"disk_free_bytes":4194304,
+            "memory_bytes":null,"connections":2,"processors_busy":0.456,"refunds_due":4,"orders_per_s_max":15000,
+            "measured_peak":{"orders_per_s":18000,"on":"2026-11-20"},
+            "webhooks":{"off":["shop\u001b"],"waiting":3,"waiting_since_ms":1,"given_up":0},"dead_letters":2,
+            "units_age_ms":12000,"mailbox":5,"backlog":300,"backlog_age_ms":8200,
+            "engines":[{"engine":"Redis","fault":null},{"engine":"MySQL","fault":"b: it hangs\u001b"}]},
+        "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
+            "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
+            "refused_by_code":{"sold_out":0.5},"order_route":{"count":3,"p50_ms":1.5,"p99_ms":9.0},
+            "holds":{"since_ms":1796119200000,"paid":6,"paid_late":1,"paid_after_p50_s":61.0,"paid_after_p90_s":80.0,"cancelled":2,"expired":3},
+            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":1796119230000,"rates":{"accepted":1.5,"refused":0.5,"busy":4.0},
+                "refused_by_code":{"sold_out":0.5},"order_route":{"count":2,"p50_ms":1.5,"p99_ms":9.5},
+                "line":{"draw":"drawn","joined":900,"joins_per_s":2.5,"waiting":700,"present":40,"sure_to":210,"reached":200,
+                    "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,"pace_max_per_s":2,
+                    "tail_wait_s":700,"wait":{"said_s":280,"took_s":300}}}]}],
+        "events":[{"at_ms":1796119201000,"kind":"sale_paused","says":"Drop is paused.\u001b","sale":3,"product":null}]}"#;
+
+    const BASE: &str = "http://a:1";
+
+    /// On a terminal that has room for all of it.
+    fn whole(figures: &Figures, named: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
+        let age = Duration::from_secs(age_s);
+        let lines = screen(&Look { base: BASE, figures, named, age, gone }, 1_000);
+        fit(&lines, Size { rows: 1_000, columns: 1_000 }, named)
+    }
+
+    fn shown(named: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
+        whole(&serde_json::from_str(FIGURES).unwrap(), named, age_s, gone)
+    }
+
+    #[test]
+    fn the_screen_has_the_verdict_first_and_says_how_old_it_is() {
+        let text = shown(false, 1, None);
+        let head = "AMBER  http://a:1  2026-12-01T10:00:00Z  1 s ago\n4 GiB\u{fffd} are free.\n-> Make room.\nnot ready: it stops\n";
+        assert!(text.starts_with(head), "{text}");
+        for line in [
+            "per second  accepted 2.5  received 3",
+            "refused     sold_out 0.5",
+            "orders      p50 1.25 ms  p99 8 ms",
+            "commits     none",
+            "server      in flight 1  connections 2  processors 46%  memory -  disk free 4 MiB",
+            "2026-12-01T10:00:01Z  Drop is paused.\u{fffd}",
+            "admission   15000/s of a measured 18000/s  2026-11-20",
+            "engines     Redis well  MySQL NOT WELL: b: it hangs\u{fffd}",
+            "behind      refunds due 4  webhooks waiting 3  dead letters 2  commands waiting 5  messages waiting 300  the oldest for 8s  held and sold as of 12s ago  webhook shop\u{fffd} off",
+            "sale 3  since 2026-12-01T10:00:00Z 5 of 10 holds were paid, half within 1m1s; 3 expired",
+            "sale 3  per second  accepted 2.5  refused 0.5",
+            "sale 3  refused  sold_out 0.5",
+            "sale 3  orders  p50 1.5 ms  p99 9 ms",
+            "sale 3  product 7 sold out at 2026-12-01T10:00:30Z",
+            "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \
+             given back 7  away 20  pace 60/min (limited to 2/s), the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
+            "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("Shoe") && !text.contains("servers"), "{text}");
+        let named = shown(true, 1, None);
+        assert!(
+            named.contains("      7  Shoe      9          4     2     3       1.5      0.5     4        -     1.5     9.5\n")
+                && named.ends_with(
+                    "and 29 items more: `doorbuster sale show 3`\nproduct 7  refused  sold_out 0.5\n"
+                ),
+            "{named}"
+        );
+        assert!(shown(false, 9, None).contains("\nTHE FIGURES ARE OLD: "));
+        let gone = Some(("no answer".to_owned(), Duration::from_secs(61)));
+        assert!(shown(false, 62, gone).contains("\nNO ANSWER for 1m1s: no answer; waiting for it\n"));
+    }
+
+    #[test]
+    fn the_screen_names_the_servers_of_a_cluster() {
+        let server = |name: &str, silent_ms, counted, ready| Server {
+            server: name.to_owned(),
+            silent_ms,
+            counted,
+            ready,
+            accepted_per_s: 1.5,
+        };
+        let mut figures: Figures = serde_json::from_str(FIGURES).unwrap();
+        figures.servers = vec![
+            server("a", 0, true, true),
+            server("b", 900, true, false),
+            server("c\u{1b}", 4_100, false, true),
+        ];
+        let text = whole(&figures, false, 0, None);
+        let says = "servers     2 of 3: a 1.5/s, b takes no orders, c\u{fffd} silent for 4 s\n";
+        assert!(text.contains(says), "{text}");
+        assert_eq!(figures.out().unwrap(), "no server takes orders: it stops");
+        figures.sales[0].ended_at_ms = Some(1_796_120_045_000);
+        figures.health.ready = true;
+        figures.health.reasons = vec!["b: it stops".to_owned()];
+        let text = whole(&figures, false, 0, None);
+        assert!(text.contains("sale 3  ended at 2026-12-01T10:14:05Z, before its time\n"), "{text}");
+        assert!(text.contains("\nout: b: it stops\n") && !text.contains("not ready"), "{text}");
+        let out = "2 of 3 servers are out: b takes no orders, c\u{fffd} silent for 4 s";
+        assert_eq!(figures.out().unwrap(), out);
+        figures.servers.truncate(1);
+        assert_eq!(figures.out(), None);
+    }
+
+    /// `doorbuster watch` drew 42 lines on a terminal of 24: the verdict was the first that went.
+    #[test]
+    fn with_five_sales_the_verdict_stays_on_a_terminal_of_24_by_80_and_what_is_not_shown_is_said() {
+        let mut figures: Value = serde_json::from_str(FIGURES).unwrap();
+        let sale = figures["sales"][0].clone();
+        figures["sales"] = (3..8)
+            .map(|id| {
+                let mut sale = sale.clone();
+                sale["id"] = id.into();
+                sale
+            })
+            .collect();
+        let figures = serde_json::from_value(figures).unwrap();
+        let on = |named, rows, columns| {
+            let (age, gone) = (Duration::ZERO, None);
+            let lines = screen(&Look { base: BASE, figures: &figures, named, age, gone }, columns);
+            let text = fit(&lines, Size { rows, columns }, named);
+            assert!(text.lines().count() < rows, "the cursor is on the last line:\n{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+            text
+        };
+        let text = on(false, 24, 80);
+        assert!(
+            text.starts_with("AMBER  http://a:1  ")
+                && text.contains("\n4 GiB\u{fffd} are free.\n-> Make room.\n")
+        );
+        assert!(
+            text.contains("\n   3  Drop   live       9          4     2     3\n"),
+            "units before times: {text}"
+        );
+        let more = text.lines().last().unwrap();
+        assert!(
+            more.ends_with(" lines more, 1 sale among them: a larger terminal, or `watch SALE`"),
+            "{text}"
+        );
+        let named = on(true, 24, 80);
+        assert!(named.ends_with(": a larger terminal shows them\n"), "{named}");
+        assert!(on(false, 6, 30).contains("\n4 GiB\u{fffd} are free.\n-> Make room.\n"));
+        for rows in 1..=4 {
+            assert!(
+                on(false, rows, 80).lines().next().is_none_or(|line| line.starts_with("AMBER")),
+                "{rows}"
+            );
+        }
+        let large = on(false, 100, 200);
+        assert!(
+            !large.contains("lines more") && large.contains("  2026-12-01T11:00:00Z     30  "),
+            "{large}"
+        );
+    }
+}
