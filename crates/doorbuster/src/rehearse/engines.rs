@@ -79,7 +79,7 @@ pub(super) fn rehearse(
     sources: &Sources,
 ) -> Result<(), Failure> {
     let mut site = Site::open(config, secrets).map_err(failure)?;
-    check_ledger(&config.ledger_source(secrets), unix_ms())?;
+    check_ledger(&config.ledger_source(secrets), unix_ms(), crowd.arguments.yes)?;
     super::begin(crowd)?;
     let place = folder::place(&config.ledger.data_dir)?;
     folder::remove_left(&place)?;

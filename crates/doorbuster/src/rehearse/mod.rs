@@ -67,7 +67,8 @@ line printed says what came of it. Nothing of the installation is changed; the r
 
 Run it on the machine of the sale, when nothing is sold there. It is refused while the ledger has a sale that is live or begins
 within 15 min, or orders that wait for their payment; and, without --yes, while a server answers at http.listen: the crowd would take
-that server's processors and disk.
+that server's processors and disk. Where there is no ledger to look at, that is asked about, and without a terminal refused unless
+--yes is there.
 
 Of a cluster (cluster.enabled) the servers are its own, --servers of them on this machine, and the engines are the
 installation's: a database beside the ledger's, keys of another prefix, topics of another name, all of them NAME_rehearsal_...,
@@ -105,7 +106,7 @@ pub(crate) struct RehearseArguments {
     /// Only remove what rehearsals that were killed have left
     #[arg(long, conflicts_with = "file")]
     clean_up: bool,
-    /// Rehearse although a server answers at http.listen; nothing allows it beside a sale
+    /// Rehearse although a server answers at http.listen, or there is no ledger to look at; nothing allows it beside a sale
     #[arg(long)]
     yes: bool,
     /// Stop when the process that started this one is gone
@@ -146,7 +147,7 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
     if is_on_engines(&config) {
         return engines::rehearse(&crowd, &config, &secrets, &sources);
     }
-    check_ledger(&config.ledger_source(&secrets), now_ms)?;
+    check_ledger(&config.ledger_source(&secrets), now_ms, arguments.yes)?;
     begin(&crowd)?;
     let place = folder::place(&config.ledger.data_dir)?;
     folder::remove_left(&place)?;
@@ -264,16 +265,17 @@ fn kept(sources: &Sources, keys: &[Keys]) -> Table {
 }
 
 /// Refuses beside a sale. The ledger is read whole, as an audit does: which holds are open stands nowhere else.
-fn check_ledger(source: &Source, now_ms: u64) -> Result<(), Failure> {
+fn check_ledger(source: &Source, now_ms: u64, yes: bool) -> Result<(), Failure> {
     if let Source::Directory(data_dir) = source
         && !data_dir.join(sqlite::FILE_NAME).exists()
     {
-        say(&format!("{} has no ledger: whether a sale is live could not be looked at", data_dir.display()));
-        return Ok(());
+        return without_ledger(&format!("there is no ledger in {}", data_dir.display()), yes);
     }
     say("looking whether the ledger has a sale that is live or begins within 15 min");
     let audit = match source.audit() {
-        Err(OpenError::MySql(mysql::OpenError::Missing { .. })) => return Ok(()),
+        Err(OpenError::MySql(error @ mysql::OpenError::Missing { .. })) => {
+            return without_ledger(&error.to_string(), yes);
+        }
         audit => audit.map_err(cannot_audit)?,
     };
     match audit.skus.iter().find_map(|sku| in_the_way(sku, now_ms)) {
@@ -282,6 +284,16 @@ fn check_ledger(source: &Source, now_ms: u64) -> Result<(), Failure> {
         ))),
         None => Ok(()),
     }
+}
+
+/// A first sale is rehearsed before there is a ledger; whoever names the wrong one would play beside a sale.
+fn without_ledger(why: &str, yes: bool) -> Result<(), Failure> {
+    let said = format!(
+        "{why}, so whether a sale is live can't be looked at (--config FILE or --data-dir DIR of the server names its ledger)"
+    );
+    sale::confirm(&[said], yes)?;
+    say(&format!("{why}: whether a sale is live was not looked at"));
+    Ok(())
 }
 
 /// Why nothing may be rehearsed beside this product's sale, if so.

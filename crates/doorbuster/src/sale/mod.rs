@@ -34,6 +34,7 @@ use crate::client::{Answer, Client, ServerArguments, not_the_operators};
 use crate::failure::Failure;
 use crate::output::{self, Column, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
+pub(crate) use slips::confirm;
 
 /// Sales that fit on a screen.
 const NEWEST: usize = 20;

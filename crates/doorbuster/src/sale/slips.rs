@@ -73,7 +73,7 @@ pub(super) fn of_restock(product: u64, total: u64, units: u64) -> Vec<String> {
 }
 
 /// Goes on if nothing was found, or it is meant.
-pub(super) fn confirm(slips: &[String], yes: bool) -> Result<(), Failure> {
+pub(crate) fn confirm(slips: &[String], yes: bool) -> Result<(), Failure> {
     if yes || slips.is_empty() {
         return Ok(());
     }

@@ -54,8 +54,18 @@ fn configure(folder: &Path, more: &str) {
     std::fs::write(folder.join("doorbuster.toml"), config).unwrap();
 }
 
+fn configure_mysql(folder: &Path, name: &str) {
+    mysql::configure(folder, name);
+    let path = folder.join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap() + "[http]\nlisten = '127.0.0.1:1'\n";
+    std::fs::write(&path, config).unwrap();
+}
+
 const QUICK: [&str; 8] =
     ["rehearse", "drop.toml", "--config", "doorbuster.toml", "--buyers", "300", "--over", "4s"];
+/// Before there is a ledger.
+const FIRST: [&str; 9] =
+    ["rehearse", "drop.toml", "--config", "doorbuster.toml", "--buyers", "300", "--over", "4s", "--yes"];
 
 /// What a rehearsal leaves.
 pub(crate) fn left(folder: &Path) -> Vec<String> {
@@ -67,15 +77,15 @@ pub(crate) fn left(folder: &Path) -> Vec<String> {
 #[test]
 fn a_small_crowd_buys_all_and_leaves_nothing() {
     let folder = installation();
-    let (code, stdout, stderr) = run(folder.path(), &QUICK);
+    let (code, stdout, stderr) = run(folder.path(), &FIRST);
     assert_eq!(code, 2, "{stdout}{stderr}");
     assert!(stdout.starts_with("Too small a crowd to tell: "), "{stdout}");
     assert!(stdout.lines().next().unwrap().ends_with("The audit is clean."), "{stdout}");
     assert!(stdout.contains("all 50 units within "), "{stdout}");
-    assert!(stderr.contains("data has no ledger: whether a sale is live could not be looked at"), "{stderr}");
+    assert!(stderr.contains("data: whether a sale is live was not looked at"), "{stderr}");
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
 
-    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    let (code, stdout, stderr) = run(folder.path(), &[&FIRST[..], &["--json"]].concat());
     assert_eq!(code, 2, "{stdout}{stderr}");
     let found: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
@@ -90,7 +100,7 @@ fn half_of_the_buyers_pay_and_the_units_of_the_others_are_sold_again() {
     let folder = installation();
     let drop = DROP.replace("payment = 'none'\n", "payment = '15m'\n");
     std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
-    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    let (code, stdout, stderr) = run(folder.path(), &[&FIRST[..], &["--json"]].concat());
     assert_eq!(code, 2, "{stdout}{stderr}");
     let found: Value = serde_json::from_str(&stdout).unwrap();
     let paying = &found["paying"];
@@ -101,13 +111,10 @@ fn half_of_the_buyers_pay_and_the_units_of_the_others_are_sold_again() {
 #[test]
 fn one_server_on_a_mysql_ledger_is_rehearsed_on_a_database_beside_it() {
     let (folder, name) = (installation(), "rehearsed_alone");
-    mysql::configure(folder.path(), name);
-    let path = folder.path().join("doorbuster.toml");
-    let config = std::fs::read_to_string(&path).unwrap() + "[http]\nlisten = '127.0.0.1:1'\n";
-    std::fs::write(&path, config).unwrap();
+    configure_mysql(folder.path(), name);
     let drop = DROP.replace("payment = 'none'\n", "payment = '15m'\n");
     std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
-    let (code, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    let (code, stdout, stderr) = run(folder.path(), &[&FIRST[..], &["--json"]].concat());
     assert_eq!(code, 2, "{stdout}{stderr}");
     assert!(stderr.contains(&format!("rehearsing as {name}_rehearsal_")), "{stderr}");
     let found: Value = serde_json::from_str(&stdout).unwrap();
@@ -115,6 +122,26 @@ fn one_server_on_a_mysql_ledger_is_rehearsed_on_a_database_beside_it() {
     let counts = ["due", "paid", "came_back", "sold_again"].map(|of| found["paying"][of].as_u64().unwrap());
     assert_eq!(counts, [25; 4], "{stdout}");
     assert_eq!((databases(name), left(folder.path())), (vec![], vec![]));
+}
+
+/// `--data-dir` of another folder than the live server's let the crowd play beside its sale.
+#[test]
+fn where_there_is_no_ledger_to_look_at_it_is_asked_about() {
+    let folder = installation();
+    let refused = |arguments: &[&str], missing: &str| {
+        let (code, stdout, stderr) = run(folder.path(), arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert!(stderr.contains(missing), "{stderr}");
+        assert!(
+            stderr.trim_end().ends_with("of the server names its ledger); if that is meant, say --yes"),
+            "{stderr}"
+        );
+        assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
+    };
+    refused(&QUICK, "data, so whether a sale is live can't be looked at");
+    refused(&[&QUICK[..], &["--data-dir", "wrong"]].concat(), "wrong, so whether");
+    configure_mysql(folder.path(), "rehearsed_nowhere");
+    refused(&QUICK, "there is no ledger in the database rehearsed_nowhere");
 }
 
 #[test]
@@ -140,7 +167,7 @@ fn beside_a_sale_nothing_is_rehearsed() {
 fn the_settings_of_the_configuration_hold() {
     let folder = installation();
     configure(folder.path(), "[admission]\norders_per_s = 10\nburst = 1\n");
-    let (_, stdout, stderr) = run(folder.path(), &[&QUICK[..], &["--json"]].concat());
+    let (_, stdout, stderr) = run(folder.path(), &[&FIRST[..], &["--json"]].concat());
     let found: Value = serde_json::from_str(&stdout).expect(&stderr);
     assert!(found["answered"]["limited"].as_u64().unwrap() > 0, "{stdout}");
     assert_eq!(found["admitted_per_s"], 10);
@@ -179,7 +206,7 @@ fn what_can_not_be_rehearsed_is_refused_before_anything_is_made() {
 /// One that is under way: its folder has the ledger of its server.
 fn under_way(folder: &Path) -> Child {
     let mut command = doorbuster(folder);
-    command.args(&QUICK[..6]).args(["--over", "60s"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(&QUICK[..6]).args(["--over", "60s", "--yes"]).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
     let ledger = folder.join(format!("rehearsal-{}/data/ledger.db", child.id()));
     let begun = Instant::now();
@@ -213,7 +240,7 @@ fn what_a_killed_one_leaves_is_removed_by_the_next() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut unread = doorbuster(folder.path());
-    let (code, _, stderr) = outcome(unread.args(QUICK).stdout(writer).output().unwrap());
+    let (code, _, stderr) = outcome(unread.args(FIRST).stdout(writer).output().unwrap());
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains(&of_killed), "{stderr}");
     assert_eq!(left(folder.path()), ["rehearsal-dinner"]);

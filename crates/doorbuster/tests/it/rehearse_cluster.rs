@@ -191,7 +191,7 @@ fn audit(folder: &Path) -> String {
 /// One that is under way, once that is so.
 fn under_way(folder: &Path, is: impl Fn() -> bool) -> Child {
     let mut command = doorbuster(folder, &QUICK[..6]);
-    command.args(["--over", "60s"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(["--over", "60s", "--yes"]).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     wait_until(|| child.try_wait().unwrap().is_some() || is());
     if child.try_wait().unwrap().is_some() {
