@@ -64,7 +64,7 @@ pub(super) struct ReportArguments {
 pub(super) struct Reported {
     /// The first line that people read.
     pub(super) says: String,
-    /// The sale's time is over, by this machine's clock, or somebody ended it.
+    /// The sale's time is over, by this machine's clock, or somebody ended or deleted it.
     pub(super) over: bool,
     pub(super) report: SaleReport,
     pub(super) audit: Audited,
@@ -144,6 +144,7 @@ fn check(audit: &Audit) -> Result<(), Failure> {
 fn reported(history_dir: Option<&Path>, audit: Audit, report: SaleReport, now_ms: u64) -> Reported {
     let ends_at_ms = report.ended_at_ms.unwrap_or(report.ends_at_ms);
     let figures = match history_dir {
+        _ if report.deleted_at_ms.is_some() => Err("the sale was deleted before it began".to_owned()),
         _ if now_ms <= report.starts_at_ms => Err("the sale has not begun".to_owned()),
         Some(dir) => {
             let time = (report.starts_at_ms, ends_at_ms.min(now_ms));
@@ -153,7 +154,7 @@ fn reported(history_dir: Option<&Path>, audit: Audit, report: SaleReport, now_ms
         }
         None => Err("without figures.history_dir they are in each server's memory".to_owned()),
     };
-    let over = ends_at_ms <= now_ms;
+    let over = ends_at_ms <= now_ms || report.deleted_at_ms.is_some();
     let clean = audit.broken.is_empty();
     Reported {
         says: report_text::sentence(&report, clean, over, now_ms),

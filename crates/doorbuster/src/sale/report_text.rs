@@ -18,12 +18,19 @@ const ROWS_MAX: usize = 50;
 const TITLE_CHARS_MAX: usize = 24;
 const COLUMNS: usize = 100;
 
+/// What whoever deletes a sale is noted with. Of ledgers of before operators nobody is known.
+const DELETED: &str = "sale_deleted";
+
 /// The whole sale in one line.
 pub(super) fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64) -> String {
     let sum = |of: fn(&ItemReport) -> u64| report.items.iter().map(of).sum::<u64>();
     let (total, sold, held) = (sum(|item| item.total), sum(|item| item.sold), sum(|item| item.held));
     let mut text = plain(&report.title);
-    if now_ms < report.starts_at_ms && !over {
+    if let Some(at_ms) = report.deleted_at_ms {
+        let acted = report.actions.iter().find(|acted| acted.what == DELETED);
+        let by = acted.map_or_else(String::new, |acted| format!(" by {}", plain(&acted.who)));
+        write!(text, " was deleted at {}{by}, before it began", format_utc(at_ms))
+    } else if now_ms < report.starts_at_ms && !over {
         write!(text, " starts at {} with {}", format_utc(report.starts_at_ms), counted(total, "unit"))
     } else {
         let buyers = counted(report.buyers_bought, "buyer");
@@ -98,7 +105,10 @@ fn ledger_lines(report: &SaleReport) -> Vec<Line> {
         (None, true) => ", paused",
         (None, false) => "",
     };
-    lines.push(("was", span(report.starts_at_ms, to_ms) + how));
+    lines.push(match report.deleted_at_ms {
+        Some(at_ms) => ("deleted", format!("{}, before it began", format_utc(at_ms))),
+        None => ("was", span(report.starts_at_ms, to_ms) + how),
+    });
     lines.push(("orders", orders(report.orders)));
     lines.push((
         "buyers",

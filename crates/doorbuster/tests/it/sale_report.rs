@@ -138,7 +138,7 @@ fn a_sale_is_reported_as_it_went_beside_its_server_and_without() {
         "orders": { "placed": 6, "held": 0, "paid": 2, "paid_late": 1, "cancelled": 1, "expired": 1, "refunded": 1, "rejected": 0 },
         "payments": { "count": 4, "amount": 7 * PRICE },
         "refunds_due": { "count": 1, "amount": 2 * PRICE }, "refunds_made": { "count": 1, "amount": 2 * PRICE },
-        "ended_at_ms": null, "paused": false, "happened_left_out": 0,
+        "ended_at_ms": null, "deleted_at_ms": null, "paused": false, "happened_left_out": 0,
     });
     check_sums(&running["report"], &sums);
 
@@ -270,6 +270,34 @@ fn what_is_not_there_is_said() {
         "{page}"
     );
     assert!(!directory.join("data/figures.db").exists());
+}
+
+#[test]
+fn a_deleted_sale_is_reported_as_deleted_when_and_by_whom() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let server = demo(directory);
+    let sale = json!({ "id": SALE, "title": "Called off", "currency": "EUR", "starts_at_ms": 4_000_000_000_000_u64,
+        "ends_at_ms": 4_000_000_060_000_u64, "payment_s": null,
+        "items": [{ "product": 70, "title": "Shoe", "price": PRICE, "total": 6, "limit": null }] });
+    steer(&server, "POST", "/api/v1/sales", "made", &sale);
+    let bearer = format!("Bearer {OPERATOR}");
+    let path = format!("/api/v1/sales/{SALE}/delete");
+    let mut connection = Connection::open(server.address).unwrap();
+    assert_eq!(connection.exchange("POST", &path, &[("Authorization", &bearer)], "").unwrap().status, 204);
+    assert_eq!(server.stop(), 0);
+    let (code, page, errors) = report(directory, &["--html", "deleted.html"]);
+    assert_eq!((code, errors.as_str()), (0, ""), "{page}");
+    let says = page.lines().next().unwrap();
+    assert!(says.starts_with("Called off was deleted at 20"), "{says}");
+    assert!(says.ends_with("Z by root, before it began; 0 refunds due; audit clean."), "{says}");
+    assert!(page.contains("\ndeleted   20") && !page.contains("\nwas "), "{page}");
+    assert!(page.contains("not known; the sale was deleted before it began"), "{page}");
+    let html = std::fs::read_to_string(directory.join("deleted.html")).unwrap();
+    assert!(html.contains(&format!("<h1>{says}</h1>")), "{html}");
+    let (_, json, _) = report(directory, &["--json"]);
+    let found: Value = serde_json::from_str(&json).unwrap();
+    assert!(found["over"] == true && found["report"]["deleted_at_ms"].is_u64(), "{json}");
 }
 
 #[test]

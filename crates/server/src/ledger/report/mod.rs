@@ -32,6 +32,8 @@ pub struct SaleReport {
     pub payment_ms: Option<u64>,
     /// Somebody ended it, before its time was over.
     pub ended_at_ms: Option<u64>,
+    /// Somebody deleted it, before it began.
+    pub deleted_at_ms: Option<u64>,
     pub paused: bool,
     pub items: Vec<ItemReport>,
     pub orders: Orders,

@@ -317,8 +317,10 @@ impl Tally {
             Payment::OnPlacing => None,
         };
         report.paused = sale.paused;
-        if what == WhatHappened::Ended {
-            report.ended_at_ms = Some(entry.at.0);
+        match what {
+            WhatHappened::Ended => report.ended_at_ms = Some(entry.at.0),
+            WhatHappened::Deleted => report.deleted_at_ms = Some(entry.at.0),
+            _ => {}
         }
         if report.happened.len() < HAPPENED_MAX {
             report.happened.push(Happened { entry: entry.seq.0, at_ms: entry.at.0, what });
