@@ -1,16 +1,22 @@
 //! `doorbuster config`: prints the commented defaults, or checks a file and what it names.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use server::config::{Config, ConfigErrors, DEFAULTS, Environment, Sources};
-use server::ledger::Source;
+use server::figures::Kept;
+use server::ledger::{Source, sqlite};
 use server::signing::SigningKey;
-use server::{Secrets, cluster};
+use server::{Secrets, cluster, net};
 
 use crate::failure::Failure;
 use crate::ledger::cannot_open;
 use crate::output;
+use crate::serve::cannot_serve;
 
 /// Print the commented default configuration, or check a file.
 #[derive(Args, Debug)]
@@ -21,8 +27,9 @@ Examples:
   doorbuster config --check doorbuster.toml --connect
 
 DOORBUSTER_<SECTION>_<KEY> variables stand above the file, and are checked with it. What `serve` opens is opened: secrets,
-certificate, keys and other files that it names, its directories and the ledger in them; with --connect also the engines. Nothing is made
-or changed. Exit code 69: it is right, but something can't be reached.")]
+certificate, keys and other files that it names, its directories, the ledger and the history in them, and its addresses, unless a
+server has the data directory; with --connect also the engines. All that is wrong is said, a line each. Nothing is made or changed.
+Exit code 69: it is right, but something can't be reached, opened or served.")]
 pub(crate) struct ConfigArguments {
     /// Check FILE and what it names, with the environment on top of it, instead of printing the defaults
     #[arg(long, value_name = "FILE")]
@@ -34,32 +41,131 @@ pub(crate) struct ConfigArguments {
 
 pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Result<(), Failure> {
     let Some(path) = &arguments.check else { return output::print(DEFAULTS) };
-    let config = Sources::default().file(path).environment(environment).load()?;
-    let secrets = Secrets::load(&config, environment)?;
-    config.check_directories().map_err(|problem| ConfigErrors(vec![problem]))?;
-    if let Some(path) = config.signing_key() {
-        SigningKey::read(&path).map_err(Failure::usage)?;
-    }
-    let ledger = config.ledger_source(&secrets);
-    if matches!(ledger, Source::Directory(_)) {
-        ledger.check().map_err(cannot_open)?;
-    }
+    let (config, wrong) = Sources::default().file(path).environment(environment).load_all()?;
+    let mut faults = Faults { wrong, away: Vec::new() };
+    let secrets = faults.found(Secrets::load(&config, environment).map_err(Failure::from));
+    faults.check_files(&config);
+    faults.check_addresses(&config);
     for exposed in Secrets::exposed(&config) {
         eprintln!("warning: {exposed}");
     }
-    if arguments.connect {
-        connect(&config, &secrets)?;
+    // Without a password every engine would only say so once more.
+    if let Some(secrets) = secrets.filter(|_| arguments.connect) {
+        faults.connect(&config, &secrets);
     }
+    faults.end()?;
     output::print(&format!("{}: ok\n", path.display()))
 }
 
-fn connect(config: &Config, secrets: &Secrets) -> Result<(), Failure> {
-    let mut found = Vec::new();
-    if let Err(error) = config.ledger_source(secrets).check() {
-        found.push(error.to_string());
+/// All that a start would stumble over.
+struct Faults {
+    /// What to change in the configuration, or the files that it names.
+    wrong: Vec<String>,
+    /// What is right, and can't be had at the moment.
+    away: Vec<String>,
+}
+
+impl Faults {
+    /// Notes why there is nothing, if so.
+    fn found<T>(&mut self, result: Result<T, Failure>) -> Option<T> {
+        match result {
+            Ok(found) => return Some(found),
+            Err(Failure::Config(errors)) => self.wrong.extend(errors.0),
+            Err(Failure::Unavailable(message)) => self.away.push(message),
+            Err(other) => self.wrong.push(other.message()),
+        }
+        None
     }
-    if config.cluster.enabled {
-        found.extend(cluster::unreachable(config, secrets).map_err(Failure::unavailable)?);
+
+    fn check_files(&mut self, config: &Config) {
+        let named = [
+            ("ledger.data_dir", config.ledger_dir()),
+            ("figures.history_dir", config.figures.history_dir.as_deref()),
+        ];
+        for (key, dir) in named {
+            let Some(dir) = dir else { continue };
+            self.found(check_directory(key, dir).map_err(Failure::usage));
+        }
+        if let Some(path) = config.signing_key() {
+            self.found(SigningKey::read(&path).map_err(Failure::usage));
+        }
+        if let Some(dir) = config.ledger_dir() {
+            self.found(Source::Directory(dir.to_owned()).check().map_err(cannot_open));
+        }
+        if let Some(dir) = config.history_dir() {
+            let without =
+                "a server would sell, and keep no history: move it away, or set figures.history_dir";
+            let checked = Kept::check(dir).map_err(|why| Failure::usage(format!("{why}; {without}")));
+            self.found(checked);
+        }
     }
-    if found.is_empty() { Ok(()) } else { Err(Failure::unavailable(found.join("\n"))) }
+
+    /// While a server has the data directory, its addresses are that server's.
+    fn check_addresses(&mut self, config: &Config) {
+        if config.ledger_dir().is_some_and(|dir| sqlite::is_served(dir).unwrap_or(false)) {
+            return;
+        }
+        let operators = config.http.operator_listen.map(|address| ("http.operator_listen", address));
+        for (key, address) in [Some(("http.listen", config.http.listen)), operators].into_iter().flatten() {
+            let Err(error) = net::check_address(address) else { continue };
+            let fault = cannot_serve(address, key, &error);
+            // Whose it is can't be seen where the ledger is on a server: this file's own may be running.
+            if error.kind() == io::ErrorKind::AddrInUse && config.ledger_dir().is_none() {
+                eprintln!("warning: {fault}, unless it is the server of this file");
+            } else {
+                self.away.push(fault);
+            }
+        }
+    }
+
+    fn connect(&mut self, config: &Config, secrets: &Secrets) {
+        if config.ledger_dir().is_none()
+            && let Err(error) = config.ledger_source(secrets).check()
+        {
+            self.away.push(error.to_string());
+        }
+        if config.cluster.enabled
+            && let Some(engines) =
+                self.found(cluster::unreachable(config, secrets).map_err(Failure::unavailable))
+        {
+            self.away.extend(engines);
+        }
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        let Faults { wrong, away } = self;
+        match (wrong.is_empty(), away.is_empty()) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::Unavailable(away.join("\n"))),
+            (false, _) => Err(ConfigErrors([wrong, away].concat()).into()),
+        }
+    }
+}
+
+/// Whether a server could keep its files in a directory, or make it. Makes nothing that stays.
+fn check_directory(key: &str, dir: &Path) -> Result<(), String> {
+    let there = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let usable = match there.is_dir() {
+        true => try_to_write(there).map_err(|error| error.to_string()),
+        false => Err("is no directory".to_owned()),
+    };
+    usable.map_err(|why| {
+        format!(
+            "{key} = {dir:?} can't be used: {}: {why}; name a directory that can be written",
+            there.display()
+        )
+    })
+}
+
+/// By a file without a name, or where there are none (NFS, /proc) one that is removed at once: what a file system lets root do stands
+/// in no right.
+fn try_to_write(dir: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match open(dir, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {
+            let file = dir.join(format!(".doorbuster-check-{}", std::process::id()));
+            File::create_new(&file).and_then(|made| std::fs::remove_file(&file).map(|()| drop(made)))
+        }
+        opened => opened.map(drop).map_err(io::Error::from),
+    }
 }

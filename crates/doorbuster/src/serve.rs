@@ -173,14 +173,16 @@ fn fit_connections(config: &mut Config) {
 
 /// `setting`: what to change if it can't be.
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
-    net::listen(address).map_err(|error| {
-        let advice = match error.kind() {
-            io::ErrorKind::AddrInUse => "another program serves there; stop it, or give another ",
-            io::ErrorKind::PermissionDenied => "a port below 1024 needs the right to it; give another ",
-            _ => "give another ",
-        };
-        Failure::unavailable(format!("{address} can't be served ({error}): {advice}{setting}"))
-    })
+    net::listen(address).map_err(|error| Failure::unavailable(cannot_serve(address, setting, &error)))
+}
+
+pub(crate) fn cannot_serve(address: SocketAddr, setting: &str, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "another program serves there; stop it, or give another ",
+        io::ErrorKind::PermissionDenied => "a port below 1024 needs the right to it; give another ",
+        _ => "give another ",
+    };
+    format!("{address} can't be served ({error}): {advice}{setting}")
 }
 
 /// The first signal stops gracefully, the next stops at once; a third one ends the process as if nobody

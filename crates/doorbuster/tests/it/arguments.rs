@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -103,7 +104,7 @@ fn the_printed_defaults_are_a_valid_file() {
     std::fs::write(directory.path().join("doorbuster.toml"), defaults).unwrap();
     let check = || {
         let mut check = doorbuster(directory.path());
-        check.args(["config", "--check", "doorbuster.toml"]);
+        check.args(["config", "--check", "doorbuster.toml"]).env("DOORBUSTER_HTTP_LISTEN", "127.0.0.1:0");
         check
     };
     let (code, stdout, stderr) = outcome(check().output().unwrap());
@@ -126,7 +127,7 @@ fn a_check_opens_what_a_start_opens() {
         write("d.toml", config);
         run(directory.path(), &[&["config", "--check", "d.toml"][..], more].concat())
     };
-    let secret = "[auth]\ntoken_secret_file = \"secret\"\n";
+    let secret = "[http]\nlisten = \"127.0.0.1:0\"\n[auth]\ntoken_secret_file = \"secret\"\n";
     for (config, complaint) in [
         (
             "[auth]\ntoken_secret_file = \"none\"\n".to_owned(),
@@ -142,7 +143,7 @@ fn a_check_opens_what_a_start_opens() {
             "the signing key secret can't be used",
         ),
         (
-            format!("{secret}[http]\ntls_certificate_file = \"secret\"\ntls_key_file = \"secret\"\n"),
+            secret.replace("[http]", "[http]\ntls_certificate_file = \"secret\"\ntls_key_file = \"secret\""),
             "holds no certificate",
         ),
     ] {
@@ -172,6 +173,57 @@ fn a_check_opens_what_a_start_opens() {
     for engine in ["127.0.0.1:1", "the gate (Redis)", "the brokers (RocketMQ)"] {
         assert!(stderr.contains(engine), "{stderr}");
     }
+    assert!(!stderr.contains(['{', '}']), "no debug output: {stderr}");
+}
+
+/// `config --check` said ok to each of these, and of several only the first.
+#[test]
+fn a_check_says_all_that_is_wrong_a_line_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    std::fs::create_dir(directory.path().join("history")).unwrap();
+    write("history/figures.db", &"no history at all, and longer than a header of SQLite is: ".repeat(9));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken_at = taken.local_addr().unwrap();
+    write(
+        "d.toml",
+        &format!(
+            "[http]\nlisten = \"{taken_at}\"\noperator_listen = \"192.0.2.1:0\"\n\
+             [ledger]\ndata_dir = \"/proc/shop\"\nsynchronos = \"full\"\n\
+             [figures]\nhistory_dir = \"history\"\n\
+             [auth]\ntoken_secret_file = \"none\"\noperator_token_file = \"none-either\"\n"
+        ),
+    );
+    let (code, stdout, stderr) = run(directory.path(), &["config", "--check", "d.toml"]);
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+    let lines: Vec<_> = stderr.lines().collect();
+    let found = [
+        "d.toml:6: unknown key \"ledger.synchronos\"; did you mean \"ledger.synchronous\"?".to_owned(),
+        "auth.token_secret_file = \"none\" can't be read".to_owned(),
+        "auth.operator_token_file = \"none-either\" can't be read".to_owned(),
+        "ledger.data_dir = \"/proc/shop\" can't be used: /proc: ".to_owned(),
+        "history/figures.db is no history of figures; a server would sell, and keep no history: move it away".to_owned(),
+        format!("{taken_at} can't be served (Address already in use (os error 98)): another program serves there; stop it, or give another http.listen"),
+        "192.0.2.1:0 can't be served (Cannot assign requested address (os error 99)): give another http.operator_listen".to_owned(),
+    ];
+    assert_eq!(lines.len(), found.len(), "{stderr}");
+    for (line, found) in lines.iter().zip(&found) {
+        assert!(line.starts_with(found), "{found} in\n{stderr}");
+    }
+    write("secret", "0123456789abcdefghijklmnopqrstuv");
+    write("d.toml", &format!("[http]\nlisten = \"{taken_at}\"\n[auth]\ntoken_secret_file = \"secret\"\n"));
+    let (code, _, stderr) = run(directory.path(), &["config", "--check", "d.toml"]);
+    assert!(code == 69 && stderr.contains("stop it, or give another http.listen\n"), "{code} {stderr}");
+    // Those of the server that runs on this file are no fault of it.
+    let options = sqlite::Options {
+        data_dir: directory.path().join("var/doorbuster"),
+        synchronous: sqlite::Synchronous::Off,
+        checkpoint_pages: 100,
+        vfs: None,
+    };
+    let served = sqlite::SqliteLedger::open(options).unwrap();
+    assert_eq!(run(directory.path(), &["config", "--check", "d.toml"]).0, 0, "while a server has it");
+    served.close().unwrap();
 }
 
 /// One that a start would refuse, and one that it would make, or has made.
@@ -180,7 +232,10 @@ fn a_check_opens_the_ledger_and_makes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
     write("secret", "0123456789abcdefghijklmnopqrstuv");
-    write("d.toml", "[auth]\ntoken_secret_file = \"secret\"\n[ledger]\ndata_dir = \"of a #1\"\n");
+    write(
+        "d.toml",
+        "[http]\nlisten = \"127.0.0.1:0\"\n[auth]\ntoken_secret_file = \"secret\"\n[ledger]\ndata_dir = \"of a #1\"\n",
+    );
     let check = || run(directory.path(), &["config", "--check", "d.toml"]);
     let dir = directory.path().join("of a #1");
     let files =
@@ -218,11 +273,15 @@ fn a_check_opens_the_ledger_and_makes_nothing() {
 #[test]
 fn a_wrong_configuration_exits_64_with_every_error() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("d.toml"), "[admision]\norders_per_s = 1\n[http]\nthreads = 0\n")
-        .unwrap();
+    std::fs::write(
+        directory.path().join("d.toml"),
+        "[admision]\norders_per_s = 1\n[http]\nthreads = 0\nlisten = \"127.0.0.1:0\"\n",
+    )
+    .unwrap();
     let output = doorbuster(directory.path())
         .args(["config", "--check", "d.toml"])
         .env("DOORBUSTER_HTTP_LISTN", "x")
+        .env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv")
         .output();
     let (code, stdout, stderr) = outcome(output.unwrap());
     assert_eq!((code, stdout.as_str()), (64, ""));
@@ -265,7 +324,9 @@ fn init_makes_what_a_server_of_ones_own_needs() {
     let handed_over = stdout.lines().find(|line| line.contains("chown")).unwrap();
     let shown = directory.path().canonicalize().unwrap().join("a shop/token-secret");
     assert!(handed_over.contains(&format!("chown doorbuster: '{}' ", shown.display())), "{handed_over}");
-    let (code, stdout, stderr) = run(directory.path(), &["config", "--check", "a shop/doorbuster.toml"]);
+    let mut check = doorbuster(directory.path());
+    check.args(["config", "--check", "a shop/doorbuster.toml"]).env("DOORBUSTER_HTTP_LISTEN", "127.0.0.1:0");
+    let (code, stdout, stderr) = outcome(check.output().unwrap());
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "a shop/doorbuster.toml: ok\n", ""));
     let read = |name: &str| std::fs::read_to_string(directory.path().join("a shop").join(name)).unwrap();
     let config = read("doorbuster.toml");

@@ -120,7 +120,10 @@ fn the_settings_that_follow_from_a_peak_are_taken() {
         std::fs::write(directory.path().join("peak.toml"), admission(peak, p99_us, servers)).unwrap();
         let mut check = crate::doorbuster(directory.path());
         check.args(["config", "--check", "peak.toml"]);
-        let checked = check.env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv").output();
+        let checked = check
+            .env("DOORBUSTER_HTTP_LISTEN", "127.0.0.1:0")
+            .env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv")
+            .output();
         let (code, _, complaint) = crate::outcome(checked.unwrap());
         assert_eq!(code, 0, "{peak}: {complaint}");
     }

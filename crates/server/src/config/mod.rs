@@ -272,7 +272,7 @@ impl Sale {
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     #[serde(deserialize_with = "path_unless_empty")]
-    history_dir: Option<PathBuf>,
+    pub history_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -336,32 +336,10 @@ impl Config {
     }
 
     /// `None`: the ledger is on a server.
-    fn ledger_dir(&self) -> Option<&Path> {
+    pub fn ledger_dir(&self) -> Option<&Path> {
         let in_files = self.ledger.backend == Backend::Sqlite && !self.cluster.enabled;
         in_files.then_some(&self.ledger.data_dir)
     }
-
-    /// Whether a server could keep its ledger, and its history, in the directories that are named, or make them. Makes nothing.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn check_directories(&self) -> Result<(), String> {
-        let named = [
-            ("ledger.data_dir", self.ledger_dir()),
-            ("figures.history_dir", self.figures.history_dir.as_deref()),
-        ];
-        named.into_iter().try_for_each(|(key, dir)| dir.map_or(Ok(()), |dir| check_directory(key, dir)))
-    }
-}
-
-fn check_directory(key: &str, dir: &Path) -> Result<(), String> {
-    let there = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-    let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    let usable = match there.is_dir() {
-        true => rustix::fs::access(there, rights).map_err(|error| std::io::Error::from(error).to_string()),
-        false => Err("is no directory".to_owned()),
-    };
-    usable.map_err(|why| format!("{key} = {dir:?} can't be used: {}: {why}", there.display()))
 }
 
 /// Of what claims of a token must be: a token has 2,048 bytes at most.

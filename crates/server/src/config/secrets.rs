@@ -182,11 +182,12 @@ impl Secrets {
     /// a demo makes anything.
     pub fn load(config: &Config, environment: &Environment) -> Result<Self, ConfigErrors> {
         let tls = config.http.tls_files().map(|(chain, key)| net::Tls::load(chain, key)).transpose();
-        let tls = tls.map_err(|error| {
-            let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-            ConfigErrors(vec![format!("http.tls_certificate_file and http.tls_key_file: {error}{why}")])
-        })?;
         let mut problems = Vec::new();
+        let tls = tls.unwrap_or_else(|error| {
+            let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+            problems.push(format!("http.tls_certificate_file and http.tls_key_file: {error}{why}"));
+            None
+        });
         let mut read = |kind: &Kind, file: Option<&Path>| {
             let demo = config.demo.and(kind.demo_file).map(|file| config.ledger.data_dir.join(file));
             kind.read(environment, file, demo).unwrap_or_else(|problem| {

@@ -103,6 +103,8 @@ pub struct Sources {
     /// Where a key's value came from; a key that is not here has its default.
     origins: BTreeMap<String, String>,
     problems: Vec<String>,
+    /// A file could not be read, so that it is not known what is configured.
+    unread: bool,
     demo: Option<Demo>,
 }
 
@@ -110,7 +112,7 @@ impl Default for Sources {
     fn default() -> Self {
         let defaults: Table = DEFAULTS.parse().expect("the embedded defaults are tested to parse");
         let merged = defaults.clone();
-        Self { defaults, merged, origins: BTreeMap::new(), problems: Vec::new(), demo: None }
+        Self { defaults, merged, origins: BTreeMap::new(), problems: Vec::new(), unread: false, demo: None }
     }
 }
 
@@ -120,7 +122,10 @@ impl Sources {
     pub fn file(mut self, path: &Path) -> Self {
         match std::fs::read_to_string(path) {
             Ok(text) => self.text(&path.display().to_string(), &text),
-            Err(error) => self.problems.push(format!("{}: can't be read: {error}", path.display())),
+            Err(error) => {
+                self.unread = true;
+                self.problems.push(format!("{}: can't be read: {error}", path.display()));
+            }
         }
         self
     }
@@ -173,6 +178,15 @@ impl Sources {
     /// # Errors
     /// Everything that is wrong in any source, each with its place and what to do.
     pub fn load(self) -> Result<Config, ConfigErrors> {
+        let (config, problems) = self.load_all()?;
+        if problems.is_empty() { Ok(config) } else { Err(ConfigErrors(problems)) }
+    }
+
+    /// What is configured beside all that is wrong with it: a value that can't be taken is left out. For whoever looks for more.
+    ///
+    /// # Errors
+    /// If a file could not be read.
+    pub fn load_all(self) -> Result<(Config, Vec<String>), ConfigErrors> {
         let mut problems = self.problems;
         let mut config: Config =
             self.merged.try_into().expect("defaults with values that were each accepted alone");
@@ -188,7 +202,7 @@ impl Sources {
                 None => problems.push(format!("{key} {message}")),
             }
         }
-        if problems.is_empty() { Ok(config) } else { Err(ConfigErrors(problems)) }
+        if self.unread { Err(ConfigErrors(problems)) } else { Ok((config, problems)) }
     }
 
     /// The values of keys of a section, whichever source each is from.
@@ -241,6 +255,7 @@ impl Sources {
     }
 
     fn syntax_error(&mut self, name: &str, text: &str, error: &toml::de::Error) {
+        self.unread = true;
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         self.problems.push(format!("{name}:{line}: not valid TOML: {}", error.message().replace('\n', ", ")));
     }

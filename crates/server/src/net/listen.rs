@@ -15,12 +15,25 @@ const BACKLOG: i32 = 4096;
 /// # Errors
 /// If the address is taken, not this machine's, or needs more rights.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = bound(address)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Finds out whether an address could be served. Nobody can connect meanwhile.
+///
+/// # Errors
+/// As of [`listen`].
+pub fn check_address(address: SocketAddr) -> io::Result<()> {
+    bound(address).map(drop)
+}
+
+fn bound(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     // A server that was just stopped leaves connections behind; its successor need not wait for them.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 #[cfg(test)]

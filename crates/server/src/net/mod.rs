@@ -31,7 +31,7 @@ mod unsent;
 pub use descriptors::{connections_within, raise_limit};
 pub use event_loop::EventLoop;
 pub use limits::Limits;
-pub use listen::listen;
+pub use listen::{check_address, listen};
 pub(crate) use network::network_of;
 pub use proxies::TrustedProxies;
 pub use replies::Replies;

@@ -2,7 +2,8 @@
 //!
 //! Must not: change the file, or make one.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
@@ -14,6 +15,11 @@ use super::{FILE_NAME, Incident, RefusedAt, SaleKept, incidents, refusals, sales
 
 /// Rows of a sale's refusals: of more minutes, several are one.
 const REFUSED_ROWS_MAX: i64 = 60;
+
+/// Of SQLite's header, what tells a database from other files, and where the format's number is in it.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const HEADER_BYTES: usize = 100;
+const FORMAT_AT: std::ops::Range<usize> = 60..64;
 
 /// The sale that is asked about, and when it was.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +67,8 @@ pub enum NotKept {
     Missing(PathBuf),
     #[error("figures.db has no row of that time")]
     NotThen,
+    #[error("{} is no history of figures", .0.display())]
+    NotAHistory(PathBuf),
     #[error("figures.db is of format {0}, which this version does not know")]
     Format(i64),
     #[error("figures.db can't be read: {0}")]
@@ -102,6 +110,28 @@ impl Kept {
             kept.sale = Some(sales::read(&connection, signed(sold.sale), (signed(from_ms), signed(to_ms)))?);
         }
         Ok(kept)
+    }
+
+    /// Finds out by its header whether a server could go on with the history in a directory, if there is one.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    pub fn check(dir: &Path) -> Result<(), NotKept> {
+        let path = dir.join(FILE_NAME);
+        let mut header = Vec::new();
+        match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file?.take(HEADER_BYTES as u64).read_to_end(&mut header)?,
+        };
+        // One that was made, and not written yet.
+        if header.is_empty() {
+            return Ok(());
+        }
+        if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
+            return Err(NotKept::NotAHistory(path));
+        }
+        let format = header[FORMAT_AT].try_into().map(i32::from_be_bytes).expect("it has 4 bytes").into();
+        if (0..=FORMAT).contains(&format) { Ok(()) } else { Err(NotKept::Format(format)) }
     }
 
     fn summed_up(connection: &Connection, (from_ms, to_ms): (u64, u64)) -> Result<Kept, NotKept> {

@@ -29,7 +29,7 @@ const REFUSALS: [(u16, &str); 6] = [
 
 /// The error with what to do about it, if a key decides that.
 pub(super) fn explained(error: &Error) -> String {
-    let text = error.to_string();
+    let text = in_words(error);
     if is_late(&text) {
         return "it does not answer in time".to_owned();
     }
@@ -52,6 +52,13 @@ pub(super) fn explained(error: &Error) -> String {
     }
 }
 
+/// Without the kind of error that the library writes around it: `DriverError { Could not connect }`.
+fn in_words(error: &Error) -> String {
+    let text = error.to_string();
+    let inner = text.strip_suffix(" }").and_then(|text| text.split_once("Error { "));
+    inner.filter(|(kind, _)| !kind.contains(' ')).map_or(text.clone(), |(_, words)| words.to_owned())
+}
+
 /// A wait whose time is over ends as the system says it, which is "Resource temporarily unavailable". By its words, because
 /// the library does not hand out the kind.
 fn is_late(text: &str) -> bool {
@@ -71,6 +78,9 @@ mod tests {
         };
         for errno in [Errno::AGAIN, Errno::TIMEDOUT] {
             assert_eq!(explained(errno), ["it does not answer in time"; 2]);
+        }
+        for said in explained(Errno::CONNRESET) {
+            assert!(!said.contains(['{', '}']), "{said}");
         }
         assert!(explained(Errno::CONNRESET).iter().all(|said| said.contains("reset by peer")));
     }

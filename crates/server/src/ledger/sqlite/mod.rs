@@ -282,6 +282,22 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
+/// Whether a server has this data directory.
+///
+/// # Errors
+/// If its lock can't be read.
+pub fn is_served(dir: &Path) -> io::Result<bool> {
+    let lock = match File::open(dir.join(LOCK_NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        lock => lock?,
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// Makes the data directory if it is absent. Buyers' addresses and a demo's secrets lie in it: nobody else's to
 /// read. One that is there keeps the rights that its owner gave it.
 ///
