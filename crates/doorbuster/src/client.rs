@@ -17,6 +17,7 @@ use ureq::typestate::WithBody;
 use ureq::{Agent, Body, RequestBuilder};
 
 use crate::failure::Failure;
+use crate::time::format_duration;
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8080";
 const SERVER_VARIABLE: &str = "DOORBUSTER_SERVER";
@@ -65,6 +66,8 @@ pub(crate) struct ServerArguments {
 pub(crate) struct Client {
     agent: Agent,
     base: String,
+    /// How long an answer is waited for.
+    patience: Duration,
     token: String,
     /// As its header has it.
     why: Option<String>,
@@ -146,6 +149,7 @@ impl Client {
         Ok(Self {
             agent: settings.build().into(),
             base: base.trim_end_matches('/').to_owned(),
+            patience,
             token: token(arguments, environment)?,
             why: arguments.why.as_deref().map(percent_encoded),
         })
@@ -260,7 +264,11 @@ impl Client {
             let plain = base.replacen("https", "http", 1);
             return Failure::usage(format!("the server at {base} speaks no TLS: write {plain}"));
         }
-        Failure::unavailable(format!("no answer from {base}: {error}{}", again(once)))
+        let why = match error {
+            ureq::Error::Timeout(_) => format!(" within {}", format_duration(self.patience)),
+            error => format!(": {error}"),
+        };
+        Failure::unavailable(format!("no answer from {base}{why}{}", again(once)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! `doorbuster status`: whether a server is ready, and how its sales stand; one screen, and an exit code for scripts.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::{Value, json};
 use server::config::Environment;
@@ -9,11 +11,14 @@ use crate::failure::Failure;
 use crate::output::{self, plain};
 use crate::sale;
 
+/// A server that has not answered in this time is not well, whatever it is at.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Show whether a running server is ready, and how its newest sales stand.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: 0 it is ready; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
-69 no server answers.
+69 no server answers, or none within 5 s.
 
 Examples:
   doorbuster status
@@ -24,7 +29,7 @@ pub(crate) struct StatusArguments {
 }
 
 pub(crate) fn run(arguments: &StatusArguments, environment: &Environment) -> Result<(), Failure> {
-    let client = Client::connect(&arguments.server, environment)?;
+    let client = Client::connect_within(ANSWER_TIMEOUT, &arguments.server, environment)?;
     let (ready, said) = client.readiness()?;
     let reasons: Vec<_> =
         said.lines().map(str::trim).filter(|line| !ready && !line.is_empty()).map(plain).collect();

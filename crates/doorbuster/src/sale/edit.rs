@@ -29,7 +29,7 @@ pub(super) struct EditArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,
     /// What buyers read above the sale
-    #[arg(long, required_unless_present_any = ["starts_at", "ends_at", "for_", "payment", "item", "terms"])]
+    #[arg(long)]
     title: Option<String>,
     /// Start: RFC 3339, "now" or "+60s"
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
@@ -90,6 +90,12 @@ fn parse_limit(text: &str) -> Result<Limit, String> {
 }
 
 pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Result<(), Failure> {
+    if !arguments.change_something() {
+        return Err(Failure::usage(
+            "say what to change: --title, --starts-at, --ends-at or --for, --payment, or of an item (--item PRODUCT) --item-title, \
+             --description, --price, --list, --limit",
+        ));
+    }
     let client = Client::connect(&arguments.server, environment)?;
     let id = arguments.sale;
     let now_ms = server_time(&client)?;
@@ -142,6 +148,11 @@ fn preview(
 }
 
 impl EditArguments {
+    fn change_something(&self) -> bool {
+        let EditArguments { title, starts_at, ends_at, for_, payment, item, .. } = self;
+        title.is_some() || starts_at.or(*ends_at).is_some() || for_.or(*payment).is_some() || item.is_some()
+    }
+
     /// The sale as it would be.
     fn changed(
         &self,

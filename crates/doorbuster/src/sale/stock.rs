@@ -6,16 +6,19 @@ use clap::Args;
 use engine::limits;
 use serde_json::json;
 use server::config::Environment;
+use server::figures::grouped;
 
-use super::slips;
+use super::{Item, slips};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
+use crate::output;
 
 /// Add units to an item
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
   doorbuster sale restock 3 30 50
+  doorbuster sale restock 3 30 50 --dry-run
 
 If the item would have more than 10 times the units that it has, that is asked about, and without a terminal refused unless --yes
 is there.
@@ -52,6 +55,9 @@ struct StockChange {
     /// Names this change: 1 to 64 letters, digits and signs
     #[arg(long, value_name = "K", value_parser = parse_key)]
     key: Option<String>,
+    /// Say what comes of it, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -59,22 +65,70 @@ struct StockChange {
 pub(super) fn restock(arguments: &RestockArguments, environment: &Environment) -> Result<(), Failure> {
     let RestockArguments { change, yes } = arguments;
     let client = Client::connect(&change.server, environment)?;
-    if !yes {
-        // What is not there is the server's to refuse.
-        let sale = super::find(&client, change.sale)?;
-        let item = sale.and_then(|sale| sale.items.into_iter().find(|item| item.product == change.product));
-        let slips = item.map(|item| slips::of_restock(change.product, item.total, change.units));
+    if !yes || change.dry_run {
+        let item = change.item(&client)?;
+        let slips = item.as_ref().filter(|_| !change.dry_run);
+        let slips = slips.map(|item| slips::of_restock(change.product, item.total, change.units));
         slips::confirm(&slips.unwrap_or_default(), false)?;
+        let after = item.as_ref().map(|item| item.total.saturating_add(change.units));
+        if change.say(item.as_ref(), "adds", "to", after)? {
+            return Ok(());
+        }
     }
     change.send(&client, "restock")
 }
 
 pub(super) fn correct(arguments: &CorrectArguments, environment: &Environment) -> Result<(), Failure> {
     let CorrectArguments { change } = arguments;
-    change.send(&Client::connect(&change.server, environment)?, "correct")
+    let client = Client::connect(&change.server, environment)?;
+    let item = change.item(&client)?;
+    let after = item.as_ref().map(|item| item.total.saturating_sub(change.units));
+    // The server refuses more: never below what is held and sold.
+    let item = item.filter(|item| change.units <= item.available);
+    if change.say(item.as_ref(), "takes", "off", after)? {
+        return Ok(());
+    }
+    change.send(&client, "correct")
 }
 
 impl StockChange {
+    fn item(&self, client: &Client) -> Result<Option<Item>, Failure> {
+        let sale = super::find(client, self.sale)?;
+        Ok(sale.and_then(|sale| sale.items.into_iter().find(|item| item.product == self.product)))
+    }
+
+    /// Says the sum beforehand, to people. Whether that was all that is wanted. What can't be done is the server's to refuse.
+    fn say(
+        &self,
+        item: Option<&Item>,
+        verb: &str,
+        preposition: &str,
+        after: Option<u64>,
+    ) -> Result<bool, Failure> {
+        let StockChange { sale, product, units, key, dry_run, server } = self;
+        let Some((item, after)) = item.zip(after) else {
+            let refused = format!("sale {sale} has no item {product} whose units can be changed so");
+            return if *dry_run { Err(Failure::check(refused)) } else { Ok(false) };
+        };
+        let [by, before, sum] = [*units, item.total, after].map(grouped);
+        let again = if key.is_some() { ", unless that was done under this key before" } else { "" };
+        let says = format!(
+            "{verb} {by} {preposition} {before} units of item {product} in sale {sale}: {sum}{again}\n"
+        );
+        let text = match (*dry_run, server.json) {
+            (false, true) => String::new(),
+            (false, false) => says + "\n",
+            (true, false) => says + "nothing was changed\n",
+            (true, true) => {
+                let found =
+                    json!({ "sale": sale, "product": product, "total": item.total, "total_after": after });
+                format!("{found}\n")
+            }
+        };
+        output::print(&text)?;
+        Ok(*dry_run)
+    }
+
     fn send(&self, client: &Client, verb: &str) -> Result<(), Failure> {
         let key = self.key.clone().unwrap_or_else(random_key);
         let path = format!("/sales/{}/items/{}/{verb}", self.sale, self.product);

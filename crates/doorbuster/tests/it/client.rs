@@ -138,11 +138,13 @@ fn a_sale_is_ended_by_whoever_names_it() {
 fn stock_changes_carry_a_key() {
     for (verb, yes) in [("restock", &["--yes"][..]), ("correct", &[])] {
         let arguments = [&["sale", verb, "3", "30", "50", "--key", "k-1"], yes].concat();
-        let ((code, _, _), asked) = ask(&arguments, vec![Some((200, SALE))]);
+        let looks = usize::from(yes.is_empty());
+        let ((code, _, _), asked) = ask(&arguments, vec![Some((200, SALE)); 1 + looks]);
         assert_eq!(code, 0);
-        assert_eq!(asked[0].line, format!("POST /api/v1/sales/3/items/30/{verb}"));
-        assert_eq!(asked[0].body, r#"{"units":50}"#);
-        assert!(asked[0].headers.contains(&"idempotency-key: k-1".to_owned()));
+        let asked = &asked[looks];
+        assert_eq!(asked.line, format!("POST /api/v1/sales/3/items/30/{verb}"));
+        assert_eq!(asked.body, r#"{"units":50}"#);
+        assert!(asked.headers.contains(&"idempotency-key: k-1".to_owned()));
     }
     let key = |asked: &[Asked]| {
         let header = asked[1].headers.iter().find(|header| header.starts_with("idempotency-key: cli-"));
@@ -151,6 +153,49 @@ fn stock_changes_carry_a_key() {
     let (_, first) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE)); 2]);
     let (_, second) = ask(&["sale", "restock", "3", "30", "50"], vec![Some((200, SALE)); 2]);
     assert_ne!(key(&first), key(&second));
+}
+
+#[test]
+fn a_change_of_stock_says_what_comes_of_it_before_and_alone() {
+    let many: &str =
+        SALE.replace("\"total\":100,\"available\":97", "\"total\":1200,\"available\":1100").leak();
+    for (verb, sum) in [
+        ("restock", "adds 50 to 1,200 units of item 30 in sale 3: 1,250\n"),
+        ("correct", "takes 50 off 1,200 units of item 30 in sale 3: 1,150\n"),
+    ] {
+        let ((code, stdout, stderr), _) = ask(&["sale", verb, "3", "30", "50"], vec![Some((200, many)); 2]);
+        assert!(code == 0 && stdout.starts_with(&format!("{sum}\nsale 3: ")), "{stdout}{stderr}");
+        let dry = ["sale", verb, "3", "30", "50", "--dry-run"];
+        let ((code, stdout, _), asked) = ask(&dry, vec![Some((200, many))]);
+        assert_eq!((code, stdout, asked.len()), (0, format!("{sum}nothing was changed\n"), 1));
+    }
+    let ((code, _, stderr), _) =
+        ask(&["sale", "correct", "3", "30", "1101", "--dry-run"], vec![Some((200, many))]);
+    assert_eq!((code, stderr.as_str()), (1, "error: sale 3 has no item 30 whose units can be changed so\n"));
+}
+
+#[test]
+fn an_edit_that_names_nothing_is_told_what_can_be_changed() {
+    let ((code, _, stderr), asked) = ask(&["sale", "edit", "3"], vec![]);
+    assert_eq!((code, asked.len()), (64, 0), "{stderr}");
+    for option in
+        ["--title", "--starts-at", "--ends-at", "--for", "--payment", "--item PRODUCT", "--price", "--limit"]
+    {
+        assert!(stderr.contains(option), "{option}: {stderr}");
+    }
+}
+
+/// `doorbuster status` waited 31 s.
+#[test]
+fn a_server_that_accepts_and_never_answers_has_no_status() {
+    let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", hangs.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = doorbuster(directory.path());
+    command.args(["status", "--server", &server]).env("DOORBUSTER_OPERATOR_TOKEN", "token");
+    let (code, stdout, stderr) = outcome(command.output().unwrap());
+    assert_eq!((code, stdout.as_str()), (69, ""));
+    assert_eq!(stderr, format!("error: no answer from {server} within 5s\n"));
 }
 
 #[test]
