@@ -142,15 +142,19 @@ fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {
 /// How an operator's rehearsal is played: with the same sources, the environment's among them, but the demo's.
 fn rehearse(arguments: &ServeArguments) -> Result<RehearseCommand, Failure> {
     let program = std::env::current_exe().map_err(Failure::unavailable)?;
-    let mut given: Vec<OsString> =
-        ["rehearse", "-", "--yes", "--json", "--attended"].map(OsString::from).into();
+    let mut of_server: Vec<OsString> = Vec::new();
     if let Some(path) = &arguments.config {
-        given.extend(["--config".into(), path.into()]);
+        of_server.extend(["--config".into(), path.into()]);
     }
     if let Some(data_dir) = &arguments.data_dir {
-        given.extend(["--data-dir".into(), data_dir.into()]);
+        of_server.extend(["--data-dir".into(), data_dir.into()]);
     }
-    Ok(RehearseCommand { program, arguments: given })
+    let called = |with: &[&str]| with.iter().map(OsString::from).chain(of_server.clone()).collect();
+    Ok(RehearseCommand {
+        program,
+        arguments: called(&["rehearse", "-", "--yes", "--json", "--attended"]),
+        clean_up: called(&["rehearse", "--clean-up"]),
+    })
 }
 
 /// Takes no more connections than there are descriptors for, so that one more is answered 503 and not left waiting.

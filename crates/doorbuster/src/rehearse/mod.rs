@@ -211,7 +211,14 @@ impl Crowd<'_> {
         };
         // What was found decides the exit code, whether somebody reads it or not.
         let printed = output::print(&answer);
-        if finding.carried.is_none() { Err(Failure::Invalid(finding.sentence)) } else { printed }
+        match (finding.carried, printed) {
+            (Some(_), printed) => printed,
+            // It was said already.
+            (None, Ok(())) => {
+                Err(Failure::Invalid("nothing can be told: the first line says why".to_owned()))
+            }
+            (None, Err(_)) => Err(Failure::Invalid(finding.sentence)),
+        }
     }
 }
 

@@ -82,6 +82,7 @@ fn a_small_crowd_buys_all_and_leaves_nothing() {
     assert!(stdout.starts_with("Too small a crowd to tell: "), "{stdout}");
     assert!(stdout.lines().next().unwrap().ends_with("The audit is clean."), "{stdout}");
     assert!(stdout.contains("all 50 units within "), "{stdout}");
+    assert!(!stderr.contains("Too small a crowd"), "it is said once: {stderr}");
     assert!(stderr.contains("data: whether a sale is live was not looked at"), "{stderr}");
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
 
@@ -355,4 +356,26 @@ fn a_rehearsal_ends_with_its_server() {
     assert!(other.0 == 1 && other.2.contains("another rehearsal is under way"), "{}", other.2);
     server.kill();
     wait_until("it ends, and its files go", || left(folder.path()) == ["data"]);
+    let cut_off = |server: &Serving| {
+        let log = ask(server, "GET", "/api/v1/operators/log", "").body;
+        log.matches("300 buyers within 60 s: Cut off: its server ended before it did.").count()
+    };
+    let server = serve();
+    wait_until("its end is noted", || cut_off(&server) == 1);
+
+    // The machine goes down: it has no time to remove its files, which the next start does.
+    begin(&server);
+    let folder_left = left(folder.path()).into_iter().find(|name| name != "data").unwrap();
+    let pid = folder_left.strip_prefix("rehearsal-").unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+    server.kill();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    assert!(left(folder.path()).contains(&folder_left), "{:?}", left(folder.path()));
+    let server = serve();
+    wait_until("its end is noted, after its files are removed", || cut_off(&server) == 2);
+    assert_eq!(left(folder.path()), ["data"]);
+    assert_eq!(server.stop(), 0);
+    let server = serve();
+    assert_eq!(cut_off(&server), 2, "once each");
+    assert_eq!(server.stop(), 0);
 }

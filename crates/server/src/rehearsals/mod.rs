@@ -2,6 +2,7 @@
 //!
 //! Must not: play or judge anything. What is refused, how it is played and what it says is `doorbuster rehearse`'s.
 
+mod cut_off;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::intake::{Asker, Intake, Reply, Request};
+use crate::ledger::Source;
 use crate::net::Stop;
 use engine::format_utc;
 use process::{Ended, Process, in_the_way};
@@ -34,6 +36,8 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 pub struct RehearseCommand {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
+    /// So that it removes what one that was killed has left.
+    pub clean_up: Vec<OsString>,
 }
 
 /// How large a crowd is played.
@@ -126,6 +130,8 @@ pub struct Rehearsals {
     latest: Arc<Latest>,
     ended: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Clears up after one of before this start.
+    clearing: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +166,29 @@ impl Rehearsals {
             latest: Arc::default(),
             ended: AtomicBool::new(false),
             thread: Mutex::default(),
+            clearing: Mutex::default(),
+        }
+    }
+
+    /// The one that this ledger's server of before had begun, and did not live to see ended: what it left is removed, and its end
+    /// noted, on a thread. Before any is begun here; not of a cluster, where another server may be playing it.
+    pub fn note_cut_off(&self, ledger: &Source) {
+        let Some(command) = self.command.clone() else { return };
+        let began = match cut_off::unended(ledger) {
+            Ok(Some(began)) => began,
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%error, "whether a rehearsal was cut off is not known"),
+        };
+        let (asker, stop) = (self.asker.clone(), self.stop.clone());
+        let clear = move || {
+            cut_off::clear(&command, &stop);
+            tracing::info!(rehearsal = %began.about, "a rehearsal was cut off");
+            let about = format!("{}: Cut off: its server ended before it did.", began.about);
+            keep((&asker, LEDGER_PATIENCE), began.by, about);
+        };
+        match thread::Builder::new().name("rehearsal-cut".to_owned()).spawn(clear) {
+            Ok(started) => *self.clearing.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
+            Err(error) => tracing::warn!(%error, "that a rehearsal was cut off can't be noted"),
         }
     }
 
@@ -243,8 +272,11 @@ impl Rehearsals {
         self.stop("the server stops");
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(true, Ordering::Relaxed);
-        if thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that attends to a rehearsal panicked");
+        let clearing = self.clearing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for thread in [thread.take(), clearing].into_iter().flatten() {
+            if thread.join().is_err() {
+                tracing::error!("the thread that attends to a rehearsal panicked");
+            }
         }
     }
 

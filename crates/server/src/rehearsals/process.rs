@@ -198,7 +198,7 @@ fn ask_to_end(child: &Child) {
     }
 }
 
-fn end_by_force(child: &mut Child) {
+pub(super) fn end_by_force(child: &mut Child) {
     if let Err(error) = child.kill().and_then(|()| child.wait()) {
         tracing::error!(%error, "the process that rehearses can't be ended");
     }

@@ -61,7 +61,7 @@ struct Stage {
 impl Stage {
     fn of(script: &str) -> Stage {
         let arguments = ["-c", script, "rehearse"].map(OsString::from).into();
-        Stage::with(Some(RehearseCommand { program: "/bin/sh".into(), arguments }))
+        Stage::with(Some(RehearseCommand { program: "/bin/sh".into(), arguments, clean_up: Vec::new() }))
     }
 
     fn with(command: Option<RehearseCommand>) -> Stage {
@@ -224,8 +224,11 @@ fn what_can_not_be_started_is_said() {
     let stage = Stage::with(None);
     assert!(matches!(stage.all().check(&sale()), Err(NotBegun::Off)));
     assert!(matches!(stage.begin(), Err(NotBegun::Off)));
-    let stage =
-        Stage::with(Some(RehearseCommand { program: "/nowhere/doorbuster".into(), arguments: Vec::new() }));
+    let stage = Stage::with(Some(RehearseCommand {
+        program: "/nowhere/doorbuster".into(),
+        arguments: Vec::new(),
+        clean_up: Vec::new(),
+    }));
     assert!(matches!(stage.begin(), Err(NotBegun::NotStarted(_))));
     assert_eq!(stage.shown(), json!({ "state": "none" }));
 }

@@ -106,7 +106,8 @@ impl Shop {
         }
         let mut config = sources.load().unwrap();
         let arguments = ["-c", REHEARSAL, "rehearse"].map(Into::into).into();
-        config.rehearse = Some(RehearseCommand { program: "/bin/sh".into(), arguments });
+        config.rehearse =
+            Some(RehearseCommand { program: "/bin/sh".into(), arguments, clean_up: Vec::new() });
         let secrets = Secrets {
             token: Some(SecretBytes::from(TOKEN_SECRET)),
             operator: Some(SecretBytes::from(OPERATOR.as_bytes())),
