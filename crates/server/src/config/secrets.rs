@@ -188,6 +188,10 @@ impl Secrets {
             problems.push(format!("http.tls_certificate_file and http.tls_key_file: {error}{why}"));
             None
         });
+        // A demo makes its secrets, which nothing is to be left of after a start that can't succeed.
+        if config.demo.is_some() && !problems.is_empty() {
+            return Err(ConfigErrors(problems));
+        }
         let mut read = |kind: &Kind, file: Option<&Path>| {
             let demo = config.demo.and(kind.demo_file).map(|file| config.ledger.data_dir.join(file));
             kind.read(environment, file, demo).unwrap_or_else(|problem| {
