@@ -102,6 +102,14 @@ impl Book {
         if holds != self.holds.iter().collect() {
             broken.push("the open holds per buyer differ from what the orders say".to_owned());
         }
+        let mut turns: HashMap<(u32, BuyerId), u32> = HashMap::new();
+        let lines = self.sku_numbers().filter_map(|sku| Some((self.line(sku)?, self.bounds_holds(sku)?)));
+        for (line, sale) in lines {
+            line.called().for_each(|buyer| *turns.entry((sale, buyer)).or_insert(0) += 1);
+        }
+        if turns != self.turns.iter().collect() {
+            broken.push("the open turns per buyer differ from what the lines say".to_owned());
+        }
     }
 
     /// Every hold waits for its deadline: none keeps its units for good.
@@ -228,13 +236,14 @@ mod tests {
     fn each_invariant_is_missed_when_it_is_broken() {
         assert_eq!(sound().check_invariants(), Ok(()));
         type Damage = fn(&mut Book);
-        let rows: [(&str, Damage); 12] = [
+        let rows: [(&str, Damage); 13] = [
             ("its orders hold", |book| book.skus[0].row.stock = Stock::new(9)),
             ("3 orders, but counted 2", |book| book.skus[0].row.orders -= 1),
             ("stands there twice", |book| book.orders[2].hash = 1),
             ("over the limit", |book| book.orders[0].quantity = 3),
             ("units per buyer differ", |book| book.units.add(0, BuyerId(2), 1)),
             ("open holds per buyer differ", |book| book.holds.take(0, BuyerId(1), 1)),
+            ("open turns per buyer differ", |book| book.turns.add(0, BuyerId(1), 1)),
             ("those who wait", |book| book.returned_holds.add(0, BuyerId(1), 3)),
             ("would never expire", |book| book.deadlines.clear()),
             ("is paid, and 0 payments", |book| book.payments.clear()),

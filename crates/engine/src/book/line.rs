@@ -317,7 +317,7 @@ impl Book {
     }
 
     /// Whether a buyer may have one more open order in the sale of a SKU. Their turns there count, since each comes to an order; so a
-    /// turn is never refused one. Costs a pass over the items of the sale. It is no rule of the ledger, which has calls of before it.
+    /// turn is never refused one. It is no rule of the ledger, which has calls of before it.
     fn may_hold_more(&self, sku: SkuId, buyer: BuyerId) -> bool {
         let terms = self.sales.terms(sku).expect("a line is of a SKU");
         let sale = self.sales.of(terms);
@@ -325,9 +325,7 @@ impl Book {
         if sale.spec.payment == Payment::OnPlacing {
             return true;
         }
-        let lines = sale.skus().filter_map(|sku| self.line(sku));
-        let turns = lines.filter(|line| line.units_for(buyer) > 0).count() as u64;
-        u64::from(self.holds.get(terms.sale, buyer)) + turns < u64::from(max)
+        self.holds.get(terms.sale, buyer) + self.turns.get(terms.sale, buyer) < max
     }
 
     fn next_line_time(&self, now: UnixMs, sku: SkuId) -> Option<UnixMs> {

@@ -65,6 +65,8 @@ pub struct Book {
     units: Counts,
     /// Open holds, per sale that bounds them.
     holds: Counts,
+    /// Open turns, likewise.
+    turns: Counts,
     /// Holds that were cancelled or have expired, per SKU.
     returned_holds: Counts,
     /// Of buyers who have no free one left: by which entry the latest came back, and when.
@@ -120,6 +122,7 @@ impl Book {
             order_by_id: Sharded::default(),
             units: Counts::default(),
             holds: Counts::default(),
+            turns: Counts::default(),
             returned_holds: Counts::default(),
             cooling: FixedMap::default(),
             cool_down: CoolDown::NONE,

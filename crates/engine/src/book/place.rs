@@ -23,7 +23,7 @@ impl Book {
             if book.has_turn(placement) {
                 return Ok(open_holds);
             }
-            let open_holds = open_holds.map(|holds| book.left_of(holds, placement)).transpose()?;
+            let open_holds = open_holds.map(|holds| book.bounds_of_new(holds, placement)).transpose()?;
             book.judge_returned_holds(now, placement)?;
             Ok(open_holds)
         })
@@ -62,14 +62,17 @@ impl Book {
         self.line(placement.id.sku).is_some_and(|line| line.turn_of(placement.buyer).is_some())
     }
 
-    /// What is left of the open holds that the buyer may have: one less for each hold of the SKU that they let go unpaid. So nobody takes
-    /// units and lets them go more often than that, however short the time to pay is. As the wait after such holds it is no rule of the
-    /// ledger, which has orders of before it.
-    fn left_of(&self, holds: OpenHolds, placement: &Placement) -> Result<OpenHolds, Refusal> {
-        let let_go = self.returned_holds.get(placement.id.sku.0, placement.buyer);
-        match holds.max.saturating_sub(let_go) {
+    /// What holds for new orders beside the rules of the ledger, which has orders of before it. An open turn counts as the hold that it
+    /// comes to. And of the open holds that the buyer may have there is one less for each hold of the SKU that they let go unpaid: so
+    /// nobody takes units and lets them go more often than that, however short the time to pay is.
+    fn bounds_of_new(&self, holds: OpenHolds, placement: &Placement) -> Result<OpenHolds, Refusal> {
+        let OpenHolds { has, max } = holds;
+        let sku = placement.id.sku;
+        let sale = self.sales.terms(sku).ok_or(Refusal::UnknownSku)?.sale;
+        let turns = self.turns.get(sale, placement.buyer);
+        match max.saturating_sub(self.returned_holds.get(sku.0, placement.buyer)) {
             0 => Err(Refusal::HoldsUsedUp),
-            max => Ok(OpenHolds { max, ..holds }),
+            max => Ok(OpenHolds { has: has + turns, max }),
         }
     }
 

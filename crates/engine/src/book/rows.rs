@@ -90,6 +90,18 @@ impl Rows for Book {
         self.units.take(sku.0, buyer, units);
     }
 
+    fn add_turn(&mut self, sku: SkuId, buyer: BuyerId) {
+        if let Some(sale) = self.bounds_holds(sku) {
+            self.turns.add(sale, buyer, 1);
+        }
+    }
+
+    fn take_turn(&mut self, sku: SkuId, buyer: BuyerId) {
+        if let Some(sale) = self.bounds_holds(sku) {
+            self.turns.take(sale, buyer, 1);
+        }
+    }
+
     fn find(&self, id: OrderId) -> Option<u32> {
         self.order_by_id.find(table_hash(id.hash), |index| self.orders[*index as usize].id() == id).copied()
     }
@@ -270,7 +282,7 @@ impl Book {
     }
 
     /// The position of a SKU's sale, if that bounds the open holds per buyer.
-    fn bounds_holds(&self, sku: SkuId) -> Option<u32> {
+    pub(super) fn bounds_holds(&self, sku: SkuId) -> Option<u32> {
         let terms = self.sales.terms(sku).expect("an order has a SKU");
         self.sales.of(terms).spec.open_holds_per_buyer_max.map(|_max| terms.sale)
     }

@@ -425,7 +425,7 @@ impl Line {
     }
 
     /// Whoever has a place that was drawn.
-    fn buyer_at(&self, place: u32) -> BuyerId {
+    pub(crate) fn buyer_at(&self, place: u32) -> BuyerId {
         self.buyer(self.order.as_ref().expect("places are drawn").number_at(place))
     }
 

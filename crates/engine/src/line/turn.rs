@@ -66,6 +66,11 @@ impl Line {
         u32::try_from(free.min(full)).expect("a turn has 32 bits")
     }
 
+    /// Whose turns are open.
+    pub(crate) fn called(&self) -> impl Iterator<Item = BuyerId> + '_ {
+        self.turns.keys().map(|place| self.buyer_at(*place))
+    }
+
     /// Units of the turns that are open.
     pub(crate) fn turn_units(&self) -> u64 {
         self.turns.values().map(|turn| u64::from(turn.units)).sum()

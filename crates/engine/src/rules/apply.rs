@@ -6,8 +6,8 @@ use super::rows::{Moved, Rows, SkuRow};
 use crate::line::{Line, Reached};
 use crate::order::Order;
 use crate::{
-    Adjust, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleId, SaleSpec, Seq,
-    SkuId, Status, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleId, SaleSpec,
+    Seq, SkuId, Status, Stock, UnixMs,
 };
 
 /// Appends an event and carries it out.
@@ -78,8 +78,12 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         Event::TurnOpened { sku, turn } => {
             let units = line(rows, *sku).open_turn(at, *turn);
             rows.sku_mut(*sku).stock.set_aside(units.into());
+            rows.add_turn(*sku, turn.buyer);
         }
-        Event::TurnEnded { sku, place, how } => end_turn(rows, *sku, |line| line.let_go(*place, *how)),
+        Event::TurnEnded { sku, place, how } => {
+            let buyer = line(rows, *sku).buyer_at(*place);
+            end_turn(rows, *sku, buyer, |line| line.let_go(*place, *how));
+        }
         Event::ClockCorrected { from, to, .. } => rows.correct_clock(seq, (*from, *to)),
     }
 }
@@ -107,9 +111,10 @@ fn each_line<R: Rows>(rows: &mut R, sale: SaleId, change: impl Fn(&mut Line)) {
 }
 
 /// The units are available again: to the next in the line, or to the order that uses the turn.
-fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, end: impl FnOnce(&mut Line) -> u32) {
+fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, buyer: BuyerId, end: impl FnOnce(&mut Line) -> u32) {
     let units = end(line(rows, sku));
     rows.sku_mut(sku).stock.put_back(units.into());
+    rows.take_turn(sku, buyer);
 }
 
 fn adjusted<R: Rows>(rows: &mut R, sku: SkuId, how: Adjust, units: u64, key: &str) {
@@ -129,7 +134,7 @@ fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement
     };
     if terms.has_line {
         let place = line(rows, id.sku).turn_of(buyer).expect("only who was called orders from a line");
-        end_turn(rows, id.sku, |line| line.end_turn(place));
+        end_turn(rows, id.sku, buyer, |line| line.end_turn(place));
     }
     let sku = rows.sku_mut(id.sku);
     sku.orders += 1;

@@ -78,6 +78,9 @@ pub(crate) trait Rows {
     fn units_of(&self, sku: SkuId, buyer: BuyerId) -> u32;
     fn add_units(&mut self, sku: SkuId, buyer: BuyerId, units: u32);
     fn take_units(&mut self, sku: SkuId, buyer: BuyerId, units: u32);
+    /// A buyer has one more turn open in the sale of a SKU, or one fewer.
+    fn add_turn(&mut self, sku: SkuId, buyer: BuyerId);
+    fn take_turn(&mut self, sku: SkuId, buyer: BuyerId);
 
     fn find(&self, id: OrderId) -> Option<Self::Order>;
     fn find_at(&self, seq: Seq) -> Option<Self::Order>;

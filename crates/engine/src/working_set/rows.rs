@@ -11,6 +11,8 @@ use crate::{
     ProductId, RefundReason, Refunded, SaleId, Sales, Seq, SkuId, Status, UnixMs,
 };
 
+const NO_LINES: &str = "a sale with a line is refused where several servers sell";
+
 impl Rows for WorkingSet<'_> {
     /// Position in `WorkingSet::orders`.
     type Order = u32;
@@ -56,7 +58,15 @@ impl Rows for WorkingSet<'_> {
     }
 
     fn insert_line(&mut self, _sku: SkuId, _of: (SaleId, ProductId), _terms: LineTerms) {
-        unreachable!("a sale with a line is refused where several servers sell")
+        unreachable!("{NO_LINES}")
+    }
+
+    fn add_turn(&mut self, _sku: SkuId, _buyer: BuyerId) {
+        unreachable!("{NO_LINES}")
+    }
+
+    fn take_turn(&mut self, _sku: SkuId, _buyer: BuyerId) {
+        unreachable!("{NO_LINES}")
     }
 
     fn insert_sku(&mut self, sku: SkuId, row: SkuRow) {

@@ -72,11 +72,13 @@ fn an_open_turn_in_another_line_counts() {
     assert!(matches!(other(&mut shop), Standing::Called { .. }));
 }
 
+/// And so it is beside an order without a line.
 #[test]
-fn an_order_with_a_turn_is_not_refused_for_other_open_orders() {
+fn an_open_turn_counts_as_the_order_that_it_comes_to() {
     let mut shop = shop();
     shop.at(START + 1, &[0]);
-    assert_eq!(order(&mut shop, PLAIN, 0), Ok(()));
+    assert_eq!(order(&mut shop, PLAIN, 0), Err(Refusal::TooManyHolds));
     assert_eq!(order(&mut shop, SKU, 0), Ok(()), "who was called is never too late");
+    assert_eq!(order(&mut shop, PLAIN, 0), Err(Refusal::TooManyHolds), "it is an order now");
     shop.assert_replays();
 }
