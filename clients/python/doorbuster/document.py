@@ -381,6 +381,7 @@ class Receipt(TypedDict):
     sold: int
     entries: int | None
     root: str | None
+    seed: str | None
     leaf: str | None
     path: list[str] | None
     entry: int
@@ -698,6 +699,7 @@ class Draw(TypedDict):
     entries: int | None
     root: str | None
     signature: str | None
+    drawn_signature: str | None
     signed_by: str | None
     beacon: Beacon | None
     secret: str | None

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use server::beacon::is_genuine;
 use server::config::Environment;
 use server::hex::{hex, unhex};
-use server::ledger::{Draw, close_statement};
+use server::ledger::{Draw, NoDraw, close_statement, drawn_statement};
 use server::line_ticket::LineTicket;
 use server::signing::{SigningKey, is_signed};
 
@@ -23,7 +23,7 @@ use crate::ledger::LedgerArguments;
 use crate::output;
 use crate::signing_key::{KeyFile, signed_by};
 
-const FORMAT: u32 = 1;
+const FORMAT: u64 = 2;
 /// Of its first line.
 const HEAD_BYTES_MAX: u64 = 8_192;
 /// Of one about an entry.
@@ -46,23 +46,27 @@ enum DrawCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The file names nobody: an entry is a hash that only whoever has its ticket can make. It has all that is needed to find every place
-out again.
+out again, and the shop's signatures of who took part and of what was drawn.
 
-Example:
+Exit codes: 0 it is written; 1 the item has no draw, or none yet; 64 the file is there already, there is no key, or several sales
+have the product: name one.
+
+Examples:
+  doorbuster draw export --data-dir var/doorbuster --product 31 --to draw-31.txt
   doorbuster draw export --data-dir var/doorbuster --sale 7 --product 31 --to draw-7-31.txt")]
 struct ExportArguments {
     #[command(flatten)]
     ledger: LedgerArguments,
-    /// The sale's number
+    /// The sale's number [default: the only one that sells the product to a line]
     #[arg(long, value_name = "SALE")]
-    sale: u64,
+    sale: Option<u64>,
     /// The product in it
     #[arg(long, value_name = "PRODUCT")]
     product: u64,
     /// The file, which must not be there yet
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// The key that signs the close [default: report-key in the data directory, if it is there]
+    /// The shop's key, which signs [default: report-key in the data directory]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
@@ -71,10 +75,11 @@ struct ExportArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It checks that the secret is the one that was committed to before, that the entries add up to the root that was published at the
-close, that the beacon said so in its round, and that every place follows from these. With a ticket, also that it took part, and
-where it stands. Compare commitment, root and round with what the server showed before the draw: a file can't prove when it was made.
+close, that the beacon said so in its round, that every place follows from these, and that one key signed both who took part and
+what was drawn. With a ticket, also that it took part, and where it stands. Compare commitment, root and round with what the server
+showed before the draw, and the signatures with what it showed after it: a file can't prove when it was made.
 
-Exit codes: 0 it holds; 1 it does not, and the first difference is named.
+Exit codes: 0 it holds; 1 it does not, or it can't be verified, and why; 64 the arguments are wrong, or the file is not there.
 
 Examples:
   doorbuster draw verify draw-7-31.txt
@@ -85,7 +90,7 @@ struct VerifyArguments {
     /// Whose place to show: the ticket that joining the line gave
     #[arg(long, value_name = "TICKET")]
     ticket: Option<LineTicket>,
-    /// The public key that must have signed the close: 64 hexadecimal digits
+    /// The public key that must have signed it: 64 hexadecimal digits
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
@@ -94,10 +99,9 @@ struct VerifyArguments {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
-    format: u32,
+    format: u64,
     sale: u64,
     product: u64,
-    title: String,
     commitment: String,
     closed_at_ms: u64,
     entries: u32,
@@ -105,11 +109,17 @@ struct Head {
     beacon: Option<HeadBeacon>,
     secret: String,
     seed: String,
-    /// Whose signature the close has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    signed_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    signature: Option<String>,
+    /// Whose the two signatures are.
+    signed_by: String,
+    /// Of the close.
+    signature: String,
+    drawn_signature: String,
+}
+
+/// What the first line has in every format.
+#[derive(Deserialize)]
+struct OfAnyFormat {
+    format: u64,
 }
 
 /// What was announced; without a signature, it was silent, and the draw made without it.
@@ -131,52 +141,57 @@ pub(crate) fn run(arguments: &DrawArguments, environment: &Environment) -> Resul
 }
 
 fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), Failure> {
-    let of = (SaleId(arguments.sale), ProductId(arguments.product));
     let source = arguments.ledger.source(environment)?;
-    let found = source.draw(of).map_err(crate::ledger::cannot_audit)?;
-    let name = format!("product {} of sale {}", arguments.product, arguments.sale);
-    let draw = found.map_err(|why| Failure::check(format!("{name}: {why}")))?;
-    let key =
-        KeyFile::of(arguments.key.as_deref(), Some(&source)).map(|file| file.read()).transpose()?.flatten();
-    if let (Some(file), None) = (&arguments.key, &key) {
-        return Err(Failure::usage(format!("there is no key {}", file.display())));
-    }
+    let key = KeyFile::of(arguments.key.as_deref(), Some(&source))
+        .ok_or_else(|| Failure::usage("a draw is signed: name the shop's key with --key"))?;
+    let key = key.read()?.ok_or_else(|| Failure::usage(format!("there is no key {key}")))?;
+    let product = arguments.product;
+    let found =
+        source.draw(arguments.sale.map(SaleId), ProductId(product)).map_err(crate::ledger::cannot_audit)?;
+    let draw = found.map_err(|why| match (&why, arguments.sale) {
+        (NoDraw::Several(_), _) => Failure::usage(format!("product {product}: {why}; name one with --sale")),
+        (_, Some(sale)) => Failure::check(format!("product {product} of sale {sale}: {why}")),
+        (_, None) => Failure::check(format!("product {product}: {why}")),
+    })?;
     let path = &arguments.to;
     let failed =
         |error: std::io::Error| Failure::usage(format!("{} can't be written: {error}", path.display()));
     let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
-    write(&draw, key.as_ref(), file).inspect_err(|_| drop(std::fs::remove_file(path))).map_err(failed)?;
-    output::print(&format!("{}: {} entries, {name}\n", path.display(), draw.leaves.len()))
+    write(&draw, &key, file).inspect_err(|_| drop(std::fs::remove_file(path))).map_err(failed)?;
+    let (entries, sale) = (draw.leaves.len(), draw.sale.0);
+    output::print(&format!("{}: {entries} entries, product {product} of sale {sale}\n", path.display()))
 }
 
-fn write(draw: &Draw, key: Option<&SigningKey>, file: File) -> std::io::Result<()> {
+fn write(draw: &Draw, key: &SigningKey, file: File) -> std::io::Result<()> {
     let DrawView::Drawn { closed, spoken, secret, seed } = draw.line.draw else {
         unreachable!("only places that are drawn are exported")
     };
-    let beacon = draw.line.terms.beacon.zip(closed.round).map(|(beacon, round)| HeadBeacon {
+    let terms = draw.line.terms.beacon;
+    let beacon = terms.zip(closed.round).map(|(beacon, round)| HeadBeacon {
         public_key: hex(&beacon.public_key),
         genesis_s: beacon.genesis_s,
         period_s: beacon.period_s,
         round,
         signature: spoken.map(|spoken| hex(&spoken.signature)),
     });
+    let (of, commitment) = ((draw.sale, draw.product), &draw.line.commitment);
+    let said = spoken.as_ref().map(|spoken| &spoken.signature);
+    let beacon_said = terms.as_ref().map(|beacon| (&beacon.public_key, said));
+    let drawn = drawn_statement(of, (commitment, &closed), beacon_said, &seed);
     let head = Head {
         format: FORMAT,
         sale: draw.sale.0,
         product: draw.product.0,
-        title: draw.title.clone(),
-        commitment: hex(&draw.line.commitment),
+        commitment: hex(commitment),
         closed_at_ms: closed.at.0,
         entries: closed.entries,
         root: hex(&closed.root),
         beacon,
         secret: hex(&secret),
         seed: hex(&seed),
-        signed_by: key.map(SigningKey::public),
-        signature: key.map(|key| {
-            let of = (draw.sale, draw.product);
-            key.sign(close_statement(of, Some(&draw.line.commitment), &closed).as_bytes())
-        }),
+        signed_by: key.public(),
+        signature: key.sign(close_statement(of, commitment, &closed).as_bytes()),
+        drawn_signature: key.sign(drawn.as_bytes()),
     };
     let mut out = BufWriter::new(file);
     serde_json::to_writer(&mut out, &head)?;
@@ -196,12 +211,9 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     let wrong = |why: String| Failure::check(format!("{name}: {why}"));
     let head =
         lines.next(HEAD_BYTES_MAX).and_then(|line| line.ok_or("it is empty".to_owned())).map_err(wrong)?;
-    let head: Head = serde_json::from_str(head).map_err(|error| wrong(format!("it is no draw: {error}")))?;
-    if head.format != FORMAT {
-        return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
-    }
-    let seed = check_seed(&head).map_err(wrong)?;
-    let signed = check_signature(&head, key.as_deref()).map_err(wrong)?;
+    let head = read_head(head).map_err(wrong)?;
+    let (seed, spoken) = check_seed(&head).map_err(wrong)?;
+    let signed = check_signatures(&head, &seed, spoken.as_ref(), key.as_deref()).map_err(wrong)?;
     let own = check_entries(&head, &seed, lines, *ticket).map_err(wrong)?;
     let beacon = match &head.beacon {
         None => "no beacon was announced: whoever runs the sale could choose who else joined".to_owned(),
@@ -220,7 +232,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         "ok: {} places of product {} in sale {} are as they were drawn\n{beacon}\ncommitment {}\nroot       {}\n",
         head.entries, head.product, head.sale, head.commitment, head.root
     );
-    text.push_str(&format!("its close is {signed}\n"));
+    text.push_str(&format!("seed       {}\nclose and draw are {signed}\n", head.seed));
     if let Some((number, place)) = own {
         if number > head.entries {
             let text_of =
@@ -233,8 +245,17 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// That the seed comes of what was announced.
-fn check_seed(head: &Head) -> Result<Hash, String> {
+fn read_head(line: &str) -> Result<Head, String> {
+    let not_one = |error: serde_json::Error| format!("it is no draw: {error}");
+    let OfAnyFormat { format } = serde_json::from_str(line).map_err(not_one)?;
+    if format != FORMAT {
+        return Err(format!("it is of format {format}, and this program verifies {FORMAT}: export it again"));
+    }
+    serde_json::from_str(line).map_err(not_one)
+}
+
+/// That the seed comes of what was announced; with what the beacon said.
+fn check_seed(head: &Head) -> Result<(Hash, Option<Spoken>), String> {
     let read =
         |what: &str, text: &str| unhex::<32>(text).ok_or_else(|| format!("its {what} has not 32 bytes"));
     let (secret, root) = (read("secret", &head.secret)?, read("root", &head.root)?);
@@ -243,36 +264,38 @@ fn check_seed(head: &Head) -> Result<Hash, String> {
     }
     let spoken =
         head.beacon.as_ref().map(|beacon| check_beacon(beacon, UnixMs(head.closed_at_ms))).transpose()?;
-    let beacon = spoken.flatten().map(|spoken| draw::randomness(&spoken.signature));
+    let spoken = spoken.flatten();
+    let beacon = spoken.map(|spoken| draw::randomness(&spoken.signature));
     let seed = draw::seed(&secret, &root, beacon.as_ref());
     if seed != read("seed", &head.seed)? {
         return Err("the seed does not come of secret, root and beacon".to_owned());
     }
-    Ok(seed)
+    Ok((seed, spoken))
 }
 
-/// That the shop has signed who takes part; says whether, and by which key.
-fn check_signature(head: &Head, wanted: Option<&str>) -> Result<String, String> {
-    let Some((public_key, signature)) = head.signed_by.as_ref().zip(head.signature.as_ref()) else {
-        let unsigned = "not signed".to_owned();
-        return if wanted.is_none() { Ok(unsigned) } else { Err(format!("its close is {unsigned}")) };
-    };
+/// That one key signed who takes part, and all that came of it; says which.
+fn check_signatures(
+    head: &Head,
+    seed: &Hash,
+    spoken: Option<&Spoken>,
+    wanted: Option<&str>,
+) -> Result<String, String> {
     let root = unhex(&head.root).expect("it was read before");
+    let commitment: Hash = unhex(&head.commitment).expect("it was read before");
     let round = head.beacon.as_ref().map(|beacon| beacon.round);
     let closed = Closed { at: UnixMs(head.closed_at_ms), entries: head.entries, root, round };
-    let commitment: Hash = unhex(&head.commitment).expect("it was read before");
-    let is_of = |commitment: Option<&Hash>| {
-        let statement = close_statement((SaleId(head.sale), ProductId(head.product)), commitment, &closed);
-        is_signed(statement.as_bytes(), public_key, signature)
-    };
-    if is_of(Some(&commitment)) {
-        signed_by(public_key, wanted)
-    } else if is_of(None) {
-        // Of a release that did not sign what was committed to.
-        Ok(format!("{}; the commitment is no part of that", signed_by(public_key, wanted)?))
-    } else {
-        Err("the signature of its close is of something else".to_owned())
+    let key = head.beacon.as_ref().map(|beacon| unhex(&beacon.public_key).expect("it was read before"));
+    let beacon = key.as_ref().map(|key| (key, spoken.map(|spoken| &spoken.signature)));
+    let of = (SaleId(head.sale), ProductId(head.product));
+    for (what, statement, signature) in [
+        ("close", close_statement(of, &commitment, &closed), &head.signature),
+        ("draw", drawn_statement(of, (&commitment, &closed), beacon, seed), &head.drawn_signature),
+    ] {
+        if !is_signed(statement.as_bytes(), &head.signed_by, signature) {
+            return Err(format!("the signature of its {what} is of something else"));
+        }
     }
+    signed_by(&head.signed_by, wanted)
 }
 
 fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Option<Spoken>, String> {

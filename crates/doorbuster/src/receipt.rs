@@ -36,7 +36,7 @@ enum ReceiptCommand {
 #[command(after_help = "\
 It says what the receipt says, and whose signature it has. Compare that key with the one that the shop published: with --key it is
 compared here. That the buyer's entry is one of the draw's is checked, too; where the place comes from is checked by
-`doorbuster draw verify`: root and entries are those of the same draw.
+`doorbuster draw verify`: root, entries and seed are those of the same draw.
 
 Exit codes: 0 it holds; 1 it was changed, is no receipt, another key signed it, or it has an entry that is none of the draw's.
 
@@ -72,6 +72,8 @@ struct Receipt {
     sold: u64,
     entries: Option<u32>,
     root: Option<String>,
+    /// Of the order of places; receipts of before have none.
+    seed: Option<String>,
     leaf: Option<String>,
     path: Option<Vec<String>>,
     entry: u64,
@@ -87,7 +89,10 @@ pub(crate) fn run(arguments: &ReceiptArguments) -> Result<(), Failure> {
     let signed = signed_by(&public_key, key.as_deref()).map_err(|why| wrong(&why))?;
     let receipt: Receipt = serde_json::from_str(content.get()).map_err(|_other| changed())?;
     if receipt.format != FORMAT {
-        return Err(Failure::usage(format!("{name}: it is of another format than {FORMAT}")));
+        return Err(wrong(&format!(
+            "it is of format {}, and this program verifies {FORMAT}",
+            receipt.format
+        )));
     }
     if !receipt.is_of_its_draw() {
         return Err(wrong("its entry is none of those that its draw was made of"));
@@ -125,9 +130,10 @@ impl Receipt {
         let units =
             format!("{} free, {} in turns, {} held, {} sold", self.free, self.turns, self.held, self.sold);
         let root = self.root.as_deref().map_or("none: the entries were not closed".to_owned(), plain);
+        let seed = self.seed.as_deref().map_or("not in it".to_owned(), plain);
         format!(
             "product {product} of sale {sale}, {title}\nbuyer {buyer}, number {number}, {place}: {outcome}; {reached}\nas of entry {entry} of the ledger {ledger}: {units}\n\
-             root of the draw: {root}\n"
+             root of the draw: {root}\nseed of the draw: {seed}\n"
         )
     }
 }

@@ -1,5 +1,6 @@
 //! The shop's signing key as commands name it: the file that signs, and the public half that must have signed.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use server::config::SIGNING_KEY_FILE;
@@ -10,6 +11,12 @@ use crate::failure::Failure;
 
 /// Where the key is, or will be.
 pub(crate) struct KeyFile(PathBuf);
+
+impl fmt::Display for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
 
 impl KeyFile {
     /// The one that is named, or that of the data directory; `None`: the ledger is in none.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use blst::min_sig::SecretKey;
 use serde_json::{Value, json};
-use server::hex::hex;
+use server::hex::{hex, unhex};
 use server::line_ticket::RECEIPT;
 use server::signing::{SigningKey, read_document};
 
@@ -269,9 +269,19 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     );
     let key = drawn["signed_by"].as_str().unwrap();
     let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--key", key]);
-    assert!(code == 0 && output.contains(&format!("its close is signed by {key}\n")), "{output}{errors}");
+    assert!(
+        code == 0 && output.contains(&format!("close and draw are signed by {key}\n")),
+        "{output}{errors}"
+    );
+    let head = std::fs::read_to_string(directory.path().join("draw.txt")).unwrap();
+    let head: Value = serde_json::from_str(head.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&head["signature"], &head["drawn_signature"]),
+        (&drawn["signature"], &drawn["drawn_signature"]),
+        "the file has what the server showed"
+    );
     refuse_what_was_changed(directory.path());
-    verify_a_receipt(directory.path(), &mut connection, ticket, key);
+    verify_a_receipt(directory.path(), &mut connection, ticket, &drawn);
 
     serving.kill();
     serving = serve();
@@ -296,14 +306,14 @@ fn a_draw_of_nobody_is_one_too() {
     assert!(code == 0 && output.starts_with("ok: 0 places of product 5 in sale 70"), "{output}{errors}");
     // One that is said to have somebody is another.
     let text = std::fs::read_to_string(directory.path().join("draw.txt")).unwrap();
-    verify_of_before(directory.path(), &text, key);
     std::fs::write(directory.path().join("draw.txt"), text.replace("\"entries\":0", "\"entries\":1"))
         .unwrap();
     assert_eq!(run(directory.path(), &["draw", "verify", "draw.txt"]).0, 1);
     assert_eq!(serving.stop(), 0);
 }
 
-fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str, key: &str) {
+fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str, drawn: &Value) {
+    let [key, seed] = ["signed_by", "seed"].map(|name| drawn[name].as_str().unwrap());
     let asked = json!({ "ticket": ticket }).to_string();
     let receipt = connection.exchange("POST", &format!("{LINE}/receipt"), &[], &asked).unwrap();
     let text = receipt.body.clone();
@@ -313,7 +323,10 @@ fn verify_a_receipt(directory: &Path, connection: &mut Connection, ticket: &str,
     };
     let (code, output, errors) = verify(&text, &["--key", key]);
     assert!(
-        code == 0 && output.contains("number 7, place ") && output.contains(": waiting; "),
+        code == 0
+            && output.contains("number 7, place ")
+            && output.contains(": waiting; ")
+            && output.contains(&format!("seed of the draw: {seed}\n")),
         "{output}{errors}"
     );
     assert_eq!(verify(&text, &[]).0, 0);
@@ -345,22 +358,68 @@ fn export(to: &str) -> [&str; 10] {
     ["draw", "export", "--data-dir", "data", "--sale", "70", "--product", "5", "--to", to]
 }
 
-/// What was signed before the commitment was a part of it verifies still, and is said to be of before.
-fn verify_of_before(directory: &Path, text: &str, key: &str) {
-    let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    let statement = format!(
-        "doorbuster line close\nsale 70\nproduct 5\nclosed_at_ms {}\nentries 0\nroot {}\nround {}\n",
-        head["closed_at_ms"],
-        head["root"].as_str().unwrap(),
-        head["beacon"]["round"].as_u64().map_or("none".to_owned(), |round| round.to_string()),
-    );
-    let signing_key = SigningKey::read(&directory.join("data/report-key")).unwrap().unwrap();
-    let old = text.replace(head["signature"].as_str().unwrap(), &signing_key.sign(statement.as_bytes()));
-    std::fs::write(directory.join("old.txt"), old).unwrap();
-    let (code, output, errors) = run(directory, &["draw", "verify", "old.txt", "--key", key]);
-    assert_eq!(code, 0, "{output}{errors}");
-    let said = format!("its close is signed by {key}; the commitment is no part of that\n");
-    assert!(output.contains(&said), "{output}");
+/// A file that says that the beacon was silent, and in which all else follows from that.
+fn drawn_again_without_beacon(head: &Value, lines: &[&str]) -> String {
+    let hash = |name: &str| unhex::<32>(head[name].as_str().unwrap()).unwrap();
+    let seed = engine::draw::seed(&hash("secret"), &hash("root"), None);
+    let mut head = head.clone();
+    (head["seed"], head["beacon"]["signature"]) = (json!(hex(&seed)), Value::Null);
+    let order = engine::draw::Permutation::new(&seed, 40);
+    let mut text = format!("{head}\n");
+    for line in &lines[1..] {
+        let words: Vec<&str> = line.split(' ').collect();
+        text.push_str(&format!("{} {} {}\n", words[0], words[1], order.place_of(words[0].parse().unwrap())));
+    }
+    text
+}
+
+/// Which sale it is need not be said where one alone sells the product to a line.
+#[test]
+fn an_export_finds_its_sale_and_says_why_there_is_no_draw() {
+    let directory = tempfile::tempdir().unwrap();
+    let serving = Serving::demo(&directory.path().join("data"), &[]);
+    make_sale(directory.path(), serving.address);
+    let mut connection = Connection::open(serving.address).unwrap();
+    until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] == "drawn");
+    let export = |sale: &[&str], to: &str| {
+        let arguments = ["draw", "export", "--data-dir", "data", "--product", "5", "--to", to];
+        run(directory.path(), &[&arguments[..], sale].concat())
+    };
+    let (code, output, errors) = export(&[], "found.txt");
+    assert!(code == 0 && output.ends_with("product 5 of sale 70\n"), "{output}{errors}");
+    let now_ms = connection.exchange("GET", "/api/v1/time", &[], "").unwrap().json()["now_ms"].clone();
+    let starts_at_ms = now_ms.as_u64().unwrap() + 3_600_000;
+    let item = json!({ "product": 5, "title": "Shoe", "price": 100, "total": 3, "limit": 1 });
+    let mut lined = item.clone();
+    lined["line"] = json!({ "close_s": 60 });
+    for (id, item) in [(71, item), (72, lined)] {
+        let sale = json!({
+            "id": id, "title": "Drop", "currency": "EUR", "starts_at_ms": starts_at_ms,
+            "ends_at_ms": starts_at_ms + 3_600_000, "items": [item],
+        });
+        assert_eq!(operate(&mut connection, "POST", "/api/v1/sales", &sale).status, 201);
+        // Where it is sold without a line, there is nothing to choose.
+        let (code, _, errors) = export(&[], &format!("beside-{id}.txt"));
+        assert_eq!(code, if id == 71 { 0 } else { 64 }, "{errors}");
+        let said = "product 5: several sales sell it to a line: 70, 72; name one with --sale";
+        assert_eq!(errors.contains(said), id == 72, "{errors}");
+    }
+    for (sale, said) in [("72", "not closed yet"), ("71", "has no line"), ("9", "there is no such item")] {
+        let (code, _, errors) = export(&["--sale", sale], "none.txt");
+        assert!(code == 1 && errors.contains(said), "{sale}: {errors}");
+    }
+    assert_eq!(operate(&mut connection, "POST", "/api/v1/sales/72/end", &json!({})).status, 200);
+    let (code, _, errors) = export(&["--sale", "72"], "none.txt");
+    assert!(code == 1 && errors.contains("its draw was abandoned: the sale was over before"), "{errors}");
+    // What was deleted is not chosen from, and a draw is not written without a key.
+    let bearer = format!("Bearer {OPERATOR}");
+    let deleted =
+        connection.exchange("DELETE", "/api/v1/sales/72", &[("Authorization", &bearer)], "").unwrap();
+    assert_eq!(deleted.status, 204, "{deleted:?}");
+    assert_eq!(export(&[], "again.txt").0, 0);
+    let (code, _, errors) = export(&["--key", "no-key"], "none.txt");
+    assert!(code == 64 && errors.contains("there is no key no-key"), "{errors}");
+    assert_eq!(serving.stop(), 0);
 }
 
 /// Each part of the file counts.
@@ -387,6 +446,16 @@ fn refuse_what_was_changed(directory: &Path) {
             let text = head["signature"].as_str().unwrap();
             good.replacen(text, &"0".repeat(text.len()), 1)
         }),
+        ("the draw's signature", {
+            let text = head["drawn_signature"].as_str().unwrap();
+            good.replacen(text, &"0".repeat(text.len()), 1)
+        }),
+        ("no signature of the draw", {
+            let of_draw = format!(",\"drawn_signature\":{}", head["drawn_signature"]);
+            good.replacen(&of_draw, "", 1)
+        }),
+        ("format", good.replacen("\"format\":2", "\"format\":1", 1)),
+        ("a title", good.replacen('{', "{\"title\":\"Sock\",", 1)),
         ("silent", good.replacen(&format!("\"{signature}\""), "null", 1)),
         (
             "round",
@@ -411,6 +480,12 @@ fn refuse_what_was_changed(directory: &Path) {
         let (code, output, errors) = run(directory, &["draw", "verify", "changed.txt"]);
         assert_eq!(code, 1, "{name}: {output}{errors}");
     }
+    std::fs::write(directory.join("changed.txt"), drawn_again_without_beacon(&head, &lines)).unwrap();
+    let (code, output, errors) = run(directory, &["draw", "verify", "changed.txt"]);
+    assert!(
+        code == 1 && errors.contains("the signature of its draw is of something else"),
+        "{output}{errors}"
+    );
     let (code, _, errors) = run(directory, &export("draw.txt"));
     assert_eq!(code, 64, "a file that is there stays: {errors}");
 }

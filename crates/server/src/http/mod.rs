@@ -60,6 +60,7 @@ use published::reply::Templates;
 use reads::{LedgerRead, ShowRead};
 use route::{Handler, Route};
 use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
+use routes::line::SignedDraw;
 use streams::Streams;
 use tally::Tally;
 use wire::answer::{Answering, Shape, SoldOut};
@@ -116,8 +117,8 @@ pub struct HttpService {
     streams: Streams,
     exports: Exports,
     attempts: LoopAttempts,
-    /// Signatures of the closes of lines.
-    closes: HashMap<SkuId, Box<str>>,
+    /// What was signed of the draws of lines.
+    signed_draws: HashMap<SkuId, SignedDraw>,
 }
 
 impl HttpService {
@@ -138,7 +139,7 @@ impl HttpService {
             streams: Streams::default(),
             exports: Exports::default(),
             attempts: shared.attempts.of_loop(),
-            closes: HashMap::new(),
+            signed_draws: HashMap::new(),
             client,
             access: shared.access.get(),
             operators: OperatorsCopy::default(),

@@ -341,12 +341,13 @@ impl Source {
         Ok((audit, tally.finish()))
     }
 
-    /// The draw of an item's line, with everybody who takes part. Reads the whole ledger.
+    /// The draw of an item's line, with everybody who takes part. Reads the whole ledger. `sale`: `None` where only one sells the
+    /// product to a line.
     ///
     /// # Errors
     /// As [`Source::audit`], or if a rule is broken in it.
-    pub fn draw(&self, of: (SaleId, ProductId)) -> Result<Result<Draw, NoDraw>, OpenError> {
-        let mut drawing = Drawing::of(of);
+    pub fn draw(&self, sale: Option<SaleId>, product: ProductId) -> Result<Result<Draw, NoDraw>, OpenError> {
+        let mut drawing = Drawing::of(sale, product);
         let mut each = |book: &Book, entry: &Entry| drawing.add(book, entry);
         let audit = match self {
             Source::Directory(data_dir) => sqlite::audit_each(data_dir, None, &mut each)?,

@@ -2,8 +2,10 @@
 //!
 //! Must not: read a ledger.
 
+use std::collections::BTreeMap;
+
 use engine::draw::Hash;
-use engine::{Book, Closed, Entry, Event, LineView, ProductId, SaleId, SkuId, UnixMs};
+use engine::{Book, Closed, Entry, Event, LineView, ProductId, Sale, SaleId, SkuId, UnixMs};
 
 use super::Audit;
 use crate::hex::hex;
@@ -13,26 +15,41 @@ use crate::hex::hex;
 pub struct Draw {
     pub sale: SaleId,
     pub product: ProductId,
-    pub title: String,
     pub line: LineView,
     /// Of those who took part, by number.
     pub leaves: Vec<Hash>,
 }
 
-/// What the shop signs when the entries of a line are closed: a text, so that it can be checked without this program. `commitment`:
-/// `None` for what was signed before the commitment was a part of it.
-pub fn close_statement(
-    (sale, product): (SaleId, ProductId),
-    commitment: Option<&Hash>,
-    closed: &Closed,
+/// What the shop signs when the entries of a line are closed: a text, so that it can be checked without this program.
+pub fn close_statement(of: (SaleId, ProductId), commitment: &Hash, closed: &Closed) -> String {
+    format!("doorbuster line close\n{}", closed_lines(of, commitment, closed))
+}
+
+/// What the shop signs when the places are drawn: what was closed, and all that the draw was made of beside the secret, which the
+/// commitment is of. `beacon`: its key, and what it said; `None` within: it was silent.
+pub fn drawn_statement(
+    of: (SaleId, ProductId),
+    (commitment, closed): (&Hash, &Closed),
+    beacon: Option<(&[u8; 96], Option<&[u8; 48]>)>,
+    seed: &Hash,
 ) -> String {
+    let said = match beacon {
+        None => "none".to_owned(),
+        Some((key, None)) => format!("{} silent", hex(key)),
+        Some((key, Some(signature))) => format!("{} {}", hex(key), hex(signature)),
+    };
+    let closed = closed_lines(of, commitment, closed);
+    format!("doorbuster line drawn\n{closed}beacon {said}\nseed {}\n", hex(seed))
+}
+
+fn closed_lines((sale, product): (SaleId, ProductId), commitment: &Hash, closed: &Closed) -> String {
     let Closed { at, entries, root, round } = closed;
     let round = round.map_or_else(|| "none".to_owned(), |round| round.to_string());
-    let committed = commitment.map_or_else(String::new, |hash| format!("commitment {}\n", hex(hash)));
     format!(
-        "doorbuster line close\nsale {}\nproduct {}\n{committed}closed_at_ms {}\nentries {entries}\nroot {}\nround {round}\n",
+        "sale {}\nproduct {}\ncommitment {}\nclosed_at_ms {}\nentries {entries}\nroot {}\nround {round}\n",
         sale.0,
         product.0,
+        hex(commitment),
         at.0,
         hex(root)
     )
@@ -45,71 +62,132 @@ pub enum NoDraw {
     UnknownItem,
     #[error("the item has no line: it is sold to whoever comes first")]
     NoLine,
+    #[error("several sales sell it to a line: {}", named(.0))]
+    Several(Vec<SaleId>),
     #[error("its entries are not closed yet: they close at {} (milliseconds since 1970)", .0.0)]
     Open(UnixMs),
+    #[error("its draw was abandoned: the sale was over before the entries closed, so nobody has a place")]
+    Abandoned,
     #[error("its entries are closed, and its draw waits for the beacon")]
     Waiting,
     #[error("the ledger breaks an invariant: {0}")]
     Broken(String),
 }
 
+/// Of so many sales the others are not named.
+const SALES_NAMED: usize = 10;
+
+fn named(sales: &[SaleId]) -> String {
+    let (first, others) = sales.split_at(sales.len().min(SALES_NAMED));
+    let mut text = first.iter().map(|sale| sale.0.to_string()).collect::<Vec<_>>().join(", ");
+    if !others.is_empty() {
+        text.push_str(&format!(" and {} more", others.len()));
+    }
+    text
+}
+
 /// Collects a draw, entry by entry.
 #[derive(Debug)]
 pub(super) struct Drawing {
-    of: (SaleId, ProductId),
-    sku: Option<SkuId>,
-    title: String,
+    /// `None`: of the only one that sells the product to a line.
+    sale: Option<SaleId>,
+    product: ProductId,
+    /// That may be meant.
+    items: BTreeMap<SkuId, Item>,
+    /// Some sale has the product without a line.
+    is_sold_plainly: bool,
+    /// The time of the latest entry.
+    latest: UnixMs,
+}
+
+/// A line that may be asked for.
+#[derive(Debug)]
+struct Item {
+    sale: SaleId,
     starts_at: UnixMs,
-    line: Option<LineView>,
+    ends_at: UnixMs,
+    is_ended: bool,
+    line: LineView,
     leaves: Vec<Hash>,
 }
 
+impl Item {
+    /// `None`: it is sold to whoever comes first.
+    fn of(book: &Book, sku: SkuId, sale: &Sale) -> Option<Item> {
+        let line = book.line_of(sku)?;
+        let (spec, is_ended) = (&sale.spec, sale.ended_at.is_some());
+        let (starts_at, ends_at) = (spec.starts_at, spec.ends_at);
+        Some(Item { sale: spec.id, starts_at, ends_at, is_ended, line, leaves: Vec::new() })
+    }
+}
+
 impl Drawing {
-    pub(super) fn of(of: (SaleId, ProductId)) -> Drawing {
-        let (title, starts_at) = (String::new(), UnixMs(0));
-        Drawing { of, sku: None, title, starts_at, line: None, leaves: Vec::new() }
+    pub(super) fn of(sale: Option<SaleId>, product: ProductId) -> Drawing {
+        let (items, latest) = (BTreeMap::new(), UnixMs(0));
+        Drawing { sale, product, items, is_sold_plainly: false, latest }
     }
 
     pub(super) fn add(&mut self, book: &Book, entry: &Entry) {
+        self.latest = self.latest.max(entry.at);
         match &entry.event {
-            Event::SaleCreated(spec) if spec.id == self.of.0 => {
-                self.sku = book.sku(self.of.0, self.of.1);
-                self.look(book);
+            Event::SaleCreated(spec) => self.look_at_sale(book, spec.id),
+            Event::SaleChanged { sale, .. } | Event::SaleEnded(sale) | Event::SaleDeleted(sale) => {
+                self.look_at_sale(book, *sale);
             }
-            Event::SaleChanged { sale, .. } if *sale == self.of.0 => self.look(book),
-            Event::LineJoined { sku, buyer } if Some(*sku) == self.sku => {
-                let line = book.line_of(*sku).expect("somebody has joined it");
-                if line.draw.closed().is_none() {
+            Event::LineJoined { sku, buyer } => {
+                let Some(item) = self.items.get_mut(sku) else { return };
+                if item.line.draw.closed().is_none() {
                     let secrets = book.line_secrets(*sku).expect("it has a line");
-                    self.leaves.push(secrets.leaf(line.joined, *buyer));
+                    let number = u32::try_from(item.leaves.len()).expect("places have 32 bits") + 1;
+                    item.leaves.push(secrets.leaf(number, *buyer));
                 }
             }
-            Event::LineClosed { sku, .. } | Event::LineDrawn { sku, .. } if Some(*sku) == self.sku => {
-                self.look(book);
+            Event::LineClosed { sku, .. } | Event::LineDrawn { sku, .. } => {
+                if let Some(item) = self.items.get_mut(sku) {
+                    item.line = book.line_of(*sku).expect("it has a line");
+                }
             }
             _ => {}
         }
     }
 
-    fn look(&mut self, book: &Book) {
-        self.line = self.sku.and_then(|sku| book.line_of(sku));
-        let sale = book.registry().get(self.of.0).expect("it was created");
-        self.starts_at = sale.spec.starts_at;
-        let item = sale.spec.items.iter().find(|item| item.product == self.of.1);
-        self.title = item.map_or_else(String::new, |item| item.title.clone());
+    /// Of a sale that was deleted nothing is asked for.
+    fn look_at_sale(&mut self, book: &Book, id: SaleId) {
+        if self.sale.is_some_and(|asked| asked != id) {
+            return;
+        }
+        let sale = book.registry().get(id).expect("the entry is about it");
+        let Some(sku) = book.sku(id, self.product).filter(|_| !sale.deleted) else {
+            self.items.retain(|_, item| item.sale != id);
+            return;
+        };
+        match Item::of(book, sku, sale) {
+            None => self.is_sold_plainly = true,
+            Some(mut item) => {
+                let before = self.items.remove(&sku);
+                item.leaves = before.map_or_else(Vec::new, |before| before.leaves);
+                self.items.insert(sku, item);
+            }
+        }
     }
 
     pub(super) fn finish(self, audit: Audit) -> Result<Draw, NoDraw> {
         if let Some(broken) = audit.broken.into_iter().next() {
             return Err(NoDraw::Broken(broken));
         }
-        self.sku.ok_or(NoDraw::UnknownItem)?;
-        let line = self.line.ok_or(NoDraw::NoLine)?;
+        if self.items.len() > 1 {
+            return Err(NoDraw::Several(self.items.into_values().map(|item| item.sale).collect()));
+        }
+        let Some(item) = self.items.into_values().next() else {
+            return Err(if self.is_sold_plainly { NoDraw::NoLine } else { NoDraw::UnknownItem });
+        };
+        let Item { sale, starts_at, ends_at, is_ended, line, leaves } = item;
         if line.draw.closed().is_none() {
-            return Err(NoDraw::Open(UnixMs(self.starts_at.0.saturating_sub(line.terms.close_ms))));
+            let is_over = is_ended || ends_at <= self.latest;
+            let closes_at = UnixMs(starts_at.0.saturating_sub(line.terms.close_ms));
+            return Err(if is_over { NoDraw::Abandoned } else { NoDraw::Open(closes_at) });
         }
         line.draw.drawn().ok_or(NoDraw::Waiting)?;
-        let (sale, product) = self.of;
-        Ok(Draw { sale, product, title: self.title, line, leaves: self.leaves })
+        Ok(Draw { sale, product: self.product, line, leaves })
     }
 }

@@ -86,13 +86,13 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
         let of = (sold_to_its_line().id, ProductId(1));
         step(&mut book, 1_000, vec![Command::CreateSale(sold_to_its_line())]);
         step(&mut book, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
-        assert_eq!(place.source().draw(of).unwrap().unwrap_err(), NoDraw::Open(UnixMs(50_000)));
+        assert_eq!(place.source().draw(Some(of.0), of.1).unwrap().unwrap_err(), NoDraw::Open(UnixMs(50_000)));
         step(&mut book, 50_000, Vec::new());
-        assert_eq!(place.source().draw(of).unwrap().unwrap_err(), NoDraw::Waiting);
+        assert_eq!(place.source().draw(Some(of.0), of.1).unwrap().unwrap_err(), NoDraw::Waiting);
         let round = book.line_of(SKU).unwrap().draw.closed().unwrap().round.unwrap();
         let spoken = Box::new(Spoken { round, signature: [9; 48] });
         step(&mut book, 60_000, vec![Command::Draw { sku: SKU, spoken }]);
-        let drawn = place.source().draw(of).unwrap().unwrap();
+        let drawn = place.source().draw(Some(of.0), of.1).unwrap().unwrap();
         assert!(matches!(drawn.line.draw, DrawView::Drawn { spoken: Some(_), .. }));
         assert_eq!(drawn.leaves.len() as u64, PEOPLE);
 

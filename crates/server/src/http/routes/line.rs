@@ -23,7 +23,7 @@ use crate::http::wire::error::Problem;
 use crate::http::{HttpService, Shared};
 use crate::intake::catalog::Board;
 use crate::intake::{Reply, Request};
-use crate::ledger::{Buyer, close_statement};
+use crate::ledger::{Buyer, close_statement, drawn_statement};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
@@ -61,6 +61,13 @@ struct Shown {
 struct Verified<'a> {
     #[serde(borrow)]
     verification: Option<Cow<'a, str>>,
+}
+
+/// Signatures of what became of a draw.
+#[derive(Debug)]
+pub(in crate::http) struct SignedDraw {
+    close: Box<str>,
+    drawn: Option<Box<str>>,
 }
 
 /// Who would join the line of which item, with what they gave for it, and under which text, as of an order.
@@ -136,23 +143,30 @@ impl HttpService {
         let (sale, _) = self.catalog.item(sku).expect("a SKU has a sale");
         let starts_at = sale.spec.starts_at;
         let is_over = sale.phase(call.now) == Phase::Ended;
-        self.sign_close(call, sku, &line);
-        let signature = self.closes.get(&sku).map(|signature| &**signature);
-        let signed = self.shared.signing_key.as_ref().zip(signature);
+        self.sign_draw(call, sku, &line);
+        let signed = self.shared.signing_key.as_ref().zip(self.signed_draws.get(&sku));
         self.scratch.clear();
         write_draw(&mut self.scratch, &line, (starts_at, is_over), signed);
         out.cached(&[FOR_A_SECOND], JSON, &self.scratch);
         Ok(Answer::Ready)
     }
 
-    /// Once for each line: what was closed stays.
-    fn sign_close(&mut self, call: &Call<'_>, sku: SkuId, line: &LineView) {
-        if let Some(closed) = line.draw.closed()
-            && let Some(key) = &self.shared.signing_key
-        {
-            let of = (call.params.sale, call.params.product);
-            let statement = || close_statement(of, Some(&line.commitment), &closed);
-            self.closes.entry(sku).or_insert_with(|| key.sign(statement().as_bytes()).into());
+    /// Each once for each line: what was closed stays, and what was drawn.
+    fn sign_draw(&mut self, call: &Call<'_>, sku: SkuId, line: &LineView) {
+        let Some((key, closed)) = self.shared.signing_key.as_ref().zip(line.draw.closed()) else { return };
+        let of = (call.params.sale, call.params.product);
+        let signed = self.signed_draws.entry(sku).or_insert_with(|| {
+            let statement = close_statement(of, &line.commitment, &closed);
+            SignedDraw { close: key.sign(statement.as_bytes()).into(), drawn: None }
+        });
+        if let DrawView::Drawn { spoken, seed, .. } = &line.draw {
+            signed.drawn.get_or_insert_with(|| {
+                let beacon = line.terms.beacon.as_ref();
+                let said = spoken.as_ref().map(|spoken| &spoken.signature);
+                let beacon = beacon.map(|beacon| (&beacon.public_key, said));
+                let statement = drawn_statement(of, (&line.commitment, &closed), beacon, seed);
+                key.sign(statement.as_bytes()).into()
+            });
         }
     }
 
@@ -336,7 +350,7 @@ fn write_draw(
     out: &mut Vec<u8>,
     line: &LineView,
     (starts_at, is_over): (UnixMs, bool),
-    signed: Option<(&SigningKey, &str)>,
+    signed: Option<(&SigningKey, &SignedDraw)>,
 ) {
     let LineView { terms: LineTerms { close_ms, beacon, .. }, draw, .. } = line;
     let (spoken, revealed) = match draw {
@@ -350,7 +364,8 @@ fn write_draw(
     object.number_or_null("closed_at_ms", closed.map(|closed| closed.at.0));
     object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
     hex_or_null(&mut object, "root", closed.as_ref().map(|closed| &closed.root[..]));
-    object.text_or_null("signature", signed.map(|(_, signature)| signature));
+    object.text_or_null("signature", signed.map(|(_, signed)| &*signed.close));
+    object.text_or_null("drawn_signature", signed.and_then(|(_, signed)| signed.drawn.as_deref()));
     object.text_or_null("signed_by", signed.map(|(key, _)| key.public()).as_deref());
     match beacon {
         None => object.raw("beacon", b"null"),

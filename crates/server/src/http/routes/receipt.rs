@@ -1,6 +1,6 @@
 //! The receipt of a place in a line: what became of it and what it met, signed, for whoever wants to show it later.
 
-use engine::{BuyerId, Phase, PlaceView, ReceiptView, SkuId, Standing, TurnEnd};
+use engine::{BuyerId, DrawView, Phase, PlaceView, ReceiptView, SkuId, Standing, TurnEnd};
 
 use crate::http::HttpService;
 use crate::http::call::Call;
@@ -69,6 +69,10 @@ fn write_receipt(
     let (sale, item) = catalog.item(sku).expect("a SKU has a sale");
     let phase = sale.phase(engine::UnixMs(now_ms));
     let closed = line.draw.closed();
+    let seed = match &line.draw {
+        DrawView::Drawn { seed, .. } => Some(&seed[..]),
+        DrawView::Open | DrawView::Closed(_) => None,
+    };
     let mut object = Object::begin(out);
     object.number("format", 1);
     hex_or_null(&mut object, "ledger", Some(ledger));
@@ -85,6 +89,7 @@ fn write_receipt(
     object.number("held", line.stock.held()).number("sold", line.stock.sold());
     object.number_or_null("entries", closed.map(|closed| closed.entries.into()));
     hex_or_null(&mut object, "root", closed.as_ref().map(|closed| &closed.root[..]));
+    hex_or_null(&mut object, "seed", seed);
     hex_or_null(&mut object, "leaf", entry.as_ref().map(|entry| &entry.leaf[..]));
     match entry {
         None => object.raw("path", b"null"),

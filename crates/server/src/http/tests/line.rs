@@ -347,15 +347,20 @@ fn places_are_drawn_at_the_close_and_everything_for_it_is_shown() {
     let after = draw(&mut shop);
     assert_eq!((&after["state"], &after["entries"]), (&json!("drawn"), &json!(9)));
     assert_eq!(after["commitment"], before["commitment"]);
-    let statement = format!(
-        "doorbuster line close\nsale 77\nproduct 5\ncommitment {}\nclosed_at_ms {}\nentries 9\nroot {}\nround none\n",
+    let closed = format!(
+        "sale 77\nproduct 5\ncommitment {}\nclosed_at_ms {}\nentries 9\nroot {}\nround none\n",
         before["commitment"].as_str().unwrap(),
         after["closed_at_ms"],
         after["root"].as_str().unwrap()
     );
-    let [key, signature] = ["signed_by", "signature"].map(|name| after[name].as_str().unwrap());
-    assert!(is_signed(statement.as_bytes(), key, signature), "{after}");
-    assert_eq!([&before["signed_by"], &before["signature"]], [&Value::Null; 2]);
+    let drawn =
+        format!("doorbuster line drawn\n{closed}beacon none\nseed {}\n", after["seed"].as_str().unwrap());
+    let [key, of_close, of_draw] =
+        ["signed_by", "signature", "drawn_signature"].map(|name| after[name].as_str().unwrap());
+    assert!(is_signed(format!("doorbuster line close\n{closed}").as_bytes(), key, of_close), "{after}");
+    assert!(is_signed(drawn.as_bytes(), key, of_draw), "{after}");
+    assert_eq!([&before["signed_by"], &before["signature"], &before["drawn_signature"]], [&Value::Null; 3]);
+    assert_eq!(ask(&mut shop, "/receipt", 1)["receipt"]["seed"], after["seed"]);
     let bytes = |name: &str| crate::hex::unhex::<32>(after[name].as_str().unwrap()).unwrap();
     let (secret, root, seed) = (bytes("secret"), bytes("root"), bytes("seed"));
     assert_eq!(engine::draw::commitment(&secret), bytes("commitment"));
