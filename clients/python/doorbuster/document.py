@@ -354,6 +354,7 @@ class PlaceInLine(TypedDict):
     number: int
     place: int | None
     standing: Literal['waiting', 'reached', 'away', 'called', 'over']
+    outcome: Literal['ordered', 'expired', 'given_back'] | None
     turn_until_ms: Milliseconds | None
     turn_units: int | None
     ticket: str
@@ -369,7 +370,7 @@ class Receipt(TypedDict):
     buyer: str
     number: int
     place: int | None
-    outcome: Literal['waiting', 'reached', 'away', 'called', 'ordered', 'expired', 'given_back', 'not_reached']
+    outcome: Literal['waiting', 'reached', 'away', 'called', 'ordered', 'expired', 'given_back', 'not_reached', 'called_off']
     reached_by_entry: int | None
     left_when_reached: int | None
     state: Literal['not_started', 'live', 'paused', 'ended']

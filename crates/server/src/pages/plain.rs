@@ -54,6 +54,8 @@ pub struct OrderPageView<'a> {
 pub struct PlacePageView<'a> {
     /// As the page with scripts names it.
     pub view: &'static str,
+    /// Of the texts that say what it is worth.
+    pub words: &'static str,
     /// In the order of joining.
     pub number: u32,
     /// Once it is drawn.
@@ -140,7 +142,7 @@ impl Pages {
             sale => sale_values(sale),
             turn_units => view.units,
             view => view.view,
-            heading => format!("line-{}", view.view),
+            heading => format!("line-{}", view.words),
             number => view.number,
             place => view.place,
             drawn_at_ms => view.drawn_at_ms,
@@ -208,7 +210,7 @@ impl Pages {
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 16] = [
+pub(super) const REFUSALS: [(&str, &str); 17] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
@@ -220,6 +222,7 @@ pub(super) const REFUSALS: [(&str, &str); 16] = [
     ("holds_used_up", "refused-holds-used-up"),
     ("turn_required", "refused-turn-required"),
     ("line_full", "refused-line-full"),
+    ("no_line", "refused-no-line"),
     ("line_opens_later", "refused-line-opens-later-plain"),
     ("line_not_open", "refused-line-not-open"),
     ("verification_required", "refused-verification-required"),

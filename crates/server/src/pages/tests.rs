@@ -157,10 +157,13 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
         add(&format!("order, {standing}"), &|out| pages.plain_order(language, &order, out));
     }
     let sale = sale(vec![ItemView { line: Some(TURN), ..item(30, "Aurora <phone>") }]);
-    for view in ["drawing", "sure", "maybe", "none", "reached", "called", "away", "over", "closed"] {
+    let views = ["drawing", "sure", "maybe", "none", "reached", "called", "away", "over", "closed"];
+    let over = ["ordered", "expired", "given-back"].map(|words| ("over", words));
+    for (view, words) in views.map(|view| (view, view)).into_iter().chain(over) {
         let is_drawn = view != "drawing";
         let page = PlacePageView {
             view,
+            words,
             number: 4321,
             place: is_drawn.then_some(1234),
             ahead: 1,
@@ -173,7 +176,7 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             asks_again: view == "maybe",
             message: if view == "maybe" { "We ship <on> Monday & \"Tuesday\"." } else { "" },
         };
-        add(&format!("place, {view}"), &|out| {
+        add(&format!("place, {words}"), &|out| {
             pages.plain_line(language, (&sale, &sale.items[0]), &page, out)
         });
     }

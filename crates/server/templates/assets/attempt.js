@@ -18,6 +18,7 @@ const REFUSALS = {
   holds_used_up: "refused-holds-used-up",
   turn_required: "refused-turn-required",
   line_full: "refused-line-full",
+  no_line: "refused-no-line",
   line_opens_later: "refused-line-opens-later",
   line_not_open: "refused-line-not-open",
   verification_required: "refused-verification-required",

@@ -27,6 +27,9 @@ const WORDS = {
   called: ["line-called", "line-called-text"],
   away: ["line-away", "line-away-text"],
   over: ["line-over", "line-over-text"],
+  ordered: ["line-ordered", "line-ordered-text"],
+  expired: ["line-expired", "line-expired-text"],
+  given_back: ["line-given-back", "line-given-back-text"],
   closed: ["line-closed", "line-closed-text"],
 };
 // A board that is older than this when it comes, or what the shop said of a place, promises nothing.
@@ -113,7 +116,7 @@ function change(next) {
   const before = view;
   view = next;
   byId("line").dataset.view = view;
-  const words = WORDS[view];
+  const words = WORDS[(view === "over" && mine.outcome) || view];
   const heading = document.createElement("strong");
   heading.textContent = words ? t(words[0]) : "";
   const text = words ? ` ${t(words[1], { units: units(turnUnits()) })}` : "";
@@ -247,9 +250,9 @@ function ring(times) {
 
 function takePlace(place, sentAt) {
   observe(place.now_ms, sentAt, performance.now());
-  const { number = null, place: drawn = null, standing, turn_until_ms, turn_units, ticket } = place;
+  const { number = null, place: drawn = null, standing, outcome, turn_until_ms, turn_units, ticket } = place;
   // What this page has computed is what the shop would say.
-  mine = { number, place: drawn ?? mine?.place ?? null, standing, turn_until_ms, turn_units, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, outcome, turn_until_ms, turn_units, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
   mineAt = performance.now();
   local.set(mineName, JSON.stringify(mine));
   redraw();
@@ -437,9 +440,8 @@ async function findPlace() {
 }
 
 async function showPresence() {
-  if (!mine || mine.standing === "over" || !board) return;
-  const isReached = mine.standing !== "waiting";
-  if (!isReached && (mine.place === null || !isNear(board, mine.place, startsIn()))) return;
+  if (!mine || (mine.standing === "over" && mine.outcome) || !board) return;
+  if (mine.standing === "waiting" && (mine.place === null || !isNear(board, mine.place, startsIn()))) return;
   if (view === "closed") return;
   try {
     await askAs("/presence");

@@ -4,7 +4,7 @@
 
 use engine::{
     Accepted, BuyerId, Command, LineView, PRESENT_AHEAD, Phase, PlaceView, ProductId, Refusal, SaleId, SkuId,
-    Standing,
+    Standing, TurnEnd,
 };
 
 use crate::http::HttpService;
@@ -130,10 +130,11 @@ impl HttpService {
         };
         // A page that is asked for again loses what is typed into it.
         let asks_again = !matches!(view, "called" | "over" | "closed");
-        let PlaceView { number, place, .. } = place;
+        let PlaceView { number, place, standing, .. } = place;
         let starts_at = sale.spec.starts_at.0;
         let page = PlacePageView {
             view,
+            words: words_of(view, standing),
             number,
             place,
             ahead: u64::from(place.unwrap_or(0).saturating_sub(line.borders.sure_to + 1)),
@@ -175,6 +176,15 @@ fn lead_to_place(of: Of, reply: Reply, out: &mut Answering<'_, '_>) -> Result<()
 fn lead_to_product(of: Of, out: &mut Answering<'_, '_>) {
     let path = format!("/{}", Pages::sale_file_name(of.sale.0, of.product.0));
     out.empty(303, &[("Location", &path), ("Cache-Control", "no-store")]);
+}
+
+fn words_of(view: &'static str, standing: Standing) -> &'static str {
+    match standing {
+        Standing::Ordered => "ordered",
+        Standing::LetGo(TurnEnd::Expired) => "expired",
+        Standing::LetGo(TurnEnd::GivenBack) => "given-back",
+        _ => view,
+    }
 }
 
 fn open_units(line: &LineView) -> u64 {

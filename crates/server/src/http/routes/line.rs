@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::draw::{LedgerSecret, LineSecrets, randomness};
 use engine::{
     Accepted, BuyerId, Command, DrawView, ItemSpec, LineTerms, LineView, Phase, PlaceView, Refusal, SkuId,
-    Standing, UnixMs,
+    Standing, TurnEnd, UnixMs,
 };
 use serde::Deserialize;
 
@@ -178,7 +178,10 @@ impl HttpService {
         };
         let buyer_id = buyer.id;
         let joining = Joining { sku, buyer, given: Given::Answer(given.as_deref()) };
-        self.join(call, joining, move |service, reply, out| service.show_place(buyer_id, reply, out))
+        self.join(call, joining, move |service, reply, out| {
+            let is_new = matches!(reply, Reply::Accepted(Accepted::Place { replayed: false, .. }));
+            service.show_place(buyer_id, reply, if is_new { 201 } else { 200 }, out)
+        })
     }
 
     /// Nobody works for a line that is closed: that is refused as it is without a verifier.
@@ -250,14 +253,15 @@ impl HttpService {
         &mut self,
         buyer: BuyerId,
         reply: Reply,
+        status: u16,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
-        let Reply::Accepted(Accepted::Place { place, replayed, .. }) = reply else {
+        let Reply::Accepted(Accepted::Place { place, .. }) = reply else {
             return Err(reply.into());
         };
         self.scratch.clear();
         write_place(&mut self.scratch, buyer, place, self.shared.clock.now().0);
-        out.json(if replayed { 200 } else { 201 }, &self.scratch);
+        out.json(status, &self.scratch);
         Ok(())
     }
 
@@ -295,7 +299,7 @@ impl HttpService {
 
     fn ask_line(&mut self, call: &Call<'_>, buyer: BuyerId, command: Command) -> Result<Answer, Problem> {
         let show = move |service: &mut HttpService, reply, out: &mut Answering<'_, '_>| {
-            service.show_place(buyer, reply, out)
+            service.show_place(buyer, reply, 200, out)
         };
         self.ask_of_line(call, buyer, Request::Execute(command), show)
     }
@@ -420,9 +424,20 @@ fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64)
     };
     let mut object = Object::begin(out);
     object.number("number", number.into()).number_or_null("place", place.map(u64::from));
-    object.text("standing", word).number_or_null("turn_until_ms", until).number_or_null("turn_units", units);
+    object.text("standing", word).text_or_null("outcome", outcome(standing));
+    object.number_or_null("turn_until_ms", until).number_or_null("turn_units", units);
     object.text("ticket", &LineTicket { number, buyer, proof }.to_string());
     object.number("now_ms", now_ms).end();
+}
+
+/// What became of a turn; `None`: there was none, or it is open.
+pub(in crate::http) fn outcome(standing: Standing) -> Option<&'static str> {
+    match standing {
+        Standing::Ordered => Some("ordered"),
+        Standing::LetGo(TurnEnd::Expired) => Some("expired"),
+        Standing::LetGo(TurnEnd::GivenBack) => Some("given_back"),
+        Standing::Waiting | Standing::Grace | Standing::Away | Standing::Called { .. } => None,
+    }
 }
 
 #[cfg(test)]

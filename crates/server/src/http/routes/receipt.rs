@@ -1,15 +1,15 @@
 //! The receipt of a place in a line: what became of it and what it met, signed, for whoever wants to show it later.
 
-use engine::{BuyerId, DrawView, Phase, PlaceView, ReceiptView, SkuId, Standing, TurnEnd};
+use engine::{BuyerId, DrawView, Phase, PlaceView, ReceiptView, SkuId, Standing};
 
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route};
-use crate::http::routes::line::{hex_or_null, push_hex_text};
+use crate::http::routes::line::{hex_or_null, outcome, push_hex_text};
 use crate::http::wire::Object;
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
-use crate::intake::catalog::Catalog;
+use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{Reply, Request};
 use crate::ledger::identity_of;
 use crate::line_ticket::RECEIPT;
@@ -79,8 +79,7 @@ fn write_receipt(
     object.number("sale", sale.spec.id.0).number("product", item.product.0);
     object.text("title", &item.title).text("buyer", &buyer.to_string());
     object.number("number", place.number.into()).number_or_null("place", place.place.map(u64::from));
-    let sure_to = if sale.is_called_off() { 0 } else { line.borders.sure_to };
-    object.text("outcome", outcome(*place, phase, sure_to));
+    object.text("outcome", what_became_of(*place, sale, phase, line.borders.sure_to));
     object.number_or_null("reached_by_entry", reached.map(|reached| reached.by.0));
     object.number_or_null("left_when_reached", reached.map(|reached| reached.left));
     object.text("state", phase.as_str());
@@ -98,17 +97,16 @@ fn write_receipt(
     object.number("entry", line.version.0).number("made_at_ms", now_ms).end();
 }
 
-/// `sure_to`: whoever is sure is reached still, after the end too.
-fn outcome(place: PlaceView, phase: Phase, sure_to: u32) -> &'static str {
+/// Whoever is sure is reached still, after the end too, unless the sale was called off.
+fn what_became_of(place: PlaceView, sale: &Sale, phase: Phase, sure_to: u32) -> &'static str {
     let is_sure = place.place.is_some_and(|place| place <= sure_to);
     match place.standing {
+        Standing::Waiting if sale.is_called_off() => "called_off",
         Standing::Waiting if phase == Phase::Ended && !is_sure => "not_reached",
         Standing::Waiting => "waiting",
         Standing::Grace => "reached",
         Standing::Away => "away",
         Standing::Called { .. } => "called",
-        Standing::Ordered => "ordered",
-        Standing::LetGo(TurnEnd::Expired) => "expired",
-        Standing::LetGo(TurnEnd::GivenBack) => "given_back",
+        standing @ (Standing::Ordered | Standing::LetGo(_)) => outcome(standing).expect("its turn is over"),
     }
 }

@@ -86,7 +86,7 @@ fn a_place_is_worth_what_the_board_says() {
     press(&mut shop, "/line/leave", 1);
     let receipt = shop.send(&form("/line/receipt", ITEM).member(1));
     assert_eq!((receipt.status, &receipt.json()["receipt"]["outcome"]), (200, &"given_back".into()));
-    says(&mut shop, 1, "Your turn is over", false);
+    says(&mut shop, 1, "You gave your turn back", false);
     let second = says(&mut shop, 2, "It is your turn", false);
     assert!(second.contains("action=\"/line/leave\""), "{second}");
     let order = shop.send(&form("/buy", &format!("{ITEM}&quantity=1&key=k")).member(2));
@@ -113,7 +113,9 @@ fn of_a_sale_that_is_called_off_nothing_is_promised() {
         (&json!("ended"), &json!(0), &json!(0))
     );
     let receipt = shop.send(&form("/line/receipt", ITEM).member(1)).json();
-    assert_eq!(receipt["receipt"]["outcome"], "not_reached", "{receipt}");
+    // What was promised, and that it was not kept.
+    let receipt = &receipt["receipt"];
+    assert_eq!((&receipt["outcome"], &receipt["sure_to"]), (&json!("called_off"), &json!(1)), "{receipt}");
 }
 
 /// The only unit is sold: whoever was away is not told to stay.
@@ -152,6 +154,8 @@ fn who_has_no_place_is_led_to_where_one_joins() {
         let answer = shop.send(&asked);
         assert_eq!((answer.status, answer.header("location")), (303, Some("/seckill_77_5.html")));
     }
+    let none = shop.send(&form("/line", "sale=77&product=6").member(1).with("Accept-Language", "de"));
+    assert!(none.text().contains("wird nicht an eine Warteschlange verkauft"), "{}", none.text());
     for (sent, status) in [
         (form("/line", ITEM), 401),
         (form("/line", "sale=77&product=6").member(1), 404),

@@ -269,7 +269,7 @@ fn without_a_script_a_form_joins_and_a_page_waits() {
     browser.wait_for_text("h1", "Reserved for you");
     assert_eq!(shop.units(), (0, 2, 0));
     browser.open(&format!("{}/line?sale={SALE}&product={PRODUCT}", shop.base));
-    browser.wait_for_text("h1", "Your turn is over");
+    browser.wait_for_text("h1", "You have ordered");
 }
 
 #[test]
