@@ -180,14 +180,11 @@ pub struct Standings {
     pub ordered: u32,
     pub expired: u32,
     pub given_back: u32,
+    /// How many were ever away, or let their turn go; whoever was away and has ordered since among them, so that it never falls.
+    pub gave_up: u32,
 }
 
 impl Standings {
-    /// How many have no order of it: they were away, or let their turn go.
-    pub fn gave_up(&self) -> u32 {
-        self.away + self.expired + self.given_back
-    }
-
     /// How many were ever called.
     pub fn all_called(&self) -> u32 {
         self.called + self.ordered + self.expired + self.given_back
@@ -257,6 +254,7 @@ pub(crate) struct Line {
     let_go: BTreeMap<u32, TurnEnd>,
     /// Of `let_go`.
     given_back: u32,
+    gave_up: u32,
     /// Since when the sale is paused.
     paused_at: Option<UnixMs>,
     /// No turn and no grace is over before. No ledger has it.
@@ -292,6 +290,7 @@ impl Line {
             present: BTreeMap::new(),
             let_go: BTreeMap::new(),
             given_back: 0,
+            gave_up: 0,
             paused_at: None,
             kept_until: UnixMs(0),
             pace_max: None,
@@ -355,7 +354,7 @@ impl Line {
     }
 
     pub(crate) fn standing(&self, place: u32) -> Standing {
-        if let Some(OpenTurn { units, until }) = self.turns.get(&place) {
+        if let Some(OpenTurn { units, until, .. }) = self.turns.get(&place) {
             Standing::Called { units: *units, until: (*until).max(self.kept_until) }
         } else if place > self.borders.reached {
             Standing::Waiting
@@ -392,6 +391,7 @@ impl Line {
             ordered: self.borders.reached - uncalled - called - let_go,
             expired: let_go - self.given_back,
             given_back: self.given_back,
+            gave_up: self.gave_up,
         }
     }
 
@@ -479,7 +479,9 @@ impl Line {
             self.pay_for(at, to.reached - self.borders.reached);
         }
         if to.away_to > self.borders.away_to {
-            self.in_grace -= self.uncalled_in(self.borders.away_to, to.away_to);
+            let away = self.uncalled_in(self.borders.away_to, to.away_to);
+            self.in_grace -= away;
+            self.gave_up += away;
             while self.graces.front().is_some_and(|(place, _)| *place <= to.away_to) {
                 self.graces.pop_front();
             }

@@ -19,6 +19,8 @@ pub struct Turn {
 pub(super) struct OpenTurn {
     pub(super) units: u32,
     pub(super) until: UnixMs,
+    /// Was called after the grace.
+    was_away: bool,
 }
 
 /// How a turn came to its end without an order.
@@ -93,26 +95,31 @@ impl Line {
     /// Returns for how many units it is.
     pub(crate) fn open_turn(&mut self, at: UnixMs, Turn { place, fewer_units, .. }: Turn) -> u32 {
         assert!(self.uncalled.remove(&place), "only who was reached and not called yet is called");
-        if place > self.borders.away_to {
-            self.in_grace -= 1;
-        }
+        let was_away = place <= self.borders.away_to;
+        self.in_grace -= u32::from(!was_away);
         self.present.remove(&place);
         let until = UnixMs(at.0.saturating_add(self.terms.turn_ms));
         let units = fewer_units.unwrap_or(self.terms.units);
-        self.turns.insert(place, OpenTurn { units, until });
+        self.turns.insert(place, OpenTurn { units, until, was_away });
         self.expiring.push_back((place, until));
         units
     }
 
-    /// The turn is over, or an order has used it. Returns for how many units it was.
+    /// An order has used it. Returns for how many units it was.
     pub(crate) fn end_turn(&mut self, place: u32) -> u32 {
-        self.turns.remove(&place).expect("only an open turn ends").units
+        self.close_turn(place).units
+    }
+
+    fn close_turn(&mut self, place: u32) -> OpenTurn {
+        self.turns.remove(&place).expect("only an open turn ends")
     }
 
     /// It ended without an order.
     pub(crate) fn let_go(&mut self, place: u32, how: TurnEnd) -> u32 {
+        let OpenTurn { units, was_away, .. } = self.close_turn(place);
+        self.gave_up += u32::from(!was_away);
         self.given_back += u32::from(how == TurnEnd::GivenBack);
         self.let_go.insert(place, how);
-        self.end_turn(place)
+        units
     }
 }

@@ -402,6 +402,7 @@ impl Model {
                 State::LetGo(TurnEnd::Expired) => counts.expired += 1,
                 State::LetGo(TurnEnd::GivenBack) => counts.given_back += 1,
             }
+            counts.gave_up += u32::from(person.away || matches!(person.state, State::LetGo(_)));
         }
         counts
     }

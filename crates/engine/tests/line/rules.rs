@@ -149,6 +149,26 @@ fn what_was_not_used_goes_to_the_next_who_is_there() {
     assert_eq!(shop.standing(3), Standing::Waiting);
 }
 
+/// Whoever was away and comes back did give up once, and no second time.
+#[test]
+fn how_many_gave_up_never_falls() {
+    let mut shop = joined(1, 2);
+    let gave_up = |shop: &Shop| shop.book.line_of(SKU).unwrap().standings.gave_up;
+    shop.at(START, &[]);
+    shop.at(START + GRACE_MS, &[]);
+    assert_eq!((shop.standing(0), gave_up(&shop)), (Standing::Away, 1));
+    shop.restock(1);
+    shop.at(shop.now + 1, &[0]);
+    assert!(matches!(shop.standing(0), Standing::Called { .. }), "{:?}", shop.standing(0));
+    assert_eq!(gave_up(&shop), 1);
+    shop.run(Command::GiveTurnBack { sku: SKU, buyer: buyer(0) }).expect("a turn can be given back");
+    assert_eq!(gave_up(&shop), 1);
+    shop.at(shop.now + 1, &[1]);
+    shop.run(Command::GiveTurnBack { sku: SKU, buyer: buyer(1) }).expect("a turn can be given back");
+    assert_eq!(gave_up(&shop), 2);
+    shop.assert_replays();
+}
+
 /// Of who ordered, gave back, missed it, let it pass, and was never reached.
 #[test]
 fn a_receipt_says_what_became_of_a_place_and_what_it_met() {

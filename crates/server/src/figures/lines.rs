@@ -112,7 +112,7 @@ impl Lines {
 impl LineFigures {
     fn of(line: &LineView, board: &Board, now: UnixMs, phase: Phase) -> LineFigures {
         let LineView { draw, borders, joined, standings, pace_max, .. } = line;
-        let Standings { in_grace, away, called, ordered, expired, given_back } = *standings;
+        let Standings { in_grace, away, called, ordered, expired, given_back, .. } = *standings;
         let (waiting, pace) = (joined - borders.reached, board.pace(now));
         LineFigures {
             draw: draw.as_str(phase == Phase::Ended),

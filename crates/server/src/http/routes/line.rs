@@ -341,7 +341,7 @@ fn write_board(out: &mut Vec<u8>, line: &LineView, (state, pace): (&str, u32), n
         .number("turns", stock.turns())
         .number("held", stock.held())
         .number("sold", stock.sold())
-        .number("gave_up", standings.gave_up().into())
+        .number("gave_up", standings.gave_up.into())
         .number("pace", pace.into())
         .number("told", (*message_changes).into())
         .number("version", version.0)
@@ -454,7 +454,7 @@ mod tests {
             draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },
             borders: Borders { away_to: places, reached: places, sure_to: places },
             joined: places,
-            standings: Standings { away: places, ..Standings::default() },
+            standings: Standings { gave_up: places, ..Standings::default() },
             pace_max: None,
             message_changes: u32::MAX,
             commitment: [0; 32],
