@@ -19,7 +19,7 @@ use ureq::Agent;
 
 use crate::authorities::{self, NotAuthorities};
 use crate::hex::unhex;
-use crate::intake::catalog::Board;
+use crate::intake::board::Board;
 use crate::intake::{Asker, Intake, Reply, Request};
 use crate::recurring::Recurring;
 

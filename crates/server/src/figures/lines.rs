@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::sales::{room, watched};
 use super::sample::per_s;
-use crate::intake::catalog::{Board, Catalog};
+use crate::intake::board::Board;
+use crate::intake::catalog::Catalog;
 use crate::time::Instant;
 
 /// Between two moments that are kept of a line, to compare with later.

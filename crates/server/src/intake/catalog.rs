@@ -4,13 +4,14 @@
 //! atomics, and, when a sale was created or changed, a whole new [`Catalog`]. So pages, stock reads and the
 //! sold-out fast path cost no hand-over, and show committed state only.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{ItemSpec, LineView, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
+use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
 
+use super::board::Board;
 use super::outcomes::{HoldEnded, ITEMS_TIMED_MAX, Outcomes, SaleOutcomes};
 
 /// Committed units of one SKU. Each number is exact at some commit; read together they may be one commit apart.
@@ -147,83 +148,6 @@ pub struct Sku {
     pub counters: Arc<Counters>,
     /// Of an item that is sold to a line.
     pub board: Option<Arc<Board>>,
-}
-
-/// What a waiting page reads of a line: as last committed.
-#[derive(Debug, Default)]
-pub struct Board(Mutex<Posted>);
-
-#[derive(Debug, Default)]
-struct Posted {
-    line: Option<LineView>,
-    /// What everybody in it is to read.
-    message: Arc<str>,
-    /// Of those who can be called soon; as of the last second.
-    present: u32,
-    /// How many were reached by the end of a second; the latest last, and one that is older than the pace asks for.
-    reached: VecDeque<(u64, u32)>,
-}
-
-/// Over which a line's pace is counted.
-const PACE_S: u64 = 60;
-
-impl Board {
-    /// `message`: what everybody in the line is to read.
-    pub fn publish(&self, now: UnixMs, line: LineView, message: &str) {
-        let mut posted = self.lock();
-        if &*posted.message != message {
-            posted.message = message.into();
-        }
-        posted.line = Some(line);
-        let (second, reached) = (now.0 / 1000, line.borders.reached);
-        match posted.reached.back_mut() {
-            Some((last, to)) if *last == second => *to = reached,
-            Some((_, to)) if *to == reached => {}
-            _ => posted.reached.push_back((second, reached)),
-        }
-        posted.forget(second);
-    }
-
-    /// `None`: nobody has said yet.
-    pub fn read(&self) -> Option<LineView> {
-        self.lock().line
-    }
-
-    /// What everybody in the line is to read, and how often that was changed. `None`: nobody has said yet.
-    pub fn message(&self) -> Option<(u32, Arc<str>)> {
-        let posted = self.lock();
-        posted.line.map(|line| (line.message_changes, Arc::clone(&posted.message)))
-    }
-
-    pub fn publish_present(&self, present: u32) {
-        self.lock().present = present;
-    }
-
-    /// How many are there of those who can be called soon.
-    pub fn present(&self) -> u32 {
-        self.lock().present
-    }
-
-    /// How many were reached in the last minute; since the start of this server, if that is shorter.
-    pub fn pace(&self, now: UnixMs) -> u32 {
-        let mut posted = self.lock();
-        posted.forget(now.0 / 1000);
-        let ends = posted.reached.front().zip(posted.reached.back());
-        ends.map_or(0, |((_, from), (_, to))| to.saturating_sub(*from))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Posted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Posted {
-    /// Of what is older than the pace asks for, the latest is kept: it was so at its beginning.
-    fn forget(&mut self, second: u64) {
-        while self.reached.get(1).is_some_and(|(at, _)| at + PACE_S <= second) {
-            self.reached.pop_front();
-        }
-    }
 }
 
 /// All sales as last committed. Immutable; a change makes a new one, which shares with it what did not change. It costs a

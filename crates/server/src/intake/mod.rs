@@ -6,6 +6,7 @@
 mod address_rate;
 pub mod admission;
 pub mod attempts;
+pub mod board;
 pub mod catalog;
 mod health;
 mod mailbox;

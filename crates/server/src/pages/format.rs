@@ -72,15 +72,25 @@ pub(super) fn rfc3339(ms: u64) -> String {
 
 /// The same for people, until the script writes it in their own time zone: `20 Nov 2026, 12:00 UTC`.
 pub(super) fn utc(language: &Language, ms: u64) -> String {
-    let (year, month, day) = date_of(ms / DAY_MS);
     let (hour, minute, _) = time_of_day(ms);
+    moment(language, ms, format!("{hour:02}:{minute:02}"))
+}
+
+/// The same to the second: what can be too late by one.
+pub(super) fn utc_second(language: &Language, ms: u64) -> String {
+    let (hour, minute, second) = time_of_day(ms);
+    moment(language, ms, format!("{hour:02}:{minute:02}:{second:02}"))
+}
+
+fn moment(language: &Language, ms: u64, time: String) -> String {
+    let (year, month, day) = date_of(ms / DAY_MS);
     let month = language.text("month", vec![("month", FluentValue::from(month))]);
     let text = |text: String| FluentValue::from(text);
     let values = vec![
         ("day", text(day.to_string())),
         ("month", text(month)),
         ("year", text(year.to_string())),
-        ("time", text(format!("{hour:02}:{minute:02}"))),
+        ("time", text(time)),
     ];
     language.text("moment", values)
 }

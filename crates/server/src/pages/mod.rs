@@ -515,6 +515,8 @@ fn environment(language: &Arc<Language>) -> Environment<'static> {
     environment.add_filter("duration", move |ms: u64| format::duration(&say, ms));
     let say = of(language);
     environment.add_filter("utc", move |ms: u64| format::utc(&say, ms));
+    let say = of(language);
+    environment.add_filter("utc_second", move |ms: u64| format::utc_second(&say, ms));
     environment.add_filter("utc_time", format::utc_time);
     environment.add_filter("rfc3339", format::rfc3339);
     environment

@@ -66,6 +66,12 @@ pub struct PlacePageView<'a> {
     pub open: u64,
     /// When it was so.
     pub now_ms: u64,
+    /// How many were reached and gave up.
+    pub gave_up: u64,
+    /// Between how many minutes and how many it is reached, while that is known.
+    pub minutes: Option<(u64, u64)>,
+    /// What moved the borders last: the text, when, and how many units or people.
+    pub moved: Option<(&'static str, u64, u64)>,
     /// When the place is drawn, until it is.
     pub drawn_at_ms: Option<u64>,
     /// Until when the sale has not started.
@@ -149,6 +155,9 @@ impl Pages {
             ahead => view.ahead,
             open => view.open,
             now_ms => view.now_ms,
+            gave_up => view.gave_up,
+            minutes => view.minutes.map(|(from, to)| context! { from, to }),
+            moved => view.moved.map(|(text, at_ms, count)| context! { text, at_ms, count }),
             starts_at_ms => view.starts_at_ms,
             order_by_ms => view.order_by_ms,
             asks_again => view.asks_again,

@@ -16,6 +16,7 @@ use crate::http::routes::line::Joining;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
+use crate::intake::board::{Moved, Why};
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
@@ -118,7 +119,8 @@ impl HttpService {
         };
         let now = self.shared.clock.now();
         let entry = &self.catalog.skus[of.sku.0 as usize];
-        let posted = entry.board.as_ref().and_then(|board| board.read().zip(board.message()));
+        let board = entry.board.as_ref().expect("whoever has a place has it in a line");
+        let posted = board.read().zip(board.message());
         let (line, (_, message)) =
             posted.ok_or_else(|| Problem::unavailable("The line is not known yet."))?;
         let sale = &self.catalog.sales[entry.sale];
@@ -132,6 +134,7 @@ impl HttpService {
         let asks_again = !matches!(view, "called" | "over" | "closed");
         let PlaceView { number, place, standing, .. } = place;
         let starts_at = sale.spec.starts_at.0;
+        let moves = matches!(phase, Phase::Live | Phase::Ended) && matches!(view, "sure" | "maybe");
         let page = PlacePageView {
             view,
             words: words_of(view, standing),
@@ -140,6 +143,9 @@ impl HttpService {
             ahead: u64::from(place.unwrap_or(0).saturating_sub(line.borders.sure_to + 1)),
             open: open_units(&line),
             now_ms: now.0,
+            gave_up: line.standings.gave_up.into(),
+            minutes: place.filter(|_| moves).and_then(|place| minutes_until(&line, place, board.pace(now))),
+            moved: board.moved().filter(|_| matches!(view, "sure" | "maybe" | "none")).map(said),
             drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
             starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
             units,
@@ -185,6 +191,24 @@ fn words_of(view: &'static str, standing: Standing) -> &'static str {
         Standing::LetGo(TurnEnd::GivenBack) => "given-back",
         _ => view,
     }
+}
+
+/// The text for it, when it was, and how many.
+fn said(Moved { at, why, count }: Moved) -> (&'static str, u64, u64) {
+    let text = match why {
+        Why::Added => "line-moved-added",
+        Why::Taken => "line-moved-taken",
+        Why::Unpaid => "line-moved-unpaid",
+        Why::GaveUp => "line-moved-back",
+    };
+    (text, at.0, count)
+}
+
+/// Between how many minutes and how many a place is reached, at the pace of the last one; `None` while the line stands.
+fn minutes_until(line: &LineView, place: u32, pace: u32) -> Option<(u64, u64)> {
+    let ahead = u64::from(place.checked_sub(line.borders.reached + 1)?);
+    let tenths = 10 * u64::from(pace);
+    (pace > 0).then(|| (ahead * 7 / tenths, (ahead * 15).div_ceil(tenths) + 1))
 }
 
 fn open_units(line: &LineView) -> u64 {

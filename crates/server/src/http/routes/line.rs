@@ -21,7 +21,7 @@ use crate::http::wire::answer::{Answering, JSON};
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::{HttpService, Shared};
-use crate::intake::catalog::Board;
+use crate::intake::board::Board;
 use crate::intake::{Reply, Request};
 use crate::ledger::{Buyer, close_statement, drawn_statement};
 use crate::line_ticket::LineTicket;

@@ -97,6 +97,39 @@ fn a_place_is_worth_what_the_board_says() {
     says(&mut shop, 3, "The line is closed", false);
 }
 
+/// As the page with scripts says it: how fast it goes, who gave up, what moved the borders last, and the end of a turn to the second.
+#[test]
+fn who_waits_reads_what_moves_the_line() {
+    let mut shop = shop(AuthMode::MemberId);
+    for member in 1..=9 {
+        press(&mut shop, "/line", member);
+    }
+    let before = says(&mut shop, 9, "You may get one", true);
+    assert!(
+        !before.contains("Gave up") && !before.contains("in line.") && !before.contains("minutes"),
+        "{before}"
+    );
+    shop.advance(61_000);
+    let called = says(&mut shop, 1, "It is your turn", false);
+    let order_by = called.split("Order by ").nth(1).unwrap().split(' ').nth(3).unwrap();
+    assert_eq!(order_by.matches(':').count(), 2, "{called}");
+    press(&mut shop, "/line/leave", 1);
+    let after = says(&mut shop, 9, "You may get one", true);
+    for said in [
+        "Gave up so far: 1.",
+        "UTC): 1. What was set aside goes to whoever is next in line.",
+        // Two were reached in a minute; of six who are ahead the last is reached in three, more or less.
+        "your place is reached in 2 to 6 minutes.",
+    ] {
+        assert!(after.contains(said), "{said:?} is not in {after}");
+    }
+    let restock = Sent::post("/api/v1/sales/77/items/5/restock", r#"{"units":2}"#).operator().key("r");
+    assert_eq!(shop.send(&restock).status, 200);
+    shop.advance(0);
+    let added = says(&mut shop, 9, "You may get one", true);
+    assert!(added.contains("Added (22:") && added.contains("): 2 units."), "{added}");
+}
+
 #[test]
 fn of_a_sale_that_is_called_off_nothing_is_promised() {
     let mut shop = shop(AuthMode::MemberId);
