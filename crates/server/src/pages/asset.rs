@@ -10,7 +10,7 @@ use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 29] = [
+const SOURCES: [(&str, &str); 31] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -32,6 +32,8 @@ const SOURCES: [(&str, &str); 29] = [
     ("draw.js", include_str!("../../templates/assets/draw.js")),
     ("proof.js", include_str!("../../templates/assets/proof.js")),
     ("solver.js", include_str!("../../templates/assets/solver.js")),
+    ("waker.js", include_str!("../../templates/assets/waker.js")),
+    ("background.js", include_str!("../../templates/assets/background.js")),
     ("verify.js", include_str!("../../templates/assets/verify.js")),
     ("line.js", include_str!("../../templates/assets/line.js")),
     ("sale.js", include_str!("../../templates/assets/sale.js")),

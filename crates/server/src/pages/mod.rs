@@ -84,6 +84,7 @@ const LINE_SCRIPTS: &[&str] = &[
     "draw.js",
     "proof.js",
     "verify.js",
+    "background.js",
     "state.js",
     "clock.js",
     "shop.js",

@@ -78,22 +78,22 @@ export function backoff(tries, retryAfterMs) {
 
 /**
  * Asks for as long as the page is open: `delay()` after each answer; while there is none, ever more seldom. Returns what asks at
- * once.
+ * once. `wait`: how to pause.
  */
-export function keepAsking(ask, delay, failingMax = 30_000) {
+export function keepAsking(ask, delay, failingMax = 30_000, wait = pause) {
   let wake = () => {};
   (async () => {
     for (let failures = 0; ; ) {
-      let wait;
+      let ms;
       try {
         await ask();
         failures = 0;
-        wait = delay();
+        ms = delay();
       } catch (error) {
         failures += 1;
-        wait = Math.max(error.retryAfterMs ?? 0, jittered(Math.min(1000 * 2 ** failures, failingMax)));
+        ms = Math.max(error.retryAfterMs ?? 0, jittered(Math.min(1000 * 2 ** failures, failingMax)));
       }
-      await Promise.race([pause(wait), new Promise((now) => (wake = now))]);
+      await Promise.race([wait(ms), new Promise((now) => (wake = now))]);
     }
   })();
   return () => wake();

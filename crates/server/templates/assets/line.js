@@ -3,12 +3,13 @@
 // Nothing is promised from a board that is old.
 
 import { refusalText, settle } from "./attempt.js";
+import { pauseInBackground } from "./background.js";
 import { Checkout } from "./buy.js";
 import { everySecond, isSet, keepSynced, now, observe, spanText } from "./clock.js";
 import { count, jittered, keepAsking, local, moment, stored, timeOfDay, units } from "./common.js";
 import { placeOf } from "./draw.js";
 import { drawCountdown, nextMoment, readOffer } from "./offer.js";
-import { boardDelay, isNear, minutesUntil, openUnits, worthOf } from "./place.js";
+import { boardDelay, isNear, minutesUntil, openUnits, reachedDelay, worthOf } from "./place.js";
 import { holds } from "./proof.js";
 import {
   buyer, byId, call, closeSession, handedVerification, isSignedIn, linkThere, openSession, say, signInLink,
@@ -58,6 +59,8 @@ let mineAt = -Infinity;
 let board = null;
 let boardAt = -Infinity;
 let boardWait = 0;
+// How often it was asked whether a place that is reached is called.
+let asksReached = 0;
 let draw = null;
 // What moved the borders last, since the page was opened, and when.
 let moved = null;
@@ -398,8 +401,7 @@ async function readBoard() {
   if ((board.state === "not_started") !== (startsIn() > 0)) wakeTimes();
   // Another ledger's place. A board of before the place can't have it.
   if (mine && board.now_ms > mine.said_ms && (mine.place ?? mine.number) > board.tail) forgetPlace();
-  const isReached = mine?.standing === "waiting" && mine.place !== null && mine.place <= board.served;
-  if (isFirst || isReached) wakePresence();
+  if (isFirst || (mine?.standing === "waiting" && isReached())) wakePresence();
   redraw();
   // What can't be read is asked for with the next board.
   if (board.told !== told) readMessage().catch(() => {});
@@ -439,6 +441,17 @@ async function findPlace() {
   wakePresence();
 }
 
+// The turn opens any moment.
+const isReached = () => mine?.standing === "reached"
+  || (mine?.standing === "waiting" && mine.place !== null && mine.place <= (board?.served ?? 0));
+
+function presenceDelay() {
+  const [least, most] = PRESENCE_MS;
+  const usual = least + (most - least) * Math.random();
+  asksReached = isReached() ? asksReached + 1 : 0;
+  return asksReached ? Math.min(reachedDelay(asksReached), usual) : usual;
+}
+
 async function showPresence() {
   if (!mine || (mine.standing === "over" && mine.outcome) || !board) return;
   if (mine.standing === "waiting" && (mine.place === null || !isNear(board, mine.place, startsIn()))) return;
@@ -464,11 +477,9 @@ async function readTimes() {
 }
 
 const checkout = new Checkout(offer, () => wakePresence());
-const [presenceMin, presenceMax] = PRESENCE_MS;
-const wakeBoard = keepAsking(readBoard, () => boardWait, 4000);
-const wakePresence = keepAsking(
-  showPresence, () => presenceMin + (presenceMax - presenceMin) * Math.random(), PRESENCE_FAILING_MS_MAX,
-);
+// Whoever looks at another page meanwhile is there, too.
+const wakeBoard = keepAsking(readBoard, () => boardWait, 4000, pauseInBackground);
+const wakePresence = keepAsking(showPresence, presenceDelay, PRESENCE_FAILING_MS_MAX, pauseInBackground);
 const wakeTimes = keepAsking(readTimes, () => jittered(SYNC_MS));
 const tick = everySecond(() => nextMoment(offer, phase), redraw);
 keepSynced(call, tick, SYNC_MS);

@@ -8,6 +8,9 @@ const BOARD_MS_MIN = 1000;
 // A third more at most: at the back of a line of a million that is one request in a quarter of a minute.
 const BOARD_MS_MAX = 11_000;
 
+// Whoever is reached is called within moments, unless the shop may not call them.
+const REACHED_MS = 1000;
+
 /** Units that somebody may still get who was not promised one. */
 export const openUnits = (board) => board.free + board.turns + board.held;
 
@@ -27,6 +30,9 @@ export function boardDelay(board, place) {
   const ahead = Math.max(place - board.served, 0);
   return Math.min(Math.max(BOARD_MS_MIN * Math.sqrt(ahead / 100), BOARD_MS_MIN), BOARD_MS_MAX);
 }
+
+/** How long whoever is reached waits before they ask whether they are called, the longer the more often they asked. */
+export const reachedDelay = (asks) => REACHED_MS * 1.5 ** (asks - 1);
 
 /** Between how many minutes and how many a place is reached, at the pace of the last one; null while the line stands. */
 export function minutesUntil({ pace, served }, place) {

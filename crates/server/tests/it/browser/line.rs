@@ -388,6 +388,61 @@ fn whoever_has_a_place_checks_it_in_the_browser() {
     }
 }
 
+/// Counts how often the shop is told that its reader is there, and notes how long the page pauses by its worker.
+const WATCH: &str = "window.shown = 0;
+    const ask = window.fetch;
+    window.fetch = (url, how) => {
+      if (url.endsWith('/presence')) window.shown += 1;
+      return window.answer?.(url) ?? ask(url, how);
+    };
+    window.pauses = [];
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function ([number, ms]) {
+      window.pauses.push(ms);
+      return post.call(this, [number, ms]);
+    };";
+
+/// A browser lets the timers of a page that is not shown go off once a minute: these never do.
+#[test]
+fn who_looks_at_another_page_is_there_still_and_called() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 1 }));
+    shop.line_as("77", "");
+    shop.line_as("77", "/presence");
+    join(&browser, &shop);
+    wait_for_view(&browser, "#line", "maybe");
+    browser.run("window.setTimeout = () => 0; window.setInterval = () => 0");
+    browser.run(WATCH);
+    let shown = |browser: &Browser, least: u64| browser.run("return window.shown").as_u64() >= Some(least);
+    browser.wait_until("the shop is told again and again", |browser| shown(browser, 3));
+    shop.line_as("77", "/leave");
+    wait_for_view(&browser, "#line", "called");
+    assert_eq!(browser.run("return document.title.startsWith('It is your turn')"), true);
+}
+
+/// The turn of whoever is reached opens any moment. The pauses of the board are longer, as nobody sees it.
+#[test]
+fn whoever_is_reached_asks_again_soon_and_then_more_seldom() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 1 }));
+    shop.line_as("77", "");
+    shop.line_as("77", "/presence");
+    join(&browser, &shop);
+    wait_for_view(&browser, "#line", "maybe");
+    browser.run(
+        "Object.defineProperty(document, 'hidden', { value: true });
+         const place = { number: 2, place: 2, standing: 'reached', outcome: null, turn_until_ms: null, turn_units: null, ticket: '' };
+         window.answer = (url) => (url.endsWith('/presence')
+           ? Promise.resolve(Response.json({ ...place, now_ms: Date.now() })) : undefined)",
+    );
+    browser.run(WATCH);
+    let short = "return window.pauses.filter((ms) => ms < 4000)";
+    browser.wait_until("it has asked five times", |browser| {
+        browser.run(short).as_array().is_some_and(|pauses| pauses.len() >= 4)
+    });
+    assert_eq!(browser.run(short), json!([1000, 1500, 2250, 3375]));
+}
+
 /// What the page does by the board, as modules of its own say it.
 #[test]
 fn a_page_asks_more_seldom_the_farther_back_it_stands_and_promises_what_the_board_has() {
