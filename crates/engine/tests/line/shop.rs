@@ -1,10 +1,12 @@
 //! A sale of one item that is sold to a line.
 
 use engine::{
-    Accepted, Adjust, BeaconTerms, Book, BuyerId, Command, DrawView, Entry, Fingerprint, ItemSpec,
+    Accepted, Adjust, BeaconTerms, Book, BuyerId, Command, DrawView, Entry, Event, Fingerprint, ItemSpec,
     LedgerKind, LineTerms, OrderId, Payment, Placement, ProductId, Refusal, SaleId, SaleSpec, SkuId, Spoken,
     Standing, UnixMs,
 };
+
+use crate::wrong::{Instead, Wrong};
 
 pub(crate) const SALE: SaleId = SaleId(3);
 pub(crate) const SKU: SkuId = SkuId(0);
@@ -81,6 +83,8 @@ pub(crate) struct Shop {
     pub(crate) book: Book,
     pub(crate) now: u64,
     keys: u64,
+    /// How its line is wrong, if it is.
+    pub(crate) wrong: Option<Wrong>,
 }
 
 impl Shop {
@@ -90,7 +94,7 @@ impl Shop {
     }
 
     pub(crate) fn of(sale: SaleSpec) -> Shop {
-        let mut shop = Shop { book: Book::new(), now: START - 30_000, keys: 0 };
+        let mut shop = Shop { book: Book::new(), now: START - 30_000, keys: 0, wrong: None };
         shop.run(Command::CreateSale(sale)).expect("the sale can be");
         shop
     }
@@ -130,6 +134,42 @@ impl Shop {
     fn changes(&mut self, command: Command) -> bool {
         let before = self.book.next_seq();
         self.run(command).is_ok() && self.book.next_seq() > before
+    }
+
+    /// Calls those whose turn it is. Returns how many were reached.
+    ///
+    /// # Errors
+    /// Why a ledger in which its line did so is not believed.
+    pub(crate) fn call(&mut self, reach_max: u32) -> Result<u32, &'static str> {
+        let now = UnixMs(self.now);
+        let Some(wrong) = self.wrong else {
+            return Ok(self.book.call_due(now, usize::MAX, reach_max).reached);
+        };
+        let mut reached = 0;
+        loop {
+            // What the real line would do.
+            let (mut ahead, mut journal) = (self.book.clone(), Vec::new());
+            let made = ahead.call_due(now, 1, reach_max - reached);
+            ahead.drain_journal(&mut journal);
+            let right = journal.pop().filter(|_| made.steps == 1).map(|entry| entry.event);
+            match wrong(self, right.as_ref()) {
+                Instead::Nothing => return Ok(reached),
+                Instead::Step(event) => self.apply(event)?,
+                Instead::TheRightStep => {
+                    self.book = ahead;
+                    reached += made.reached;
+                    if right.is_none() {
+                        return Ok(reached);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An event as its line decided it, right or wrong.
+    pub(crate) fn apply(&mut self, event: Event) -> Result<(), &'static str> {
+        let entry = Entry { seq: self.book.next_seq(), at: UnixMs(self.now), event };
+        self.book.replay(LedgerKind::Book, &entry).map_err(|found| found.why)
     }
 
     /// Of the draw that was made.
