@@ -129,7 +129,9 @@ impl fmt::Display for Refusal {
             Refusal::LineFull => "the line is full",
             Refusal::NotEnoughLeft => "fewer units are left than you ask for",
             Refusal::OverLimit => "this is more than one buyer may have of this product",
-            Refusal::TooManyHolds => "pay an open order of yours in this sale first",
+            Refusal::TooManyHolds => {
+                "pay an open order of yours in this sale first; a turn of yours that is open counts as one"
+            }
             Refusal::HoldsUsedUp => {
                 "as many of your orders of this product were cancelled or not paid in time as one buyer may have"
             }

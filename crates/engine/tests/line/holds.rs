@@ -1,6 +1,9 @@
 //! Open orders of a sale that bounds them: judged when somebody is called, and never when they order.
 
-use engine::{Command, ItemSpec, Pay, ProductId, Refusal, SkuId, Standing, UnixMs};
+use engine::{
+    Command, Entry, Event, ItemSpec, LedgerKind, OrderId, Pay, Placement, ProductId, Refusal, SkuId,
+    Standing, UnixMs,
+};
 
 use crate::shop::{GRACE_MS, SKU, START, Shop, buyer, item, place, sale};
 
@@ -72,13 +75,36 @@ fn an_open_turn_in_another_line_counts() {
     assert!(matches!(other(&mut shop), Standing::Called { .. }));
 }
 
-/// And so it is beside an order without a line.
+/// Nor is it refused for those who were let in before: a ledger may have both.
 #[test]
-fn an_open_turn_counts_as_the_order_that_it_comes_to() {
+fn an_open_turn_counts_for_an_order_of_an_item_without_a_line() {
+    let mut shop = shop();
+    shop.at(START + 1, &[0]);
+    assert!(matches!(shop.standing(0), Standing::Called { .. }));
+    assert_eq!(order(&mut shop, PLAIN, 0), Err(Refusal::TooManyHolds));
+    assert_eq!(order(&mut shop, PLAIN, 1), Ok(()), "it is another's turn");
+    let mut before = shop.clone();
+    assert_eq!(order(&mut shop, SKU, 0), Ok(()), "who was called is never too late");
+    assert_eq!(order(&mut shop, PLAIN, 0), Err(Refusal::TooManyHolds));
+    let used = place(9, buyer(0), 1).id;
+    shop.run(Command::Pay(Pay { id: "p".into(), order: used, amount: 250 })).expect("it is held");
+    assert_eq!(order(&mut shop, PLAIN, 0), Ok(()), "it is paid");
+    shop.assert_replays();
+    // Before turns counted.
+    let Placement { id, buyer: who, quantity, fingerprint } = place(9, buyer(0), 1);
+    let id = OrderId { sku: PLAIN, ..id };
+    let event = Event::OrderPlaced { id, buyer: who, quantity, unit_price: 250, fingerprint };
+    let entry = Entry { seq: before.book.next_seq(), at: UnixMs(before.now), event };
+    before.book.replay(LedgerKind::Book, &entry).expect("a ledger of before has such orders");
+    assert_eq!(order(&mut before, SKU, 0), Ok(()), "a turn is never refused");
+    before.book.check_invariants().expect("no invariant is broken");
+}
+
+#[test]
+fn a_turn_that_is_given_back_counts_no_more() {
     let mut shop = shop();
     shop.at(START + 1, &[0]);
     assert_eq!(order(&mut shop, PLAIN, 0), Err(Refusal::TooManyHolds));
-    assert_eq!(order(&mut shop, SKU, 0), Ok(()), "who was called is never too late");
-    assert_eq!(order(&mut shop, PLAIN, 0), Err(Refusal::TooManyHolds), "it is an order now");
-    shop.assert_replays();
+    shop.run(Command::GiveTurnBack { sku: SKU, buyer: buyer(0) }).expect("a turn can be given back");
+    assert_eq!(order(&mut shop, PLAIN, 0), Ok(()));
 }
