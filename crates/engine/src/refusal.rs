@@ -2,7 +2,52 @@
 
 use std::fmt;
 
-use crate::Status;
+use crate::{Status, Stock};
+
+/// What of an item's units can't be taken out of the sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kept {
+    pub total: u64,
+    pub sold: u64,
+    pub held: u64,
+    /// Set aside for those who were called from its line.
+    pub turns: u64,
+    /// For those in its line who are sure to be called.
+    pub promised: u64,
+}
+
+impl Kept {
+    /// `spare`: available units that nobody was promised.
+    pub(crate) fn of(stock: Stock, spare: u64) -> Kept {
+        let promised = stock.available() - spare;
+        Kept { total: stock.total(), sold: stock.sold(), held: stock.held(), turns: stock.turns(), promised }
+    }
+
+    fn total_min(&self) -> u64 {
+        self.sold + self.held + self.turns + self.promised
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (total, total_min) = (self.total, self.total_min());
+        write!(
+            f,
+            "at most {} of {total} units can be taken off, which leaves {total_min}",
+            total - total_min
+        )?;
+        let kept = [
+            (self.sold, "sold"),
+            (self.held, "held"),
+            (self.turns, "set aside in open turns"),
+            (self.promised, "promised to people in the line who are sure to be called"),
+        ];
+        for (place, (units, what)) in kept.iter().filter(|(units, _)| *units > 0).enumerate() {
+            write!(f, "{} {units} {what}", if place == 0 { ":" } else { "," })?;
+        }
+        Ok(())
+    }
+}
 
 /// Each has a stable code, part of the public API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +73,7 @@ pub enum Refusal {
     NotEnoughLeft,
     /// The buyer would hold and own more units of the SKU than the limit.
     OverLimit,
-    /// The buyer has as many unpaid orders in this sale as one may have.
+    /// The buyer has as many unpaid orders and open turns in this sale as one may have.
     TooManyHolds,
     /// The buyer has let as many holds of the SKU go unpaid as one may have open in this sale.
     HoldsUsedUp,
@@ -67,8 +112,8 @@ pub enum Refusal {
     },
     /// The change can't be made any more; the text says why.
     InvalidChange(&'static str),
-    /// More units than are available can't be taken out of the sale.
-    CorrectionTooLarge,
+    /// More units than nobody has, nor was promised, can't be taken out of the sale. `None`: it is the gate that has too few.
+    CorrectionTooLarge(Option<Kept>),
 }
 
 impl Refusal {
@@ -105,7 +150,7 @@ impl Refusal {
             Refusal::SaleStarted => "sale_started",
             Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => "invalid_sale",
             Refusal::InvalidChange(_) => "invalid_change",
-            Refusal::CorrectionTooLarge => "correction_too_large",
+            Refusal::CorrectionTooLarge(_) => "correction_too_large",
         }
     }
 }
@@ -164,7 +209,8 @@ impl fmt::Display for Refusal {
             }
             Refusal::InvalidItem { place, field, why } => return write!(f, "items[{place}].{field}: {why}"),
             Refusal::InvalidSale(why) | Refusal::InvalidChange(why) => why,
-            Refusal::CorrectionTooLarge => "fewer units are available than the correction takes away",
+            Refusal::CorrectionTooLarge(Some(kept)) => return fmt::Display::fmt(kept, f),
+            Refusal::CorrectionTooLarge(None) => "fewer units are available than the correction takes away",
         };
         f.write_str(text)
     }

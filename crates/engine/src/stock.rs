@@ -7,7 +7,7 @@ use crate::Closing;
 pub enum Adjust {
     /// More units than before.
     Restock,
-    /// Fewer units than before, never below held + sold.
+    /// Fewer units than before, never below those that somebody has or was promised.
     Correct,
 }
 

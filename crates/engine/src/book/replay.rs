@@ -202,7 +202,7 @@ fn why_not_possible(refusal: Refusal) -> &'static str {
         Refusal::TurnRequired => "the buyer was not called",
         Refusal::SoldOut | Refusal::NotEnoughLeft => "the order was oversold",
         Refusal::SaleStarted => "it had orders",
-        Refusal::CorrectionTooLarge => "a correction below held + sold",
+        Refusal::CorrectionTooLarge(_) => "a correction of units that are sold, held, set aside or promised",
         Refusal::NotRefundable(_) => "the order is not paid, and was refunded",
         Refusal::RefundTooLarge => "more was refunded than the order has",
         Refusal::InvalidChange(why) => why,

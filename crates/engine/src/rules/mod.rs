@@ -12,7 +12,7 @@ pub(crate) mod rows;
 use crate::handover::Claim;
 use crate::sale::limits;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, KeptAddress, Placement, RefundReason, Refunded,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, Kept, KeptAddress, Placement, RefundReason, Refunded,
     Refusal, Status, Stock, UnixMs,
 };
 
@@ -214,7 +214,7 @@ pub fn adjust((stock, spare): (Stock, u64), (how, units): (Adjust, u64), key: &s
         return Err(Refusal::InvalidChange("the number of units must be at least 1"));
     }
     if how == Adjust::Correct && units > spare {
-        return Err(Refusal::CorrectionTooLarge);
+        return Err(Refusal::CorrectionTooLarge(Some(Kept::of(stock, spare))));
     }
     if how == Adjust::Restock && units > limits::TOTAL_MAX - stock.total() {
         return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));

@@ -153,7 +153,7 @@ fn adjust<R: Rows>(
                 let claim = Claim::Correction { id: rows.correction_id(sku, &key), units };
                 return Err(Declined::NeedsClaim(claim));
             }
-            Grant::SoldOut | Grant::OverLimit => return Err(Refusal::CorrectionTooLarge.into()),
+            Grant::SoldOut | Grant::OverLimit => return Err(Refusal::CorrectionTooLarge(None).into()),
             Grant::Taken { .. } => {}
         }
     }

@@ -91,7 +91,7 @@ fn who_is_called_has_a_unit_and_nobody_else_orders() {
 fn the_last_turn_is_for_the_rest() {
     let mut shop = joined_for(3, 2, 4);
     shop.at(START - 1, &[]);
-    assert_eq!((shop.sure_to(), shop.correct(1)), (2, Err(Refusal::CorrectionTooLarge)));
+    assert_eq!((shop.sure_to(), kept(&mut shop)), (2, [3, 0, 0, 0, 3]));
     shop.at(START, &[1]);
     // Whoever is last in line is called first here, and leaves the full turn to who has the grace still.
     assert_eq!((called_for(&shop, 0), called_for(&shop, 1)), (0, 1));
@@ -236,14 +236,27 @@ fn sure_never_falls_and_binds_corrections() {
     let mut shop = joined(3, 5);
     shop.at(shop.now, &[]);
     assert_eq!(shop.sure_to(), 3);
-    assert_eq!(shop.correct(1), Err(Refusal::CorrectionTooLarge));
+    assert_eq!(kept(&mut shop), [3, 0, 0, 0, 3]);
     shop.restock(1);
     shop.at(shop.now, &[]);
-    assert_eq!((shop.sure_to(), shop.correct(1)), (4, Err(Refusal::CorrectionTooLarge)));
+    assert_eq!((shop.sure_to(), kept(&mut shop)), (4, [4, 0, 0, 0, 4]));
     shop.restock(3);
     shop.at(shop.now, &[]);
     // Five have joined: two units are left over.
     assert_eq!((shop.sure_to(), shop.correct(2).is_ok()), (5, true));
+    // Whoever was called has one set aside, and whoever has ordered holds it.
+    shop.at(START, &[0, 1]);
+    shop.book.place(UnixMs(START), &place(1, buyer(0), 1)).expect("the buyer was called");
+    assert_eq!(kept(&mut shop), [5, 0, 1, 1, 3]);
+    let said = shop.correct(1).unwrap_err().to_string();
+    let all = "1 held, 1 set aside in open turns, 3 promised to people in the line who are sure to be called";
+    assert_eq!(said, format!("at most 0 of 5 units can be taken off, which leaves 5: {all}"));
+}
+
+/// Of one unit too many that is taken off: the total; and what is sold, held, in turns and promised.
+fn kept(shop: &mut Shop) -> [u64; 5] {
+    let Err(Refusal::CorrectionTooLarge(Some(kept))) = shop.correct(1) else { panic!("it can be taken off") };
+    [kept.total, kept.sold, kept.held, kept.turns, kept.promised]
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn a_working_set_carries_all_out_or_none() {
     let rows = [
         (Grant::NotAsked, Some(Declined::NeedsClaim(claim))),
         (Grant::Taken { epoch: 6 }, Some(Declined::NeedsClaim(claim))),
-        (Grant::SoldOut, Some(Declined::Refused(Refusal::CorrectionTooLarge))),
+        (Grant::SoldOut, Some(Declined::Refused(Refusal::CorrectionTooLarge(None)))),
         (Grant::Taken { epoch: 7 }, None),
     ];
     for (grant, refused) in rows {

@@ -89,7 +89,10 @@ fn the_gate_can_give_no_units_that_the_ledger_has_not() {
 fn units_and_limits_stay() {
     for (script, why) in [
         (vec![place(1, 1, 2), place(2, 2, 2)], "the order was oversold"),
-        (vec![place(1, 1, 2), correct("c", 2)], "a correction below held + sold"),
+        (
+            vec![place(1, 1, 2), correct("c", 2)],
+            "a correction of units that are sold, held, set aside or promised",
+        ),
         (vec![place(1, 1, 2), place(2, 1, 1)], "the buyer is over the limit"),
     ] {
         let mut generous = limited(9, 9);

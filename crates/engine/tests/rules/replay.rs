@@ -300,7 +300,11 @@ fn changes_that_could_not_be_made() {
         (2, Event::SaleCreated(Box::new(limited(6, 3))), "the sale exists already"),
         (2, Event::SaleCreated(Box::new(invalid)), "the sale breaks a bound"),
         (15, adjusted(1, Adjust::Restock, 1, "a"), "the SKU is unknown"),
-        (15, adjusted(0, Adjust::Correct, 2, "a"), "a correction below held + sold"),
+        (
+            15,
+            adjusted(0, Adjust::Correct, 2, "a"),
+            "a correction of units that are sold, held, set aside or promised",
+        ),
         (15, adjusted(0, Adjust::Restock, limits::TOTAL_MAX, "a"), too_many),
         (15, adjusted(0, Adjust::Restock, u64::MAX, "a"), too_many),
         (15, adjusted(0, Adjust::Restock, 0, "a"), "the number of units must be at least 1"),

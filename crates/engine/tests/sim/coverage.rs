@@ -224,6 +224,6 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::SaleStarted => "refused: sale_started",
         Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => "refused: invalid_sale",
         Refusal::InvalidChange(_) => "refused: invalid_change",
-        Refusal::CorrectionTooLarge => "refused: correction_too_large",
+        Refusal::CorrectionTooLarge(_) => "refused: correction_too_large",
     }
 }

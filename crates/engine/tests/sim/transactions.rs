@@ -294,7 +294,7 @@ impl<'a> History<'a> {
                 if self.model.would_correct(*sku, *units, key) =>
             {
                 self.reach("correction not granted");
-                (command, Gate::Refuses(reason), Executed::Refused(Refusal::CorrectionTooLarge))
+                (command, Gate::Refuses(reason), Executed::Refused(Refusal::CorrectionTooLarge(None)))
             }
             _ => {
                 let answer = self.ask_book(now, command.clone());

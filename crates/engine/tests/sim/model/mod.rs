@@ -7,8 +7,9 @@ mod refunding;
 use std::collections::BTreeMap;
 
 use engine::{
-    Accepted, Adjust, BuyerId, Command, Disposition, Notice, OrderId, OrderView, Pay, Payment, PaymentView,
-    Placement, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnixMs,
+    Accepted, Adjust, BuyerId, Command, Disposition, Kept, Notice, OrderId, OrderView, Pay, Payment,
+    PaymentView, Placement, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId,
+    Status, UnixMs,
 };
 
 /// The model does not know the engine's texts: refusals with a text are compared by their code.
@@ -279,14 +280,17 @@ impl Model {
         if !(1..=64).contains(&key.len()) || units == 0 {
             return Err(Refusal::InvalidChange(ANY_TEXT));
         }
-        let [_, available, ..] = self.stock(sku);
+        let [total, available, held, sold] = self.stock(sku);
+        let kept = Kept { total, sold, held, turns: 0, promised: 0 };
         let total = &mut self.skus[sku.0 as usize].total;
         match how {
             Adjust::Restock if *total + units > 1_000_000_000_000 => {
                 return Err(Refusal::InvalidChange(ANY_TEXT));
             }
             Adjust::Restock => *total += units,
-            Adjust::Correct if units > available => return Err(Refusal::CorrectionTooLarge),
+            Adjust::Correct if units > available => {
+                return Err(Refusal::CorrectionTooLarge(Some(kept)));
+            }
             Adjust::Correct => *total -= units,
         }
         self.adjustments.push((sku, key.into(), how, units));

@@ -39,7 +39,7 @@ enum NotClaimed {
 impl From<NotClaimed> for Reply {
     fn from(why: NotClaimed) -> Reply {
         match why {
-            NotClaimed::TooFew => Reply::Refused(Refusal::CorrectionTooLarge),
+            NotClaimed::TooFew => Reply::Refused(Refusal::CorrectionTooLarge(None)),
             // Nothing was recorded; what the gate may have taken without an answer, reconciliation gives back.
             NotClaimed::NotServed(NotServed::Unknown) => Reply::Unavailable,
             NotClaimed::NotServed(why) => why.into(),

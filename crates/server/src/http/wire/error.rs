@@ -380,7 +380,7 @@ impl From<Refusal> for Problem {
             Refusal::RefundTooLarge => (409, "More than is left"),
             Refusal::SaleExists => (409, "The sale exists and is another"),
             Refusal::SaleStarted => (409, "The sale has started"),
-            Refusal::CorrectionTooLarge => (409, "Fewer units are available"),
+            Refusal::CorrectionTooLarge(_) => (409, "Fewer units are available"),
             Refusal::InvalidQuantity => (422, "Invalid quantity"),
             Refusal::InvalidSale(_) | Refusal::InvalidItem { .. } => (422, "Invalid sale"),
             Refusal::InvalidChange(_) => (422, "Invalid change"),

@@ -284,7 +284,7 @@ impl Shop {
                 assert!(matches!(got, Claimed::Taken { .. }), "{got:?}");
                 assert_eq!(self.gate.settle(&[kept]), [Ok(Settled::Done)]);
             }
-            Err(Refusal::CorrectionTooLarge) => {
+            Err(Refusal::CorrectionTooLarge(_)) => {
                 assert!(matches!(got, Claimed::Refused(_)), "{got:?}");
             }
             Err(other) => panic!("{other:?}"),
