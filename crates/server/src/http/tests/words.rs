@@ -116,6 +116,47 @@ fn whatever_is_wrong_with_a_field_of_a_body_the_answer_names_it() {
     assert!(refused > 200, "{refused} bodies were refused");
 }
 
+/// The values of an object, in whatever order, are not the object.
+#[test]
+fn a_list_is_taken_for_no_object_whatever_it_holds() {
+    let access = json!({"groups": [{"name": "gold", "before_s": null}], "others": {"before_s": 60}});
+    let line =
+        json!({"units": 1, "turn_s": 120, "grace_s": 20, "close_s": 30, "beacon": false, "access": access});
+    let item = json!({"product": 1, "title": "Shoe", "description": "", "price": 4, "list_price": 9, "total": 100, "limit": 1,
+                      "image": {"name": "a", "alt": ""}, "line": line});
+    let sold_to_a_line: Body = (
+        |body| post("/api/v1/sales", &body.to_string()),
+        json!({"title": "W", "currency": "EUR", "starts_at_ms": NOW.0, "ends_at_ms": NOW.0 + 9, "items": [item]}),
+    );
+    let changed: Body = (
+        |body| Sent { method: "PATCH".to_owned(), ..post("/api/v1/sales/3", &body.to_string()) },
+        json!({"items": [{"product": 29, "title": "Shoe"}]}),
+    );
+    let mut shop = Shop::new(demo_mode());
+    let mut refused = 0;
+    for (sent, good) in bodies().into_iter().chain([sold_to_a_line, changed]) {
+        let mut all = vec![String::new()];
+        places(&good, "", &mut all);
+        for place in all {
+            let mut body = good.clone();
+            let Some(Value::Object(fields)) = body.pointer(&place) else { continue };
+            let values: Value = fields.values().cloned().collect();
+            *body.pointer_mut(&place).unwrap() = values;
+            let response = shop.send(&sent(&body));
+            let said = response.json();
+            let detail = said["detail"].as_str().or_else(|| said["message"].as_str()).unwrap();
+            assert!(response.status == 400 && detail.contains("object"), "{body}: {detail}");
+            refused += 1;
+        }
+    }
+    assert!(refused >= 18, "{refused} lists were sent");
+    // As the derive would have read it.
+    let item = r#"[1,"Shoe","",4,9,100,1,null,null]"#;
+    let body =
+        format!(r#"{{"title":"W","currency":"EUR","starts_at_ms":1,"ends_at_ms":2,"items":[{item}]}}"#);
+    said(&mut shop, &post("/api/v1/sales", &body), "\"items[0]\" must be an object.");
+}
+
 #[test]
 fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
     let mut shop = Shop::new(demo_mode());

@@ -4,15 +4,17 @@
 //! A good body is parsed once. A bad one is parsed again, to find the field: only who sent it pays for that.
 
 use serde::Deserialize;
+use serde_json::de::Read;
 use serde_json::error::Category;
 
 use crate::http::call::Call;
 use crate::http::wire::error::Problem;
+use crate::http::wire::objects::Objects;
 
 /// Of a name that the sender chose, as much is repeated to them.
 const NAME_CHARS_MAX: usize = 40;
 
-/// A JSON object. The derive would read an array of values in order as well; the API has no such form.
+/// A JSON object; lists stand for no object in it, see [`Objects`].
 pub(in crate::http) fn read_object<'a, T: Deserialize<'a>>(call: &Call<'a>) -> Result<T, Problem> {
     if call.fields.content_type.is_some_and(|found| !is_json(found)) {
         return Err(Problem::unsupported_media_type("application/json"));
@@ -27,10 +29,17 @@ pub(in crate::http) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T
     }
     // Known to be text, it need not be looked at again string by string.
     let parsed = match std::str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_not_text) => serde_json::from_slice(body),
+        Ok(text) => read_whole(serde_json::Deserializer::from_str(text)),
+        Err(_not_text) => read_whole(serde_json::Deserializer::from_slice(body)),
     };
     parsed.map_err(|error| Problem::invalid_body(what_is_wrong::<T>(body, &error)))
+}
+
+fn read_whole<'a, R: Read<'a>, T: Deserialize<'a>>(
+    mut body: serde_json::Deserializer<R>,
+) -> serde_json::Result<T> {
+    let read = T::deserialize(Objects(&mut body))?;
+    body.end().map(|()| read)
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -41,7 +50,7 @@ fn is_json(content_type: &str) -> bool {
 fn what_is_wrong<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> String {
     if error.classify() == Category::Data
         && let Err(found) =
-            serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_slice(body))
+            serde_path_to_error::deserialize::<_, T>(Objects(&mut serde_json::Deserializer::from_slice(body)))
     {
         return in_words(&found.path().to_string(), found.inner());
     }

@@ -8,6 +8,7 @@ pub(super) mod answer;
 pub(super) mod body;
 pub(super) mod error;
 pub(super) mod fields;
+mod objects;
 
 use std::borrow::Cow;
 use std::fmt;
