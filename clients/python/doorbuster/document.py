@@ -166,6 +166,12 @@ class Order(TypedDict):
 SaleState: TypeAlias = Literal['not_started', 'live', 'paused', 'ended']
 
 
+class LineNow(TypedDict):
+    pace_max_per_s: int | None
+    message: str
+    promised: int
+
+
 class ItemChangeRequest(TypedDict, closed=True):
     product: int
     title: NotRequired[str]
@@ -408,6 +414,7 @@ class AuditedItem(TypedDict):
     title: str
     total: int
     available: int
+    turns: int
     held: int
     sold: int
     orders: int
@@ -542,6 +549,7 @@ class SaleRates(TypedDict):
 class Units(TypedDict):
     total: int
     available: int
+    turns: int
     held: int
     sold: int
 
@@ -629,7 +637,9 @@ class OrderFeed(TypedDict):
 class Stock(TypedDict):
     state: SaleState
     available: int
+    turns: int
     total: int
+    has_line: bool
     starts_at_ms: Milliseconds
     ends_at_ms: Milliseconds
     now_ms: Milliseconds
@@ -764,6 +774,7 @@ class LineFigures(TypedDict):
     pace_max_per_s: int | None
     tail_wait_s: int | None
     wait: LineWait | None
+    message: str
 
 
 class ItemAttempts(TypedDict):
@@ -799,6 +810,7 @@ class ItemFigures(TypedDict):
     title: str
     total: int
     available: int
+    turns: int
     held: int
     sold: int
     rates: SaleRates | None
@@ -816,11 +828,13 @@ class Item(TypedDict):
     list_price: int
     total: int
     available: int
+    turns: int
     held: NotRequired[int]
     sold: NotRequired[int]
     limit: int | None
     image: ItemImage | None
     line: NotRequired[Line]
+    line_now: NotRequired[LineNow]
 
 
 class ItemRequest(TypedDict, closed=True):

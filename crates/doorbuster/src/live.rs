@@ -26,6 +26,8 @@ pub(crate) struct Snapshot {
     pub(crate) held: u64,
     pub(crate) sold: u64,
     pub(crate) available: u64,
+    /// Set aside for those who were called from lines.
+    pub(crate) turns: u64,
 }
 
 impl Snapshot {
@@ -42,6 +44,7 @@ impl Snapshot {
             snapshot.held += sku.counters.held();
             snapshot.sold += sku.counters.sold();
             snapshot.available += sku.counters.available();
+            snapshot.turns += sku.counters.turns();
         }
         snapshot
     }
@@ -96,8 +99,12 @@ fn line(before: &Snapshot, now: &Snapshot, elapsed: Duration) -> String {
     if now.unknown > before.unknown {
         line += &format!("  unknown {}/s", rate(|s| s.unknown));
     }
+    let turns = match now.turns {
+        0 => String::new(),
+        turns => format!("  turns {}", grouped(turns)),
+    };
     line += &format!(
-        "  paid {}/s  expired {}/s  |  held {}  sold {}  available {}\n",
+        "  paid {}/s  expired {}/s  |  held {}  sold {}  available {}{turns}\n",
         rate(|s| s.paid),
         rate(|s| s.expired),
         grouped(now.held),
@@ -121,6 +128,9 @@ mod tests {
         );
         let now = Snapshot { unknown: 3, ..now };
         assert!(line(&before, &now, Duration::from_secs(1)).contains("  unknown 3/s  "));
+        let now = Snapshot { turns: 1_000, available: 9_990_890, ..now };
+        let text = line(&before, &now, Duration::from_secs(1));
+        assert!(text.ends_with("  sold 0  available 9,990,890  turns 1,000\n"), "{text}");
     }
 
     #[test]

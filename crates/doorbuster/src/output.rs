@@ -32,6 +32,15 @@ pub(crate) const fn numbers(title: &'static str) -> Column {
 
 /// Lays rows out under their columns' titles, two spaces apart.
 pub(crate) fn table<const N: usize>(columns: [Column; N], rows: &[[String; N]]) -> String {
+    table_without(None, columns, rows)
+}
+
+/// The same without a column.
+pub(crate) fn table_without<const N: usize>(
+    left_out: Option<usize>,
+    columns: [Column; N],
+    rows: &[[String; N]],
+) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([columns[column].title.len()]).max().unwrap_or(0)
@@ -40,7 +49,8 @@ pub(crate) fn table<const N: usize>(columns: [Column; N], rows: &[[String; N]]) 
     let mut text = String::new();
     for row in std::iter::once(&titles).chain(rows) {
         let mut line = String::new();
-        for (cell, (column, width)) in row.iter().zip(columns.iter().zip(widths)) {
+        let cells = row.iter().zip(columns.iter().zip(widths)).enumerate();
+        for (_, (cell, (column, width))) in cells.filter(|(at, _)| Some(*at) != left_out) {
             let written = if column.right {
                 write!(line, "{cell:>width$}  ")
             } else {
@@ -73,6 +83,8 @@ mod tests {
         let rows = [["Shoe".to_owned(), "7".to_owned()], ["Größe".to_owned(), "12345678".to_owned()]];
         let text = table([words("title"), numbers("sold")], &rows);
         assert_eq!(text, "title      sold\nShoe          7\nGröße  12345678\n");
+        let without = table_without(Some(0), [words("title"), numbers("sold")], &rows);
+        assert_eq!(without, "    sold\n       7\n12345678\n");
     }
 
     #[test]

@@ -53,4 +53,4 @@ pub use sale::{
     limits,
 };
 pub use sales::{Sale, Sales, Terms};
-pub use stock::{Adjust, Stock};
+pub use stock::{Adjust, Stock, is_sold_out};

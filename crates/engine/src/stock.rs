@@ -11,6 +11,12 @@ pub enum Adjust {
     Correct,
 }
 
+/// Whether nobody can order a unit: none is available, and none is set aside for somebody who was called. What is held may come
+/// back, and is not asked.
+pub fn is_sold_out(available: u64, turns: u64) -> bool {
+    available == 0 && turns == 0
+}
+
 /// Units of one SKU by what they are doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stock {
@@ -44,6 +50,11 @@ impl Stock {
     /// Units that are set aside for those who were called from a line.
     pub fn turns(&self) -> u64 {
         self.turns
+    }
+
+    /// See [`is_sold_out`].
+    pub fn is_sold_out(&self) -> bool {
+        is_sold_out(self.available, self.turns)
     }
 
     /// Units of orders that await payment.

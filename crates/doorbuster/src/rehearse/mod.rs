@@ -345,6 +345,7 @@ mod tests {
                     title,
                     total: 9,
                     available: 9 - held,
+                    turns: 0,
                     held,
                     sold: 0,
                     orders: held,

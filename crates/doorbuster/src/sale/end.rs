@@ -53,10 +53,15 @@ pub(super) fn run(arguments: &EndArguments, environment: &Environment) -> Result
 fn says(sale: &Sale) -> String {
     let Sale { id, items, ends_at_ms, .. } = sale;
     let units = |of: fn(&super::Item) -> u64| items.iter().map(of).sum::<u64>();
-    let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
+    let (turns, held) = (units(|item| item.turns), units(|item| item.held.unwrap_or(0)));
+    let left = units(|item| item.available) + turns;
+    let called = match turns {
+        0 => String::new(),
+        turns => format!(" {turns} units of open turns can still be ordered."),
+    };
     format!(
-        "Ends sale {id}, “{}”, which would end at {}, with {left} units left. {held} held units can still be paid. This can't be \
-         undone.\n",
+        "Ends sale {id}, “{}”, which would end at {}, with {left} units left. {held} held units can still be paid.{called} This can't \
+         be undone.\n",
         plain(&sale.title),
         format_utc(*ends_at_ms)
     )

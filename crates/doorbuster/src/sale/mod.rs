@@ -181,12 +181,28 @@ struct Item {
     list_price: u64,
     total: u64,
     available: u64,
+    /// Set aside for those who were called; one that is older does not say.
+    #[serde(default)]
+    turns: u64,
     /// What is held and sold is given to the holder of the operator's token only.
     held: Option<u64>,
     sold: Option<u64>,
     limit: Option<u64>,
     image: Option<Image>,
     line: Option<Line>,
+    /// For the holder of the operator's token only; one that is older does not say.
+    line_now: Option<LineNow>,
+}
+
+/// How a line stands that an operator steers.
+#[derive(Clone, Deserialize)]
+struct LineNow {
+    /// `None`: no limit.
+    pace_max_per_s: Option<u64>,
+    /// Empty: nothing is said.
+    message: String,
+    /// Units that are available and kept for those who are sure to be called.
+    promised: u64,
 }
 
 /// How an item is sold to its line, as the API gives and takes it.
@@ -411,16 +427,18 @@ fn list(sales: &[Sale]) -> String {
                 sale.items_total.to_string(),
                 sum(sale, |item| Some(item.total)),
                 sum(sale, |item| Some(item.available)),
+                sum(sale, |item| Some(item.turns)),
                 sum(sale, |item| item.held),
                 sum(sale, |item| item.sold),
             ]
         })
         .collect();
-    output::table(COLUMNS, &rows)
+    let has_lines = sales.iter().flat_map(|sale| &sale.items).any(|item| item.line.is_some());
+    output::table_without((!has_lines).then_some(TURNS), COLUMNS, &rows)
 }
 
 /// Of a list of sales, wherever there is one.
-pub(crate) const COLUMNS: [Column; 10] = [
+pub(crate) const COLUMNS: [Column; 11] = [
     numbers("sale"),
     words("title"),
     words("state"),
@@ -429,9 +447,13 @@ pub(crate) const COLUMNS: [Column; 10] = [
     numbers("items"),
     numbers("total"),
     numbers("available"),
+    numbers("turns"),
     numbers("held"),
     numbers("sold"),
 ];
+
+/// The column of units that are set aside for those who were called: for sales with lines alone.
+pub(crate) const TURNS: usize = 8;
 
 fn describe(sale: &Sale) -> String {
     let mut text = String::new();
@@ -457,6 +479,7 @@ fn describe(sale: &Sale) -> String {
                 output::money(item.list_price, &sale.currency),
                 item.total.to_string(),
                 item.available.to_string(),
+                item.turns.to_string(),
                 or_dash(item.held),
                 or_dash(item.sold),
                 limit(item.limit),
@@ -470,12 +493,15 @@ fn describe(sale: &Sale) -> String {
         numbers("list price"),
         numbers("total"),
         numbers("available"),
+        numbers("turns"),
         numbers("held"),
         numbers("sold"),
         numbers("limit"),
     ];
-    let lines = sale.items.iter().filter_map(|item| Some(line_terms(item.product, item.line.as_ref()?)));
-    text + &output::table(columns, &rows) + &lines.collect::<String>()
+    let lines: Vec<_> = sale.items.iter().filter_map(|item| Some((item, item.line.as_ref()?))).collect();
+    let left_out = lines.is_empty().then_some(6);
+    let said = |(item, line): &(&Item, &Line)| line_terms(item.product, line) + &line_now(item);
+    text + &output::table_without(left_out, columns, &rows) + &lines.iter().map(said).collect::<String>()
 }
 
 /// How an item is sold to its line, and what its draw proves: said whenever such a sale is shown, first when it is made.
@@ -498,6 +524,20 @@ fn line_terms(product: u64, line: &Line) -> String {
         if line.units == 1 { "1 unit".to_owned() } else { format!("{} units", line.units) },
         seconds(line.close_s),
     )
+}
+
+/// What operators have set for a line, where they have.
+fn line_now(item: &Item) -> String {
+    let Some(LineNow { pace_max_per_s, message, .. }) = &item.line_now else { return String::new() };
+    let product = item.product;
+    let pace = pace_max_per_s.map_or_else(String::new, |per_s| {
+        format!("the pace of the line of {product} is limited: at most {per_s} places per second\n")
+    });
+    let message = match &**message {
+        "" => String::new(),
+        message => format!("everybody in the line of {product} reads: {}\n", plain(message)),
+    };
+    pace + &message
 }
 
 /// `None`: its orders are paid on placing.

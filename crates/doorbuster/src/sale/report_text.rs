@@ -298,7 +298,7 @@ pub(super) fn unit_rows(report: &SaleReport) -> impl Iterator<Item = [String; UN
             item.total.to_string(),
             item.sold.to_string(),
             item.held.to_string(),
-            item.available.to_string(),
+            (item.available + item.turns).to_string(),
             item.returned.to_string(),
             item.returned_taken.to_string(),
         ]

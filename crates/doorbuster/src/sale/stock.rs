@@ -33,7 +33,7 @@ pub(super) struct RestockArguments {
     yes: bool,
 }
 
-/// Take units off an item that were counted wrongly; never below what is held and sold
+/// Take units off an item that were counted wrongly; never below what is held, sold, or kept for people in its line
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The change is made once per key: if an answer is lost, repeat the command with the same --key, and the units are
@@ -83,8 +83,11 @@ pub(super) fn correct(arguments: &CorrectArguments, environment: &Environment) -
     let client = Client::connect(&change.server, environment)?;
     let item = change.item(&client)?;
     let after = item.as_ref().map(|item| item.total.saturating_sub(change.units));
-    // The server refuses more: never below what is held and sold.
-    let item = item.filter(|item| change.units <= item.available);
+    // The server refuses more: never below what is held, sold, or kept for people in the item's line.
+    let item = item.filter(|item| {
+        let promised = item.line_now.as_ref().map_or(0, |line| line.promised);
+        change.units <= item.available.saturating_sub(promised)
+    });
     if change.say(item.as_ref(), "takes", "off", after)? {
         return Ok(());
     }

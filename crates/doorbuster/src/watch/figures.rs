@@ -144,6 +144,9 @@ pub(super) struct Holds {
 pub(super) struct Units {
     pub(super) total: u64,
     pub(super) available: u64,
+    /// One that is older does not say.
+    #[serde(default)]
+    pub(super) turns: u64,
     pub(super) held: u64,
     pub(super) sold: u64,
 }
@@ -312,7 +315,7 @@ impl Server {
 }
 
 impl Units {
-    pub(super) fn words(&self) -> [String; 4] {
-        [self.total, self.available, self.held, self.sold].map(|units| units.to_string())
+    pub(super) fn words(&self) -> [String; 5] {
+        [self.total, self.available, self.turns, self.held, self.sold].map(|units| units.to_string())
     }
 }

@@ -226,8 +226,12 @@ fn line(figures: &Figures) -> String {
     let sum = |of: fn(&Units) -> u64| figures.sales.iter().map(|sale| of(&sale.units)).sum::<u64>();
     let p99 =
         figures.order_route.as_ref().map_or_else(|| "-".to_owned(), |took| format!("{} ms", took.p99_ms));
+    let turns = match sum(|units| units.turns) {
+        0 => String::new(),
+        turns => format!("  turns {turns}"),
+    };
     format!(
-        "{}  {} {}  accepted {}/s  refused {}/s  busy {}/s  unknown {}/s  p99 {p99}  available {}  held {}  sold {}  {}\n",
+        "{}  {} {}  accepted {}/s  refused {}/s  busy {}/s  unknown {}/s  p99 {p99}  available {}{turns}  held {}  sold {}  {}\n",
         format_utc(figures.at_ms),
         figures.verdict.level,
         figures.verdict.code,
@@ -252,7 +256,7 @@ mod tests {
         assert_eq!(
             line(&figures),
             "2026-12-01T10:00:00Z  amber disk_low  accepted 2.5/s  refused 0/s  busy 0/s  unknown 0/s  p99 8 ms  \
-             available 4  held 2  sold 3  4 GiB\u{fffd} are free.\n"
+             available 3  turns 1  held 2  sold 3  4 GiB\u{fffd} are free.\n"
         );
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took};
 use super::terminal::{Line, cut};
-use crate::output::{Column, numbers, plain, table, words};
+use crate::output::{Column, numbers, plain, table_without, words};
 use crate::sale;
 use crate::time::{format_duration, format_utc};
 
@@ -146,15 +146,17 @@ fn happening(sales: &[Sale], events: &[Event], columns: usize) -> Vec<Line> {
 
 fn sales_table(sales: &[Sale], width: usize) -> String {
     let row = |sale: &Sale| {
-        let [total, available, held, sold] = sale.units.words();
+        let [total, available, turns, held, sold] = sale.units.words();
         let (title, state) = (plain(&sale.title), plain(&sale.state));
         let ends = format_utc(sale.ended_at_ms.unwrap_or(sale.ends_at_ms));
         let starts = format_utc(sale.starts_at_ms);
         let items = sale.items_total.to_string();
-        [sale.id.to_string(), title, state, starts, ends, items, total, available, held, sold]
+        [sale.id.to_string(), title, state, starts, ends, items, total, available, turns, held, sold]
     };
     let rows: Vec<_> = sales.iter().map(row).collect();
-    fitting(sale::COLUMNS, &rows, [0, 1, 2, 6, 7, 8, 9], width)
+    let has_lines = sales.iter().any(has_line);
+    let left_out = (!has_lines).then_some(sale::TURNS);
+    fitting(left_out, sale::COLUMNS, &rows, [0, 1, 2, 6, 7, 8, 9, 10], width)
 }
 
 fn items(sale: &Sale, width: usize) -> Vec<Line> {
@@ -163,6 +165,7 @@ fn items(sale: &Sale, width: usize) -> Vec<Line> {
         words("item"),
         numbers("total"),
         numbers("available"),
+        numbers("turns"),
         numbers("held"),
         numbers("sold"),
         numbers("orders/s"),
@@ -173,7 +176,7 @@ fn items(sale: &Sale, width: usize) -> Vec<Line> {
         numbers("p99 ms"),
     ];
     let row = |item: &Item| {
-        let [total, available, held, sold] = item.units.words();
+        let [total, available, turns, held, sold] = item.units.words();
         let known = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let rate = |name| known(item.rates.as_ref().and_then(|rates| rates.get(name).copied()));
         let took = |of: fn(&Took) -> f64| known(item.order_route.as_ref().map(of));
@@ -182,6 +185,7 @@ fn items(sale: &Sale, width: usize) -> Vec<Line> {
             plain(&item.title),
             total,
             available,
+            turns,
             held,
             sold,
             rate("accepted"),
@@ -193,7 +197,8 @@ fn items(sale: &Sale, width: usize) -> Vec<Line> {
         ]
     };
     let shown: Vec<_> = sale.items.iter().take(ROWS_MAX).map(row).collect();
-    let table = fitting(columns, &shown, [0, 1, 3, 4, 5, 6, 7, 11], width);
+    let left_out = (!has_line(sale)).then_some(4);
+    let table = fitting(left_out, columns, &shown, [0, 1, 3, 4, 5, 6, 7, 8, 12], width);
     let mut lines = vec![Line::Words(String::new())];
     lines.extend(table.lines().map(|row| Line::Row(row.to_owned())));
     let more = sale.items_total.saturating_sub(shown.len());
@@ -207,19 +212,26 @@ fn items(sale: &Sale, width: usize) -> Vec<Line> {
     lines
 }
 
-/// A table, with the columns that are `kept` alone if all of them are too wide.
+/// Whether units may be set aside in turns.
+fn has_line(sale: &Sale) -> bool {
+    sale.units.turns > 0 || sale.items.iter().any(|item| item.line.is_some())
+}
+
+/// A table without a column, and with those that are `kept` alone if all of them are too wide.
 fn fitting<const N: usize, const M: usize>(
+    left_out: Option<usize>,
     columns: [Column; N],
     rows: &[[String; N]],
     kept: [usize; M],
     width: usize,
 ) -> String {
-    let whole = table(columns, rows);
+    let whole = table_without(left_out, columns, rows);
     if whole.lines().all(|line| line.chars().count() <= width) {
         return whole;
     }
     let rows: Vec<_> = rows.iter().map(|row| kept.map(|at| cut(&row[at], NARROW_CELL_CHARS_MAX))).collect();
-    table(kept.map(|at| columns[at]), &rows)
+    let left_out = kept.iter().position(|at| Some(*at) == left_out);
+    table_without(left_out, kept.map(|at| columns[at]), &rows)
 }
 
 fn mib(bytes: Option<u64>) -> String {
@@ -244,10 +256,10 @@ pub(super) mod tests {
             "units_age_ms":12000,"mailbox":5,"backlog":300,"backlog_age_ms":8200,
             "engines":[{"engine":"Redis","fault":null},{"engine":"MySQL","fault":"b: it hangs\u001b"}]},
         "sales":[{"id":3,"title":"Drop","state":"live","starts_at_ms":1796119200000,"ends_at_ms":1796122800000,
-            "units":{"total":9,"available":4,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
+            "units":{"total":9,"available":3,"turns":1,"held":2,"sold":3},"rates":{"accepted":2.5,"busy":0.0,"refused":0.5},"items_total":30,
             "refused_by_code":{"sold_out":0.5},"order_route":{"count":3,"p50_ms":1.5,"p99_ms":9.0},
             "holds":{"since_ms":1796119200000,"paid":6,"paid_late":1,"paid_after_p50_s":61.0,"paid_after_p90_s":80.0,"cancelled":2,"expired":3},
-            "items":[{"product":7,"title":"Shoe","total":9,"available":4,"held":2,"sold":3,"sold_out_at_ms":1796119230000,"rates":{"accepted":1.5,"refused":0.5,"busy":4.0},
+            "items":[{"product":7,"title":"Shoe","total":9,"available":3,"turns":1,"held":2,"sold":3,"sold_out_at_ms":1796119230000,"rates":{"accepted":1.5,"refused":0.5,"busy":4.0},
                 "refused_by_code":{"sold_out":0.5},"order_route":{"count":2,"p50_ms":1.5,"p99_ms":9.5},
                 "line":{"draw":"drawn","joined":900,"joins_per_s":2.5,"waiting":700,"present":40,"sure_to":210,"reached":200,
                     "in_grace":1,"away":20,"turns":4,"called":180,"ordered":160,"expired":9,"given_back":7,"pace":60,"pace_max_per_s":2,
@@ -289,19 +301,24 @@ pub(super) mod tests {
             "sale 3  product 7 sold out at 2026-12-01T10:00:30Z",
             "sale 3  line of 7  joined 900 (2.5/s)  waiting 700  there 40  turns 4  called 180  ordered 160  expired 9  \
              given back 7  away 20  pace 60/min (limited to 2/s), the last waits 11m40s  waited 5m, the page said 4m40s  draw drawn",
-            "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          4     2     3",
+            "   3  Drop   live   2026-12-01T10:00:00Z  2026-12-01T11:00:00Z     30      9          3      1     2     3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
         assert!(!text.contains("Shoe") && !text.contains("servers"), "{text}");
         let named = shown(true, 1, None);
         assert!(
-            named.contains("      7  Shoe      9          4     2     3       1.5      0.5     4        -     1.5     9.5\n")
+            named.contains("      7  Shoe      9          3      1     2     3       1.5      0.5     4        -     1.5     9.5\n")
                 && named.ends_with(
                     "and 29 items more: `doorbuster sale show 3`\nproduct 7  refused  sold_out 0.5\n"
                 ),
             "{named}"
         );
+        let mut without: Value = serde_json::from_str(FIGURES).unwrap();
+        (without["sales"][0]["items"][0]["line"], without["sales"][0]["units"]["turns"]) =
+            (Value::Null, 0.into());
+        let without = whole(&serde_json::from_value(without).unwrap(), false, 1, None);
+        assert!(without.contains("  total  available  held  sold\n"), "{without}");
         assert!(shown(false, 9, None).contains("\nTHE FIGURES ARE OLD: "));
         let gone = Some(("no answer".to_owned(), Duration::from_secs(61)));
         assert!(shown(false, 62, gone).contains("\nNO ANSWER for 1m1s: no answer; waiting for it\n"));
@@ -365,7 +382,7 @@ pub(super) mod tests {
                 && text.contains("\n4 GiB\u{fffd} are free.\n-> Make room.\n")
         );
         assert!(
-            text.contains("\n   3  Drop   live       9          4     2     3\n"),
+            text.contains("\n   3  Drop   live       9          3      1     2     3\n"),
             "units before times: {text}"
         );
         let more = text.lines().last().unwrap();

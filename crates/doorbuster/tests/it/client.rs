@@ -73,6 +73,23 @@ fn a_sale_to_a_line_says_what_comes_of_its_beacon() {
 }
 
 #[test]
+fn a_sale_to_a_line_shows_its_turns_and_how_it_is_steered() {
+    let line = r#""turns":3,"limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
+        "line_now":{"pace_max_per_s":7,"message":"Slow \u001bnight","promised":90}"#;
+    let sale: &'static str = SALE.replacen(r#""limit":1"#, line, 1).leak();
+    let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
+    let row = "     30  Shoe   49.99 EUR   99.99 EUR    100         97      3     2     1      1\n";
+    let said = "the pace of the line of 30 is limited: at most 7 places per second\n\
+                everybody in the line of 30 reads: Slow \u{fffd}night\n";
+    assert!(code == 0 && stdout.contains(row) && stdout.ends_with(said), "{stdout}");
+    // Of 97 units 90 are promised.
+    for (units, code) in [("7", 0), ("8", 1)] {
+        let dry = ["sale", "correct", "3", "30", units, "--dry-run"];
+        assert_eq!(ask(&dry, vec![Some((200, sale))]).0.0, code, "{units}");
+    }
+}
+
+#[test]
 fn sales_are_listed() {
     let ((code, stdout, _), asked) =
         ask(&["sale", "list"], vec![Some((200, r#"{"sales":[],"next_cursor":null,"next_id":1}"#))]);

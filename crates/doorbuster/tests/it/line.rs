@@ -157,6 +157,57 @@ fn operate(connection: &mut Connection, method: &str, path: &str, body: &Value) 
     connection.exchange(method, path, &[("Authorization", &bearer)], &body.to_string()).unwrap()
 }
 
+#[test]
+fn the_units_of_open_turns_are_shown_wherever_units_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let serving = Serving::demo(&directory.path().join("data"), &[]);
+    make_sale(directory.path(), serving.address);
+    let mut connection = Connection::open(serving.address).unwrap();
+    until(&mut connection, LINE, |board| !board["drawn"].is_null());
+    for buyer in 1..=3 {
+        send(&mut connection, buyer, LINE, "").unwrap();
+        send(&mut connection, buyer, &format!("{LINE}/presence"), "").unwrap();
+    }
+    until(&mut connection, LINE, |board| board["turns"] == 3);
+    let stock = connection.exchange("GET", "/api/v1/stock?sale=70&product=5", &[], "").unwrap().json();
+    assert_eq!(
+        [&stock["available"], &stock["turns"], &stock["has_line"]],
+        [&json!(17), &json!(3), &json!(true)]
+    );
+    let metrics = connection.exchange("GET", "/metrics", &[], "").unwrap();
+    let turns = "doorbuster_stock_units{sale=\"70\",product=\"5\",kind=\"turns\"} 3\n";
+    assert!(metrics.body.contains(turns), "{}", metrics.body);
+    let server = format!("http://{}", serving.address);
+    let operate = |arguments: &[&str]| {
+        let mut command = doorbuster(directory.path());
+        command.args(arguments).args(["--server", &server]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+        outcome(command.output().unwrap())
+    };
+    let shown = |said: &str, head: &str, row: &str| {
+        let lines: Vec<_> =
+            said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for part in [head, row] {
+            assert!(lines.iter().any(|line| line.contains(part)), "{part} in\n{said}");
+        }
+    };
+    let (head, row) = ("total available turns held sold", " 20 17 3 0 0");
+    shown(&operate(&["sale", "show", "70"]).1, head, row);
+    shown(&operate(&["sale", "list"]).1, head, row);
+    shown(&operate(&["status"]).1, head, row);
+    operate(&["sale", "pace", "70", "5", "0"]);
+    let told = operate(&["sale", "message", "70", "5", "We are slow tonight."]).1;
+    shown(
+        &told,
+        "the pace of the line of 5 is limited: at most 0 places per second",
+        "reads: We are slow tonight.",
+    );
+    let (code, _, errors) = operate(&["sale", "correct", "70", "5", "18"]);
+    let least = "at most 17 of 20 units can be taken off, which leaves 3: 3 set aside in open turns";
+    assert!(code == 1 && errors.contains(least), "{errors}");
+    assert_eq!(serving.stop(), 0);
+    shown(&run(directory.path(), &["audit", "--data-dir", "data"]).1, head, row);
+}
+
 /// By the entries of the ledger, so that no clock is asked.
 #[test]
 fn no_more_are_reached_at_once_than_orders_are_let_through() {

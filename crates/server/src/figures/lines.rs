@@ -2,9 +2,10 @@
 //! how long they waited beside what their page had said.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use engine::{LineView, Phase, SkuId, Standings, UnixMs};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::sales::{room, watched};
 use super::sample::per_s;
@@ -18,7 +19,7 @@ const KEPT_EVERY_MS: u64 = 10_000;
 const KEPT_FOR_MS: u64 = 5 * 60_000;
 
 /// As the API shows them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct LineFigures {
     /// Of the draw of its places.
     draw: &'static str,
@@ -47,6 +48,13 @@ pub(super) struct LineFigures {
     /// How long whoever is last in the line would wait at that pace. `None`: it stands.
     tail_wait_s: Option<u64>,
     wait: Option<Wait>,
+    /// What everybody in it is to read; empty: nothing.
+    #[serde(serialize_with = "as_text")]
+    message: Arc<str>,
+}
+
+fn as_text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 /// How long whoever was reached last has waited since some minutes before, and how long a page would have said then.
@@ -106,7 +114,7 @@ impl Lines {
 
     /// `None`: it has no line, or nobody has said yet how that is.
     pub(super) fn of(&self, sku: SkuId) -> Option<LineFigures> {
-        self.followed.get(&sku).map(|followed| followed.figures)
+        self.followed.get(&sku).map(|followed| followed.figures.clone())
     }
 }
 
@@ -134,6 +142,7 @@ impl LineFigures {
             pace_max_per_s: *pace_max,
             tail_wait_s: wait_s(waiting, pace),
             wait: None,
+            message: board.message().map(|(_, message)| message).unwrap_or_default(),
         }
     }
 }
@@ -198,6 +207,7 @@ mod tests {
             pace_max_per_s: None,
             tail_wait_s: None,
             wait: None,
+            message: Arc::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use engine::{Phase, SkuId, UnixMs, is_plain_char};
+use engine::{Phase, SkuId, UnixMs, is_plain_char, is_sold_out};
 use serde::{Serialize, Serializer};
 
 use super::lines::{LineFigures, Lines};
@@ -53,18 +53,21 @@ pub(super) struct SaleFigures<'a> {
 pub(super) struct Units {
     pub(super) total: u64,
     pub(super) available: u64,
+    /// Set aside for those who were called from a line.
+    pub(super) turns: u64,
     pub(super) held: u64,
     pub(super) sold: u64,
 }
 
 impl Units {
     fn of(counters: &Counters) -> Units {
-        Units {
-            total: counters.total(),
-            available: counters.available(),
-            held: counters.held(),
-            sold: counters.sold(),
-        }
+        let (available, turns) = counters.free_and_turns();
+        Units { total: counters.total(), available, turns, held: counters.held(), sold: counters.sold() }
+    }
+
+    /// See [`is_sold_out`].
+    pub(super) fn is_sold_out(self) -> bool {
+        is_sold_out(self.available, self.turns)
     }
 }
 
@@ -75,6 +78,7 @@ impl Add for Units {
         Units {
             total: self.total + other.total,
             available: self.available + other.available,
+            turns: self.turns + other.turns,
             held: self.held + other.held,
             sold: self.sold + other.sold,
         }
@@ -210,7 +214,7 @@ impl SoldOut {
             for ((item, sku), number) in spec.items.iter().zip(skus).zip(sale.first_sku.0..).take(room) {
                 let units = Units::of(&sku.counters);
                 let (product, title) = (item.product.0, &*item.title);
-                let left = self.left((spec.id.0, product), (units.available, now), &sum.sold_out);
+                let left = self.left((spec.id.0, product), (units, now), &sum.sold_out);
                 seen.insert((spec.id.0, product), left);
                 let rates = second.map(|second| second.of_item(product));
                 items.push(ItemFigures {
@@ -252,9 +256,9 @@ impl SoldOut {
     }
 
     /// `heard`: of other servers, for what this one did not see.
-    fn left(&self, item: (u64, u64), (available, now): (u64, UnixMs), heard: &SoldOutAt) -> Left {
+    fn left(&self, item: (u64, u64), (units, now): (Units, UnixMs), heard: &SoldOutAt) -> Left {
         match self.0.get(&item) {
-            _ if available > 0 => Left::Some,
+            _ if !units.is_sold_out() => Left::Some,
             None | Some(Left::Nothing(None)) => {
                 Left::Nothing(heard.get(&item.0).and_then(|items| items.get(&item.1)).copied())
             }

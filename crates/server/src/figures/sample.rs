@@ -55,6 +55,7 @@ impl Sample<'_> {
                 sale: signed(sale.id),
                 product: signed(item.product),
                 available: signed(item.units.available),
+                turns: signed(item.units.turns),
                 held: signed(item.units.held),
                 sold: signed(item.units.sold),
             })

@@ -1,7 +1,8 @@
 //! A server's figures, from counters that a test moves and at times that it says.
 
 use engine::{
-    Book, BuyerId, Command, ItemSpec, LineTerms, Payment, ProductId, SaleId, SaleSpec, SkuId, Stock, UnixMs,
+    Book, BuyerId, Command, Fingerprint, ItemSpec, LineTerms, OrderId, Payment, Placement, ProductId, SaleId,
+    SaleSpec, SkuId, Stock, UnixMs,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +15,9 @@ use crate::intake::{Health, Heard, Mailbox, Need, Outcome, Servers};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
+
+const LINE: LineTerms =
+    LineTerms { units: 1, turn_ms: 60_000, grace_ms: 10_000, close_ms: 120_000, beacon: None, access: None };
 
 struct Server {
     core: Intake,
@@ -255,15 +259,7 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
 fn an_item_that_is_sold_to_its_line_has_that_lines_figures() {
     let mut spec = sale(3, NOW.0 + 60_000, 2);
     spec.items[1].limit = Some(1);
-    let line = LineTerms {
-        units: 1,
-        turn_ms: 60_000,
-        grace_ms: 10_000,
-        close_ms: 120_000,
-        beacon: None,
-        access: None,
-    };
-    spec.items[1].line = Some(line);
+    spec.items[1].line = Some(LINE);
     let mut server = Server::new(vec![spec]);
     let join = |server: &mut Server, buyers: std::ops::Range<u64>| {
         for buyer in buyers {
@@ -291,9 +287,37 @@ fn an_item_that_is_sold_to_its_line_has_that_lines_figures() {
         ("pace", json!(0)),
         ("tail_wait_s", Value::Null),
         ("wait", Value::Null),
+        ("message", json!("")),
     ] {
         assert_eq!(seen[name], value, "{name}");
     }
+}
+
+#[test]
+fn what_is_in_turns_is_left_and_not_sold_out() {
+    let mut spec = sale(3, NOW.0, 1);
+    (spec.items[0].total, spec.items[0].limit, spec.items[0].line) = (1, Some(1), Some(LINE));
+    let mut server = Server::new(vec![spec]);
+    let (sku, buyer) = (SkuId(0), BuyerId(7));
+    let call = |server: &mut Server, command| {
+        server.book.call_due(NOW, usize::MAX, u32::MAX);
+        server.book.execute(NOW, command).unwrap();
+        server.book.call_due(NOW, usize::MAX, u32::MAX);
+        server.publish();
+    };
+    let told = |seen: &Value| {
+        let is_out = seen["sales"][0]["items"][0]["sold_out_at_ms"] == seen["at_ms"];
+        (seen["sales"][0]["units"].clone(), is_out, seen["verdict"]["code"].clone())
+    };
+    let units = |turns, sold| json!({ "total": 1, "available": 0, "turns": turns, "held": 0, "sold": sold });
+    call(&mut server, Command::Join { sku, buyer });
+    server.look(1_000);
+    call(&mut server, Command::ShowPresence { sku, buyer });
+    assert_eq!(told(&server.look(2_000)), (units(1, 0), false, json!("selling")));
+    let id = OrderId { sku, hash: 5 };
+    let order = Placement { id, buyer, quantity: 1, fingerprint: Fingerprint(0) };
+    call(&mut server, Command::Place(order));
+    assert_eq!(told(&server.look(3_000)), (units(0, 1), true, json!("sold_out")));
 }
 
 #[test]
@@ -442,7 +466,10 @@ fn an_item_is_sold_out_from_the_second_that_saw_it() {
     assert_eq!(since(&seen), seen["at_ms"]);
     let later = server.look(4_000);
     assert_eq!(since(&later), seen["at_ms"]);
-    assert_eq!(later["sales"][0]["units"], json!({ "total": 10, "available": 10, "held": 0, "sold": 0 }));
+    assert_eq!(
+        later["sales"][0]["units"],
+        json!({ "total": 10, "available": 10, "turns": 0, "held": 0, "sold": 0 })
+    );
     assert_eq!(later["sales"][0]["items"][1]["available"], 10);
     publish(&server, 3);
     assert_eq!(since(&server.look(5_000)), Value::Null);

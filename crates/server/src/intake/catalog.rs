@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs};
+use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs, is_sold_out};
 
 use super::board::Board;
 use super::outcomes::{HoldEnded, ITEMS_TIMED_MAX, Outcomes, SaleOutcomes};
@@ -18,6 +18,8 @@ use super::outcomes::{HoldEnded, ITEMS_TIMED_MAX, Outcomes, SaleOutcomes};
 #[derive(Debug, Default)]
 pub struct Counters {
     available: AtomicU64,
+    /// Of an item that is sold to a line: set aside for those who were called.
+    turns: AtomicU64,
     held: AtomicU64,
     sold: AtomicU64,
     total: AtomicU64,
@@ -35,7 +37,12 @@ impl Counters {
         self.publish_held(stock.held());
         self.sold.store(stock.sold(), Ordering::Relaxed);
         self.total.store(stock.total(), Ordering::Relaxed);
-        self.available.store(stock.available(), Ordering::Relaxed);
+        // What moves from one to the other is never in neither: see `free_and_turns`.
+        let moves = [(&self.turns, stock.turns()), (&self.available, stock.available())];
+        let opens = stock.turns() > self.turns();
+        for (counter, units) in if opens { moves } else { [moves[1], moves[0]] } {
+            counter.store(units, Ordering::Release);
+        }
         self.known_until.store(u64::MAX, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -70,7 +77,23 @@ impl Counters {
 
     /// Whether an order can be refused as sold out without asking whoever keeps the stock.
     pub fn is_sold_out(&self, now: UnixMs) -> bool {
-        now.0 <= self.known_until.load(Ordering::Acquire) && self.available() == 0
+        now.0 <= self.known_until.load(Ordering::Acquire) && self.looks_sold_out()
+    }
+
+    /// Whether there is nothing to order, by what was said last.
+    pub fn looks_sold_out(&self) -> bool {
+        let (available, turns) = self.free_and_turns();
+        is_sold_out(available, turns)
+    }
+
+    /// What is available, and set aside in turns, so that a unit which goes from one to the other meanwhile is in one of them.
+    pub fn free_and_turns(&self) -> (u64, u64) {
+        loop {
+            let (before, available) = (self.turns(), self.available());
+            if self.turns() == before {
+                return (available, before);
+            }
+        }
     }
 
     /// What can be bought. Until the gate has reported it, what the ledger has left: a gate that is away or closed must
@@ -85,6 +108,11 @@ impl Counters {
     /// Whether anybody has said yet what there is.
     pub fn is_known(&self) -> bool {
         self.known_until.load(Ordering::Acquire) > 0 || self.total() > 0
+    }
+
+    /// Units that are set aside for those who were called from a line.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Acquire)
     }
 
     pub fn held(&self) -> u64 {

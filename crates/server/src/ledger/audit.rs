@@ -16,6 +16,8 @@ pub struct AuditedSku {
     pub title: String,
     pub total: u64,
     pub available: u64,
+    /// Set aside for those who were called from its line.
+    pub turns: u64,
     pub held: u64,
     pub sold: u64,
     /// Of any status.
@@ -63,6 +65,7 @@ impl Audit {
                     title: item.title.clone(),
                     total: stock.total(),
                     available: stock.available(),
+                    turns: stock.turns(),
                     held: stock.held(),
                     sold: stock.sold(),
                     orders: book.orders_of(sku).expect("the SKU was just found"),

@@ -104,7 +104,7 @@ impl Noticed {
         let first = sale.first_sku.0 as usize;
         for (sku, number) in catalog.skus[first..first + sale.spec.items.len()].iter().zip(sale.first_sku.0..)
         {
-            let sold_out = sku.counters.is_known() && sku.counters.available() == 0;
+            let sold_out = sku.counters.is_known() && sku.counters.looks_sold_out();
             let (before, at) = self.items.get(&SkuId(number)).copied().unwrap_or((false, UnixMs(0)));
             if sold_out != before && now.0 >= at.0.saturating_add(STOCK_MS) {
                 let sku = SkuId(number);

@@ -2,7 +2,7 @@
 import { create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
-import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, localTime, night, problemOf, say, serverNow, set, unixTime } from "./console-words.js";
+import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
@@ -25,7 +25,7 @@ const titleOf = ({ title }) => ({ what: "the sale's title", text: title, alike: 
 const endsSooner = (sale, ends) => {
   if (!hasStarted(sale) || !(ends < sale.ends_at_ms)) return undefined;
   const left = ends - serverNow();
-  return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${count(sale.units.available)} units left.${reaches(sale)}` };
+  return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${count(leftOf(sale.units))} units left.${reaches(sale)}` };
 };
 
 // Whether an action is for a sale as it is now. `before_start`: also while it is paused.
@@ -68,14 +68,14 @@ export const ACTIONS = {
   resume: {
     name: "Resume",
     states: ["paused"],
-    says: (sale) => `“${sale.title}” ${hasStarted(sale) ? "sells again at once" : `starts as planned, in ${duration(sale.starts_at_ms - serverNow())}`}: ${count(sale.units.available)} units are left.`,
+    says: (sale) => `“${sale.title}” ${hasStarted(sale) ? "sells again at once" : `starts as planned, in ${duration(sale.starts_at_ms - serverNow())}`}: ${count(leftOf(sale.units))} units are left.`,
     done: "Resumed.",
   },
   end: {
     name: "End now",
     typed: titleOf,
     states: ["live", "not_started", "paused"],
-    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(sale.units.available)} units left. Its ${count(sale.units.held)} held units can still be paid.${reaches(sale)} This can't be undone.`,
+    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(leftOf(sale.units))} units left. Its ${count(sale.units.held)} held units can still be paid.${reaches(sale)} This can't be undone.`,
     done: "Ended.",
   },
   rehearse: {
@@ -154,7 +154,7 @@ export const ITEM_ACTIONS = {
     },
     done: "Changed.",
   },
-  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(item.available)} of ${count(item.total)} are left now.`, ({ total, available }, more) => `Adds ${count(more)} to ${count(total)}: ${count(total + more)} in all, ${count(available + more)} of them left.`, "Restocked."),
+  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(leftOf(item))} of ${count(item.total)} are left now.`, (item, more) => `Adds ${count(more)} to ${count(item.total)}: ${count(item.total + more)} in all, ${count(leftOf(item) + more)} of them left.`, "Restocked."),
   pace: {
     name: "Limit the pace",
     ofLine: true,
@@ -189,7 +189,7 @@ export const ITEM_ACTIONS = {
     request: (sale, values, item) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/message`, body: { message: values.message.now } }),
     done: "They are told so.",
   },
-  correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are left, no more.`, ({ total, available }, off) => (off > available ? `Only ${count(available)} are left: ${count(off)} can't be taken off.` : `Takes ${count(off)} off ${count(total)}: ${count(total - off)} in all, ${count(available - off)} of them left.`), "Corrected."),
+  correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are ${item.line ? "free, no more, and none that is kept for people in its line who are sure" : "left, no more"}.`, (item, off) => (off > item.available ? `Only ${count(item.available)} are ${item.line ? "free" : "left"}: ${count(off)} can't be taken off.` : `Takes ${count(off)} off ${count(item.total)}: ${count(item.total - off)} in all, ${count(leftOf(item) - off)} of them left.`), "Corrected."),
 };
 
 const dialog = byId("ask");

@@ -1,5 +1,5 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { byId, call, clockTime, count, element, hasStarted, night, rate, serverNow, set, short } from "./console-words.js";
+import { byId, call, clockTime, count, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
@@ -20,7 +20,7 @@ let isPressed = false;
 const charts = {
   rates: { columns: ["accepted", "refused", "busy", "unknown"], data: [[], [], [], [], []], plot: null },
   times: { columns: ["order_p50_ms", "order_p99_ms"], data: [[], [], []], plot: null },
-  units: { columns: ["sold", "held", "available"], data: [[], [], [], []], plot: null },
+  units: { columns: ["sold", "held", "left"], data: [[], [], [], []], plot: null },
 };
 let stepMs = 1000;
 let readAt = 0;
@@ -52,9 +52,9 @@ const unitsAt = (_, column, at) => {
 const shown = (kind) => {
   const [times, ...columns] = charts[kind].data;
   if (kind !== "units") return [times, ...columns];
-  const [sold, held, available] = columns;
+  const [sold, held, left] = columns;
   const plus = (of) => sold.map((units, at) => (units === null ? null : of(at)));
-  return [times, plus((at) => sold[at] + held[at] + available[at]), plus((at) => sold[at] + held[at]), sold];
+  return [times, plus((at) => sold[at] + held[at] + left[at]), plus((at) => sold[at] + held[at]), sold];
 };
 
 // The moment of sell-out, as a line across the chart.
@@ -155,9 +155,10 @@ const read = async () => {
   stepMs = history.step_ms;
   isLive = false;
   const place = Object.fromEntries(history.columns.map((name, at) => [name, at]));
+  const valueOf = (row, name) => (name === "left" && typeof row[place.available] === "number" ? leftOf({ available: row[place.available], turns: row[place.turns] }) : row[place[name]] ?? null);
   for (const kind of Object.values(charts)) {
     kind.data = [[], ...kind.columns.map(() => [])];
-    for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => row[place[name]] ?? null));
+    for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => valueOf(row, name)));
   }
   redraw();
 };
@@ -184,7 +185,7 @@ export const appendToCharts = (latest) => {
   const values = {
     rates: [rates.accepted, rates.refused, rates.busy, rates.unknown],
     times: [route?.p50_ms ?? null, route?.p99_ms ?? null],
-    units: [of?.sold ?? null, of?.held ?? null, of?.available ?? null],
+    units: of ? [of.sold, of.held, leftOf(of)] : [null, null, null],
   };
   const from = latest.at_ms / 1000 - span;
   const { data: [known] } = charts.rates;

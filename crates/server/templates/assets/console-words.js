@@ -26,6 +26,8 @@ export const bytes = (number) => {
   }
   return `${value.toFixed(1)} TB`;
 };
+/** What nobody has ordered yet, of a sale or an item: also what is set aside for those who were called. */
+export const leftOf = ({ available, turns = 0 }) => available + turns;
 export const known = (value, say) => (value === null ? "not known here" : say(value));
 export const clockTime = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 export const dayAndTime = (ms) => new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });

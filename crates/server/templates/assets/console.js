@@ -7,7 +7,7 @@ import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
+import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
 const RETRY_MS = [0, 1000, 2000, 5000, 10000];
@@ -179,7 +179,7 @@ const draw = () => {
     ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} since the start`],
     ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "time to answer"],
     ["Order, p99", route ? `${milliseconds(route.p99_ms)} ms` : "–", "time to answer"],
-    ["Left", count(sum("available")), "units of what sells"],
+    ["Left", count(open.reduce((total, sale) => total + leftOf(sale.units), 0)), "units of what sells"],
     ["Held", count(sum("held")), `not paid yet${asOf(health.units_age_ms)}`],
     ["Sold", count(sum("sold")), `paid${asOf(health.units_age_ms)}`],
   ]);
@@ -404,7 +404,7 @@ const drawItem = (row, item) => {
   soldShare.style.width = percent(item.sold);
   heldShare.style.width = percent(item.held);
   set(row.querySelector(".does"), item.rates ? beside(item).join(" · ") : "");
-  set(left, count(item.available));
+  set(left, count(leftOf(item)));
   set(held, count(item.held));
   set(sold, count(item.sold));
   set(total, count(item.total));

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use engine::{
     BeaconTerms, Book, BuyerId, Command, DrawView, Event, Fingerprint, GroupName, LineAccess, LineTerms,
-    LineView, Opening, OrderId, PlaceView, Placement, ProductId, SaleSpec, SkuId, Spoken, TurnEnd, UnixMs,
+    LineView, Notice, Opening, OrderId, PlaceView, Placement, ProductId, SaleSpec, SkuId, Spoken, TurnEnd,
+    UnixMs,
 };
+use server::intake::catalog::Catalog;
 use server::ledger::{EventReader, NoDraw, OpenedTurn, What};
+use server::webhooks::Noticing;
 
 use crate::history::{self, sale};
 use crate::ledger::commit;
@@ -188,5 +191,36 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
         assert_eq!(turns_told(&mut reader).iter().filter(|turn| turn.buyer == erased).count(), 1);
         drop(ledger);
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new(), "{place:?}");
+    }
+}
+
+/// What was set aside for somebody may come back to the line.
+#[test]
+fn the_shop_is_not_told_that_what_is_in_turns_is_sold_out() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        let mut sale = sold_to_its_line();
+        sale.items.truncate(1);
+        let item = &mut sale.items[0];
+        item.total = 1;
+        item.line.as_mut().unwrap().beacon = None;
+        let started = Notice::SaleStarted(sale.id);
+        let found = |book: &Book, at: u64| {
+            let catalog = Catalog::of(book.registry(), &Catalog::default());
+            catalog.skus[0].counters.publish(book.stock(SKU).unwrap());
+            Noticing::new(place.source().event_reader().unwrap()).look(UnixMs(at), &catalog).unwrap()
+        };
+        commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale)]);
+        commit(&mut book, &mut ledger, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
+        commit(&mut book, &mut ledger, STARTS_AT, Vec::new());
+        let present = everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
+        commit(&mut book, &mut ledger, STARTS_AT + 1, present);
+        let stock = book.stock(SKU).unwrap();
+        assert_eq!((stock.available(), stock.turns()), (0, 1));
+        assert_eq!(found(&book, STARTS_AT + 1), [started], "{place:?}");
+        let id = OrderId { sku: SKU, hash: 5 };
+        let order = Placement { id, buyer: at(&book, 1), quantity: 1, fingerprint: Fingerprint(0) };
+        commit(&mut book, &mut ledger, STARTS_AT + 2, vec![Command::Place(order)]);
+        assert_eq!(found(&book, STARTS_AT + 2), [started, Notice::SoldOut(SKU)], "{place:?}");
     }
 }

@@ -73,7 +73,7 @@ struct SeenSale {
 #[derive(Debug, PartialEq, Eq)]
 struct SeenItem {
     total: u64,
-    is_left: bool,
+    is_sold_out: bool,
     price: u64,
 }
 
@@ -108,7 +108,7 @@ impl Seen {
         let sale = |sale: &SaleFigures<'_>| {
             let item = |item: &ItemFigures<'_>| SeenItem {
                 total: item.units.total,
-                is_left: item.units.available > 0,
+                is_sold_out: item.units.is_sold_out(),
                 price: item.price,
             };
             let items = sale.items.iter().map(|of| (of.product, item(of)));
@@ -232,9 +232,9 @@ impl Events {
             let says = format!("{title} has {} units in all, before {}.", item.units.total, known.total);
             self.add(at_ms, Kind::StockChanged, about, says);
         }
-        match (known.is_left, item.units.available > 0) {
-            (true, false) => self.add(at_ms, Kind::SoldOut, about, format!("{title} is sold out.")),
-            (false, true) => self.add(at_ms, Kind::OnSaleAgain, about, format!("{title} is on sale again.")),
+        match (known.is_sold_out, item.units.is_sold_out()) {
+            (false, true) => self.add(at_ms, Kind::SoldOut, about, format!("{title} is sold out.")),
+            (true, false) => self.add(at_ms, Kind::OnSaleAgain, about, format!("{title} is on sale again.")),
             (true, true) | (false, false) => {}
         }
     }

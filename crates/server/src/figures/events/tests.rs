@@ -8,7 +8,7 @@ use crate::figures::sales::Units;
 const AT_MS: u64 = 1_796_119_200_000;
 
 fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> SaleFigures<'static> {
-    let units = |total, available| Units { total, available, held: 0, sold: total - available };
+    let units = |total, available| Units { total, available, turns: 0, held: 0, sold: total - available };
     let item = |(product, (total, available)): (u64, (u64, u64))| ItemFigures {
         product,
         title: "Shoe",
@@ -124,6 +124,21 @@ fn a_sale_is_followed_from_its_plan_to_its_end() {
     assert_eq!(night.look(1, &ended), says(Kind::SaleEnded, "“Drop 2” has ended."));
     let first = &night.events.last()[0];
     assert_eq!((first.sale, first.product, night.events.last().len()), (Some(3), None, 10));
+}
+
+/// Whoever was called may let a turn go.
+#[test]
+fn what_is_set_aside_in_turns_is_not_sold_out() {
+    let mut night = Night::new();
+    let sale = |[available, turns, sold]: [u64; 3]| {
+        let mut sale = sale(3, Phase::Live, "Drop", &[(2, available)]);
+        sale.items[0].units = Units { total: 2, available, turns, held: 0, sold };
+        [sale]
+    };
+    night.look(0, &sale([2, 0, 0]));
+    assert_eq!(night.look(1, &sale([0, 2, 0])), []);
+    assert_eq!(of_kinds(night.look(1, &sale([0, 0, 2]))), [Kind::SoldOut]);
+    assert_eq!(of_kinds(night.look(1, &sale([0, 1, 1]))), [Kind::OnSaleAgain]);
 }
 
 /// Has the catalog know a sale.

@@ -7,7 +7,10 @@ use super::{Incident, RefusedAt, signed};
 
 /// Bound of an answer, whatever is asked for: some 600 KB.
 pub const POINTS_MAX: u64 = 4_000;
-const STOCK: [&str; 3] = ["available", "held", "sold"];
+const STOCK: [&str; 4] = ["available", "turns", "held", "sold"];
+
+/// As [`STOCK`] names them.
+pub(super) type Units = [i64; STOCK.len()];
 
 /// From a time on, and before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +75,9 @@ impl Points {
     }
 
     /// Adds to each row what was left at its end, of the changes by time; before the first of them it is not known.
-    pub(super) fn add_stock(&mut self, changes: &[(i64, [i64; 3])]) {
+    pub(super) fn add_stock(&mut self, changes: &[(i64, Units)]) {
         self.columns.extend(STOCK.map(str::to_owned));
-        let (mut changes, mut left) = (changes.iter().peekable(), [const { Value::Null }; 3]);
+        let (mut changes, mut left) = (changes.iter().peekable(), [const { Value::Null }; STOCK.len()]);
         for row in &mut self.rows {
             let end_ms = row[0].as_i64().unwrap_or(0).saturating_add(self.step_ms);
             while let Some((_, units)) = changes.next_if(|(at_ms, _)| *at_ms < end_ms) {

@@ -157,8 +157,8 @@ mod tests {
         let mut lines = csv.lines();
         let names: Vec<_> = lines.next().unwrap().split(',').collect();
         assert_eq!(
-            (names[0], names[16..20].join(" ")),
-            ("at_ms", "available held sold incidents".to_owned())
+            (names[0], names[16..21].join(" ")),
+            ("at_ms", "available turns held sold incidents".to_owned())
         );
         let place = |name: &str| names.iter().position(|found| *found == name).unwrap();
         let (sold_out, incidents) = (place("refused_in_minute_sold_out"), place("incidents"));

@@ -137,6 +137,7 @@ pub(super) struct Left {
     pub(super) sale: i64,
     pub(super) product: i64,
     pub(super) available: i64,
+    pub(super) turns: i64,
     pub(super) held: i64,
     pub(super) sold: i64,
 }

@@ -8,21 +8,24 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::is_sold_out;
 use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
-use super::ask::{Asked, Points};
+use super::ask::{Asked, Points, Units};
 use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
 use super::incidents::{self, Changes};
 use super::{Bounds, COLUMNS, DAY_MS, Left, MINUTE_MS, Taken, refusals, sales, signed};
 use crate::figures::events::EventFigures;
 
 /// Of the tables below; a newer one is left alone.
-pub(super) const FORMAT: i64 = 3;
+pub(super) const FORMAT: i64 = 4;
 /// The first that has refusals, incidents and events.
 pub(super) const WITH_INCIDENTS: i64 = 2;
 /// The first that has orders by sale.
 pub(super) const WITH_SALES: i64 = 3;
+/// The first whose stock has what is set aside in turns.
+const WITH_TURNS: i64 = 4;
 const PAGE_BYTES: i64 = 4096;
 /// Rows of stock that are removed at a time because of their age.
 const AGED_ROWS_MAX: u32 = 1_000;
@@ -80,12 +83,18 @@ impl Store {
             COLUMNS.iter().fold(String::new(), |columns, (name, _)| columns + ", " + name + " REAL");
         let pages_max = bounds.bytes / PAGE_BYTES;
         connection.pragma_update_and_check(None, "max_page_count", pages_max, |row| row.get::<_, i64>(0))?;
+        let turns = match format {
+            1..WITH_TURNS => "ALTER TABLE stock ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;",
+            _ => "",
+        };
         connection.execute_batch(&format!(
             "BEGIN;
              CREATE TABLE IF NOT EXISTS seconds (at_ms INTEGER PRIMARY KEY{columns});
              CREATE TABLE IF NOT EXISTS minutes (at_ms INTEGER PRIMARY KEY{columns});
              CREATE TABLE IF NOT EXISTS stock (change INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, sale INTEGER NOT NULL, \
-                product INTEGER NOT NULL, available INTEGER NOT NULL, held INTEGER NOT NULL, sold INTEGER NOT NULL);
+                product INTEGER NOT NULL, available INTEGER NOT NULL, held INTEGER NOT NULL, sold INTEGER NOT NULL, \
+                turns INTEGER NOT NULL DEFAULT 0);
+             {turns}
              CREATE INDEX IF NOT EXISTS stock_of_item ON stock (sale, product, at_ms);
              {refusals}
              {incidents}
@@ -119,12 +128,13 @@ impl Store {
         values.extend(taken.values.iter().map(|value| value as &dyn ToSql));
         transaction.prepare_cached(&insert())?.execute(values.as_slice())?;
         for left in taken.stock.iter().filter(|left| self.stock.get(&left.item()) != Some(left)) {
-            let Left { sale, product, available, held, sold } = left;
+            let Left { sale, product, available, turns, held, sold } = left;
             transaction
                 .prepare_cached(
-                    "INSERT INTO stock (at_ms, sale, product, available, held, sold) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT INTO stock (at_ms, sale, product, available, turns, held, sold) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 )?
-                .execute(params![taken.at_ms, sale, product, available, held, sold])?;
+                .execute(params![taken.at_ms, sale, product, available, turns, held, sold])?;
         }
         refusals::add(&transaction, minute * MINUTE_MS, &taken.refused)?;
         sales::add(&transaction, minute * MINUTE_MS, &taken.sales)?;
@@ -160,14 +170,15 @@ impl Store {
     /// Costs a row for each second since in which something of the item was paid or came back.
     pub(super) fn sold_out(&mut self, items: &[(u64, u64)]) -> Result<Vec<((u64, u64), u64)>> {
         let mut newest = self.connection.prepare(
-            "SELECT at_ms, available FROM stock WHERE sale = ?1 AND product = ?2 ORDER BY at_ms DESC, change DESC LIMIT ?3",
+            "SELECT at_ms, available, turns FROM stock WHERE sale = ?1 AND product = ?2 ORDER BY at_ms DESC, change DESC LIMIT ?3",
         )?;
         let mut found = Vec::new();
         for (sale, product) in items {
             let mut rows = newest.query(params![signed(*sale), signed(*product), SOLD_OUT_ROWS_MAX])?;
             let mut since = None;
             while let Some(row) = rows.next()? {
-                if row.get::<_, i64>(1)? > 0 {
+                let (available, turns): (i64, i64) = (row.get(1)?, row.get(2)?);
+                if !is_sold_out(available.unsigned_abs(), turns.unsigned_abs()) {
                     found.extend(since.map(|at_ms: i64| ((*sale, *product), at_ms.unsigned_abs())));
                     break;
                 }
@@ -241,13 +252,14 @@ impl Store {
         (sale, product): (i64, i64),
         (from_ms, to_ms): (i64, i64),
         step_ms: i64,
-    ) -> Result<Vec<(i64, [i64; 3])>> {
-        let change = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?]));
-        let before = "SELECT at_ms, available, held, sold FROM stock WHERE sale = ?1 AND product = ?2 AND at_ms < ?3 \
+    ) -> Result<Vec<(i64, Units)>> {
+        let change =
+            |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?]));
+        let before = "SELECT at_ms, available, turns, held, sold FROM stock WHERE sale = ?1 AND product = ?2 AND at_ms < ?3 \
                       ORDER BY at_ms DESC, change DESC LIMIT 1";
         let before = self.connection.query_row(before, params![sale, product, from_ms], change);
         // Beside max(), SQLite shows the other columns of the row that has it.
-        let within = "SELECT at_ms, available, held, sold, max(change) FROM stock WHERE sale = ?1 AND product = ?2 \
+        let within = "SELECT at_ms, available, turns, held, sold, max(change) FROM stock WHERE sale = ?1 AND product = ?2 \
                       AND at_ms >= ?3 AND at_ms < ?4 GROUP BY at_ms / ?5 ORDER BY at_ms";
         let mut within = self.connection.prepare_cached(within)?;
         let within = within.query_map(params![sale, product, from_ms, to_ms, step_ms], change)?;

@@ -55,7 +55,7 @@ pub(super) fn refused(sale: i64, product: Option<i64>, code: &'static str, order
 }
 
 pub(super) fn left(available: i64) -> Left {
-    Left { sale: 3, product: 30, available, held: 1, sold: 10 - available }
+    Left { sale: 3, product: 30, available, turns: 0, held: 1, sold: 10 - available }
 }
 
 fn asked(from_ms: i64, to_ms: i64, points: u64) -> Asked {
@@ -114,11 +114,12 @@ fn when_an_item_was_sold_out_is_known_after_a_kill() {
     let path = dir.path().join(FILE_NAME);
     let killed = over(Store::open(&path, IN_FILE).unwrap());
     let of = |product, available, held| Left { product, held, ..left(available) };
+    let in_turns = |product| Left { turns: 1, ..of(product, 0, 3) };
     let night = [
         // Sold out, back, and sold out again, then paid; never anything left; something left.
         vec![of(30, 4, 0), of(31, 0, 5), of(32, 1, 0)],
         vec![of(30, 0, 4), of(31, 0, 5), of(32, 1, 0)],
-        vec![of(30, 2, 2), of(31, 0, 4), of(32, 0, 1)],
+        vec![in_turns(30), of(31, 0, 4), of(32, 0, 1)],
         vec![of(30, 0, 4), of(31, 0, 4), of(32, 0, 1)],
         vec![of(30, 0, 3), of(31, 0, 3), of(32, 1, 0)],
     ];
@@ -542,7 +543,7 @@ fn a_file_of_the_first_format_keeps_its_rows() {
     let path = dir.path().join(FILE_NAME);
     let old = over(Store::open(&path, IN_FILE).unwrap());
     old.record(&Taken { stock: vec![left(5)], ..taken(BEGUN, 2.0) });
-    let downgrade = "DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; DROP TABLE sales; PRAGMA user_version = 1;";
+    let downgrade = "ALTER TABLE stock DROP COLUMN turns; DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; DROP TABLE sales; PRAGMA user_version = 1;";
     old.lock().as_ref().unwrap().connection.execute_batch(downgrade).unwrap();
     drop(old);
     let begun = u64::try_from(BEGUN).unwrap();

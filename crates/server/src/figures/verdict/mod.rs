@@ -413,7 +413,7 @@ const RULES: &[Rule] = &[
         level: Level::Green,
         code: "selling",
         says: |night| {
-            let left = available(night);
+            let left = left(night);
             (left > 0).then(|| {
                 let rate = night.accepted_per_s;
                 format!(
@@ -473,10 +473,16 @@ impl Verdict {
     }
 }
 
-/// Units that could be bought now.
+/// Units that are neither held nor sold, nor set aside.
 fn available(night: &Night<'_>) -> u64 {
     let live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
     live.map(|sale| sale.units.available).sum()
+}
+
+/// The same, and what those who were called can order.
+fn left(night: &Night<'_>) -> u64 {
+    let live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
+    available(night) + live.map(|sale| sale.units.turns).sum::<u64>()
 }
 
 /// The sale that runs, or how many of them do, and what.

@@ -21,7 +21,7 @@ fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static
         starts_at_ms: NOW.0 + starts_in_ms,
         ends_at_ms: NOW.0 + starts_in_ms + 3_600_000,
         ended_at_ms: None,
-        units: Units { total: available + held + sold, available, held, sold },
+        units: Units { total: available + held + sold, available, turns: 0, held, sold },
         items_total: 1,
         items: Vec::new(),
     }
@@ -274,6 +274,14 @@ fn a_night_without_faults_is_told_by_its_sales() {
             vec![sale(Live, 0, [5, 1, 0]), sale(Live, 0, [2, 0, 0])],
             "selling",
             "2 sales are selling at 4,055 orders/s, 7 units left.",
+        ),
+        (
+            vec![SaleFigures {
+                units: Units { total: 5, available: 0, turns: 2, held: 0, sold: 3 },
+                ..sale(Live, 0, [0; 3])
+            }],
+            "selling",
+            "“Drop” is selling at 4,055 orders/s, 2 units left.",
         ),
         (
             vec![sale(Live, 0, [0, 2, 3])],

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::page::SIZE_DEFAULT;
 use crate::http::wire::{NUMBER_MAX, Object};
-use crate::intake::catalog::{Catalog, Sale};
+use crate::intake::catalog::{Catalog, Sale, Sku};
 use crate::pages::Pages;
 
 /// Items of a sale in a list of sales; its own page has the others.
@@ -137,7 +137,7 @@ pub(super) fn write_sale(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, (
 
 fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
     let item = &sale.spec.items[(sku - sale.first_sku.0) as usize];
-    let counters = &showing.catalog.skus[sku as usize].counters;
+    let Sku { counters, board, .. } = &showing.catalog.skus[sku as usize];
     let mut object = Object::begin(out);
     object
         .number("product", item.product.0)
@@ -146,7 +146,8 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
         .number("price", item.price)
         .number("list_price", item.list_price)
         .number("total", counters.total())
-        .number("available", counters.available());
+        .number("available", counters.available())
+        .number("turns", counters.turns());
     if showing.reader == Reader::Operator {
         object.number("held", counters.held()).number("sold", counters.sold());
     }
@@ -176,6 +177,14 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
             Some(access) => line.raw("access", access_json(&access).to_string().as_bytes()),
         };
         line.end();
+    }
+    let now = board.as_ref().filter(|_| showing.reader == Reader::Operator);
+    if let Some((line, (_, message))) = now.and_then(|board| board.read().zip(board.message())) {
+        Object::begin(object.value("line_now"))
+            .number_or_null("pace_max_per_s", line.pace_max.map(u64::from))
+            .text("message", &message)
+            .number("promised", line.promised)
+            .end();
     }
     object.end();
 }

@@ -221,6 +221,7 @@ fn write_audit(out: &mut Vec<u8>, audit: &Audit) {
                 .text("title", &sku.title)
                 .number("total", sku.total)
                 .number("available", sku.available)
+                .number("turns", sku.turns)
                 .number("held", sku.held)
                 .number("sold", sku.sold)
                 .number("orders", sku.orders)
@@ -271,20 +272,21 @@ fn write_net(text: &mut String, net: &NetStats) -> std::fmt::Result {
 }
 
 fn write_stock(text: &mut String, catalog: &Catalog, skus: &[u32]) -> std::fmt::Result {
-    let kinds = |units: &Counters| {
-        [
+    let kinds = |units: &Counters, has_line: bool| {
+        let of_each = [
             ("total", units.total()),
             ("available", units.available()),
             ("held", units.held()),
             ("sold", units.sold()),
-        ]
+        ];
+        of_each.into_iter().chain(has_line.then(|| ("turns", units.turns())))
     };
     writeln!(text, "# HELP doorbuster_stock_units Units by what they are doing.")?;
     writeln!(text, "# TYPE doorbuster_stock_units gauge")?;
     for sku in skus.iter().map(|sku| &catalog.skus[*sku as usize]) {
         let spec = &catalog.sales[sku.sale].spec;
         let product = spec.items[sku.item].product.0;
-        for (kind, units) in kinds(&sku.counters) {
+        for (kind, units) in kinds(&sku.counters, sku.board.is_some()) {
             let sale = spec.id.0;
             writeln!(
                 text,

@@ -224,13 +224,16 @@ impl HttpService {
         let (sale, product) = (SaleId(number("sale")?), ProductId(number("product")?));
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let counters = &self.catalog.skus[sku.0 as usize].counters;
-        let sale = self.catalog.sale(sale).expect("a SKU's sale is in the catalog");
+        let (sale, item) = self.catalog.item(sku).expect("a SKU has a sale");
+        let has_line = item.line.is_some();
         sale.outcomes.stock_asked();
         self.scratch.clear();
         Object::begin(&mut self.scratch)
             .text("state", sale.phase(call.now).as_str())
             .number("available", counters.available())
+            .number("turns", counters.turns())
             .number("total", counters.total())
+            .flag("has_line", has_line)
             .number("starts_at_ms", sale.spec.starts_at.0)
             .number("ends_at_ms", sale.spec.ends_at.0)
             .number("now_ms", call.now.0)

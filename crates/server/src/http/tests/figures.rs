@@ -140,8 +140,11 @@ fn operators_read_the_history_as_json_and_as_csv() {
     assert_eq!(head.header("content-type"), Some("text/csv; charset=utf-8"));
     assert_eq!((head.header("transfer-encoding"), head.header("content-length")), (Some("chunked"), None));
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("at_ms,received,") && lines[0].contains(",available,held,sold,"), "{text}");
-    assert!(lines.len() == 2 && lines[1].contains(",1,1,0,"), "{text}");
+    assert!(
+        lines[0].starts_with("at_ms,received,") && lines[0].contains(",available,turns,held,sold,"),
+        "{text}"
+    );
+    assert!(lines.len() == 2 && lines[1].contains(",1,0,1,0,"), "{text}");
 
     for (query, status, code) in [
         ("points=0", 400, "invalid_request"),

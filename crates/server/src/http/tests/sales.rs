@@ -30,7 +30,7 @@ fn a_sale_is_created_once_and_read_by_everybody() {
         "ends_at_ms": NOW.0 + 120_000, "payment_s": 900, "open_holds_per_buyer_max": 5,
         "items": [{
             "product": 1, "title": "Shoe", "description": "", "price": 4999, "list_price": 9999, "total": 100,
-            "available": 100, "held": 0, "sold": 0, "limit": 1, "image": null,
+            "available": 100, "turns": 0, "held": 0, "sold": 0, "limit": 1, "image": null,
         }],
         "items_total": 1, "items_next_cursor": null,
     });

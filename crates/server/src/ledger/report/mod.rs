@@ -41,7 +41,7 @@ pub struct SaleReport {
     pub buyers_ordered: u64,
     pub buyers_bought: u64,
     pub first_order_at_ms: Option<u64>,
-    /// When nothing of any item was available, for the first time.
+    /// When nothing of any item could be ordered, for the first time.
     pub sold_out_at_ms: Option<u64>,
     /// The second in which the most orders were committed.
     pub peak_at_ms: Option<u64>,
@@ -75,6 +75,8 @@ pub struct ItemReport {
     pub planned: u64,
     pub total: u64,
     pub available: u64,
+    /// Set aside for those who were called from its line.
+    pub turns: u64,
     pub held: u64,
     pub sold: u64,
     pub orders: Orders,
@@ -83,9 +85,9 @@ pub struct ItemReport {
     /// How many of those were taken again, if units that nobody had taken before went first.
     pub returned_taken: u64,
     pub first_order_at_ms: Option<u64>,
-    /// When at most half of the units were available.
+    /// When at most half of the units could be ordered.
     pub half_at_ms: Option<u64>,
-    /// When none was.
+    /// When none could.
     pub sold_out_at_ms: Option<u64>,
     /// Who joined its line, and how many were called.
     pub line_joined: u64,

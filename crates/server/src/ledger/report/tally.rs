@@ -111,6 +111,7 @@ impl Tally {
                 }
             }
             Event::TurnOpened { sku, turn } => self.called(book, at, *sku, *turn),
+            Event::TurnEnded { sku, .. } => self.stock_moved(book, at, *sku),
             Event::Operated(operated) => self.acted((seq, at), operated),
             _ => {}
         }
@@ -231,6 +232,7 @@ impl Tally {
         let joined_at = line.joined_at[turn.number as usize - 1];
         let waited_ms = at.0.saturating_sub(joined_at.max(starts_at));
         line.waited_ms.push(u32::try_from(waited_ms).unwrap_or(u32::MAX));
+        self.stock_moved(book, at, sku);
     }
 
     fn closed(&mut self, book: &Book, at: UnixMs, seq: Seq, how: Closing) {
@@ -287,12 +289,12 @@ impl Tally {
         let Some(index) = self.index(sku) else { return };
         let stock = book.stock(sku).expect("an item of a sale has a stock");
         let item = &mut self.report.items[index];
-        (item.total, item.available, item.held, item.sold) =
-            (stock.total(), stock.available(), stock.held(), stock.sold());
-        if item.available <= item.total / 2 {
+        (item.total, item.available, item.turns) = (stock.total(), stock.available(), stock.turns());
+        (item.held, item.sold) = (stock.held(), stock.sold());
+        if item.available + item.turns <= item.total / 2 {
             item.half_at_ms.get_or_insert(at.0);
         }
-        let is_out = item.available == 0;
+        let is_out = stock.is_sold_out();
         if is_out {
             item.sold_out_at_ms.get_or_insert(at.0);
         }

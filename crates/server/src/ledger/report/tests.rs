@@ -217,6 +217,8 @@ fn how_long_people_waited_in_line_is_from_the_start_or_from_joining() {
     let waited = Spread { p50: 1_000, p90: 3_000, p99: 3_000 };
     assert_eq!(item.line_waited_ms, Some(waited), "before the start nobody could be called");
     assert_eq!((report.items[1].line_joined, report.items[1].line_waited_ms), (0, None));
+    // All of it is in turns that are open: nobody has taken a unit yet.
+    assert_eq!((item.available, item.turns, item.half_at_ms, item.sold_out_at_ms), (0, 4, None, None));
 }
 
 #[test]

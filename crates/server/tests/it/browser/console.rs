@@ -122,7 +122,9 @@ fn a_line_is_seen_as_it_goes() {
         shop.line_as(member, "/presence");
     }
     browser.wait_for_text(&line, "There\n1");
-    browser.wait_for_text(&line, "Turns open\n1");
+    browser.wait_for_text(&line, "Turns open\n1\nunits set aside: 1; 1 reached and not seen yet");
+    // What is in turns is left: nobody has ordered it.
+    browser.wait_for_text(&format!("#sale-{SALE} tbody tr"), "2\t0\t0\t2");
     shop.order_as("1");
     browser.wait_for_text(&line, "Called\n1\n1 ordered");
     browser.wait_for_text(&line, "Draw\ndrawn");
@@ -146,6 +148,7 @@ fn a_line_is_seen_as_it_goes() {
     assert_accessible(&waits, "a line that was told something");
     assert_eq!(waits.complaints(), Vec::<String>::new());
     browser.wait_for_text("#events", "line told");
+    browser.wait_for_text(&line, "Everybody reads\nWe are <b>slow</b> tonight.");
     for (width, height) in [(360, 800), (1280, 900)] {
         browser.resize(width, height);
         assert_laid_out(&browser);
