@@ -234,6 +234,8 @@ excuse-lost = ضاع جواب المتجر
 button-not-a-number = لا يمكن لهذا الزر البيع: يجب أن تكون الخاصية "{ $name }" رقمًا.
 not-on-sale = هذا ليس معروضًا للبيع.
 button-sign-in = سجّل الدخول أولًا. لم يُطلب شيء.
+button-to-line = إلى الطابور
+button-your-turn = حان دورك: اطلب { $units } كحد أقصى حتى { $time }.
 opens-in = يبدأ بعد { $span }
 
 your-order = طلبك

@@ -214,6 +214,8 @@ excuse-lost = Die Antwort des Shops ging verloren
 button-not-a-number = Dieser Knopf kann nicht verkaufen: Sein Attribut „{ $name }“ muss eine Zahl sein.
 not-on-sale = Dies ist nicht im Verkauf.
 button-sign-in = Melden Sie sich zuerst an. Es wurde nichts bestellt.
+button-to-line = Zur Warteschlange
+button-your-turn = Sie sind an der Reihe: Bestellen Sie höchstens { $units } bis { $time }.
 opens-in = Beginnt in { $span }
 
 your-order = Ihre Bestellung

@@ -238,6 +238,8 @@ excuse-lost = The shop's answer got lost
 button-not-a-number = This button can't sell: its attribute "{ $name }" must be a number.
 not-on-sale = This is not on sale.
 button-sign-in = Sign in first. Nothing was ordered.
+button-to-line = To the line
+button-your-turn = It is your turn: order { $units } at most until { $time }.
 opens-in = Opens in { $span }
 
 ## An order, and the list of one's orders

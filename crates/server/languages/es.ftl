@@ -215,6 +215,8 @@ excuse-lost = La respuesta de la tienda se perdió
 button-not-a-number = Este botón no puede vender: su atributo «{ $name }» debe ser un número.
 not-on-sale = Esto no está a la venta.
 button-sign-in = Inicie sesión primero. No se ha pedido nada.
+button-to-line = Ir a la cola
+button-your-turn = Es su turno: pida como máximo { $units } hasta las { $time }.
 opens-in = Empieza en { $span }
 
 your-order = Su pedido

@@ -189,6 +189,8 @@ excuse-lost = 商店的答复丢失了
 button-not-a-number = 此按钮无法销售：属性“{ $name }”必须是数字。
 not-on-sale = 此商品不在销售中。
 button-sign-in = 请先登录。没有下单。
+button-to-line = 前往排队
+button-your-turn = 轮到您了：请在 { $time } 之前下单，最多 { $units }。
 opens-in = { $span }后开始
 
 your-order = 您的订单

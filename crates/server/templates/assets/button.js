@@ -4,11 +4,11 @@
 //   <doorbuster-buy sale="3" product="29" token="TOKEN"></doorbuster-buy>
 //
 // It orders as the sale's own page does: an attempt is stored before it is sent, and repeated under its key until the server
-// has said what became of it.
+// has said what became of it. Of an item that is sold to its line it leads to the line's page, and orders for whoever was called.
 
 import { exclusively, newKey, refusalText, settle } from "./attempt.js";
 import { everySecond, isSet, now, observe, spanText } from "./clock.js";
-import { jittered, local, pause, request, stored, tokenPart } from "./common.js";
+import { jittered, local, pause, request, stored, timeOfDay, tokenPart, units } from "./common.js";
 import { VIEWS, pollDelay, take, viewOf } from "./state.js";
 import { t } from "./texts.js";
 
@@ -29,6 +29,10 @@ const STYLE = `
 
 class BuyButton extends HTMLElement {
   #offer = { phase: "not_started", startsAt: 0, endsAt: 0, available: 0, total: 0, known: false };
+  // Of an item with a line: the units of turns that are open; null: it has none.
+  #turns = null;
+  // The buyer's own turn, as the server said it last.
+  #turn = { units: 0, until: 0 };
   #busy = false;
   #session = null;
   #wake = () => {};
@@ -73,9 +77,10 @@ class BuyButton extends HTMLElement {
         const stock = await request("GET", `${HOME}/api/v1/stock?${query}`);
         observe(stock.now_ms, askedAt, performance.now());
         take(this.#offer, stock, askedAt);
+        this.#turns = stock.has_line ? stock.turns : null;
         this.#draw();
         failures = 0;
-        wait = jittered(pollDelay(this.#view(), this.#offer.startsAt));
+        wait = jittered(pollDelay(viewOf(this.#offer), this.#offer.startsAt));
       } catch (error) {
         if (error.status === 404) {
           this.#say(t("not-on-sale"));
@@ -95,12 +100,35 @@ class BuyButton extends HTMLElement {
     this.#draw();
     try {
       const who = tokenPart(this.getAttribute("token"), 1)?.sub;
+      if (this.#leadsToLine(who)) return await this.#askForTurn(who);
       if (who === undefined) return this.#askToSignIn(t("button-sign-in"));
       await exclusively(this.#name("attempt", who), () => this.#order(who));
     } finally {
       this.#busy = false;
       this.#draw();
     }
+  }
+
+  /** Whoever was called hears of it, and presses again; everybody else joins and waits on the line's page. */
+  async #askForTurn(who) {
+    try {
+      if (who === undefined) return await this.#goToLine();
+      const path = `/api/v1/sales/${this.getAttribute("sale")}/items/${this.getAttribute("product")}/line/presence`;
+      const place = await request("POST", HOME + path, { token: await this.#token() });
+      if (place.standing !== "called") return await this.#goToLine();
+      this.#turn = { units: place.turn_units, until: place.turn_until_ms };
+      this.#say(t("button-your-turn", { units: units(place.turn_units), time: timeOfDay(place.turn_until_ms) }));
+    } catch (error) {
+      if (error.code === "not_in_line") return this.#goToLine();
+      if (error.status === 401) return this.#askToSignIn(error.message);
+      this.#say(error.message);
+    }
+  }
+
+  async #goToLine() {
+    const url = `${HOME}/seckill_${this.getAttribute("sale")}_${this.getAttribute("product")}.html`;
+    if (!this.#tell("doorbuster-line", { url })) return;
+    location.assign(this.getAttribute("token") ? `${url}#token=${encodeURIComponent(await this.#token())}` : url);
   }
 
   async #order(who) {
@@ -121,6 +149,7 @@ class BuyButton extends HTMLElement {
     if (unauthorized) return this.#askToSignIn(unauthorized.message);
     if (!refusal) return this.#say(t("not-learned"));
     local.remove(name);
+    this.#turn.until = 0;
     this.#say(refusalText(refusal));
     this.#tell("doorbuster-refused", { code: refusal.code, detail: refusal.message });
     this.#wake();
@@ -130,7 +159,8 @@ class BuyButton extends HTMLElement {
     const body = JSON.stringify({
       sale: Number(this.getAttribute("sale")),
       product: Number(this.getAttribute("product")),
-      quantity: Number(this.getAttribute("quantity") ?? 1),
+      // The last turn of an odd stock may be for fewer.
+      quantity: Math.min(Number(this.getAttribute("quantity") ?? 1), this.#turns === null ? Infinity : this.#turn.units),
     });
     const attempt = { key: newKey(), at: Date.now(), body };
     local.set(name, JSON.stringify(attempt));
@@ -175,8 +205,19 @@ class BuyButton extends HTMLElement {
     return this.dispatchEvent(new CustomEvent(type, { bubbles: true, cancelable: true, detail }));
   }
 
+  /** A line is joined from the sale's creation to its end, and a turn works after that: it is never sold out here. */
   #view() {
-    return viewOf(this.#offer);
+    const view = viewOf(this.#offer);
+    return this.#turns !== null && (view !== "ended" || this.#turns > 0) ? "line" : view;
+  }
+
+  /** An order that was sent is asked for again, whatever has become of the turn. */
+  #leadsToLine(who) {
+    return this.#view() === "line" && this.#turn.until <= now() && !this.#isPending(who);
+  }
+
+  #isPending(who) {
+    return who !== undefined && stored(this.#name("attempt", who)) !== null;
   }
 
   #name(what, who) {
@@ -190,11 +231,16 @@ class BuyButton extends HTMLElement {
   // `aria-disabled`, never `disabled`: the button must not drop the keyboard's focus when it is pressed.
   #draw() {
     const view = this.#view();
+    if (this.#turn.until > 0 && this.#turn.until <= now()) {
+      this.#turn.until = 0;
+      this.#say("");
+    }
     const who = tokenPart(this.getAttribute("token"), 1)?.sub;
-    const pending = who !== undefined && stored(this.#name("attempt", who)) !== null;
-    const open = this.#offer.known && ["live", "few"].includes(view);
+    const pending = this.#isPending(who);
+    const open = this.#offer.known && ["live", "few", "line"].includes(view);
     const label = this.#busy || !this.#offer.known ? t("one-moment") : pending ? t("ask-again")
-      : open ? this.getAttribute("label") ?? VIEWS[view].button
+      : this.#leadsToLine(who) ? t("button-to-line")
+      : open ? this.getAttribute("label") ?? t("buy-now")
         : view === "not_started" && isSet() ? t("opens-in", { span: spanText(this.#offer.startsAt - now()) }) : VIEWS[view].button;
     if (this.#button.textContent !== label) this.#button.textContent = label;
     this.#button.setAttribute("aria-disabled", String(this.#busy || !(open || pending)));

@@ -143,3 +143,52 @@ fn a_button_that_can_not_sell_says_why() {
     });
     press(&browser);
 }
+
+#[test]
+fn the_button_of_an_item_with_a_line_leads_to_it_and_orders_for_whoever_was_called() {
+    let (page, browser) = (Page::start(), Browser::start());
+    let shop = Shop::for_pages_of(&page.origin);
+    // Nobody takes part in its draw: places are in the order of joining.
+    shop.sell(&json!({ "line": { "close_s": 86_400 }, "total": 1 }));
+    shop.wait_for_draw();
+    let line = format!("{}/seckill_{SALE}_{PRODUCT}.html", shop.base);
+    let expires_s = shop.now_ms() / 1000 + 3600;
+    let of = |buyer| format!("quantity=2 token={}", token(buyer, expires_s));
+    page.show(&browser, &shop, "");
+    wait_for_label(&browser, "To the line");
+    press(&browser);
+    browser.wait_until("the line's page", |browser| browser.url() == line);
+
+    page.show(&browser, &shop, &of(7));
+    wait_for_label(&browser, "To the line");
+    press(&browser);
+    browser.wait_for_text("#join-button", "Join the line");
+    browser.click("#join-button");
+    wait_for_view(&browser, "#line", "called");
+    assert_eq!(shop.units(), (0, 0, 0), "it is set aside");
+
+    // Nothing is free, and nothing is sold out.
+    page.show(&browser, &shop, &of(8));
+    wait_for_label(&browser, "To the line");
+    browser.run(
+        "addEventListener('doorbuster-line', (event) => {
+           event.preventDefault();
+           document.title = event.detail.url;
+         })",
+    );
+    press(&browser);
+    browser.wait_until("the line's event", |browser| browser.run("return document.title") == *line);
+
+    page.show(&browser, &shop, &of(7));
+    wait_for_label(&browser, "To the line");
+    press(&browser);
+    wait_for_label(&browser, "Buy now");
+    let told = says(&browser).1;
+    assert!(told.starts_with("It is your turn: order 1 unit at most until "), "{told}");
+    press(&browser);
+    wait_for_view(&browser, "#order", "held");
+    let order = shop.only_order();
+    assert_eq!((order.buyer.as_str(), order.status, order.quantity), ("7", Status::Held, 1));
+    assert_eq!(shop.units(), (0, 1, 0));
+    assert_eq!(browser.complaints(), [""; 0]);
+}
