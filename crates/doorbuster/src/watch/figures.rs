@@ -28,9 +28,18 @@ pub(super) struct Figures {
     #[serde(default)]
     pub(super) servers: Vec<Server>,
     pub(super) sales: Vec<Sale>,
+    /// One that is older does not say.
+    pub(super) sales_total: Option<usize>,
+    pub(super) open: Option<Open>,
     /// The newest first; one that is older does not know them.
     #[serde(default)]
     pub(super) events: Vec<Event>,
+}
+
+/// All sales that have begun and are not over.
+#[derive(Debug, Deserialize)]
+pub(super) struct Open {
+    pub(super) units: Units,
 }
 
 #[derive(Debug, Deserialize)]
@@ -192,6 +201,17 @@ struct LineWait {
 }
 
 impl Figures {
+    /// Of one sale alone.
+    pub(super) fn retain(&mut self, sale: u64) {
+        self.sales.retain(|shown| shown.id == sale);
+        (self.sales_total, self.open) = (None, None);
+    }
+
+    /// That are there, and that the server had no room for.
+    pub(super) fn sales_not_shown(&self) -> usize {
+        self.sales_total.unwrap_or(0).saturating_sub(self.sales.len())
+    }
+
     /// Which servers take no orders, if any.
     pub(super) fn out(&self) -> Option<String> {
         let all = self.servers.len();

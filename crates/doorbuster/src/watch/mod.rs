@@ -146,11 +146,14 @@ impl Watching {
             self.note(&format!("{} answers again, after {}", self.base, format_duration(since.elapsed())));
         }
         if let Some(sale) = self.sale {
-            figures.sales.retain(|shown| shown.id == sale);
+            let not_shown = figures.sales_not_shown();
+            figures.retain(sale);
             if figures.sales.is_empty() && self.seen.is_none() {
-                return Err(Failure::check(format!(
-                    "sale {sale} neither runs, nor is near, nor has ended today: `doorbuster sale show {sale}`"
-                )));
+                let why = match not_shown {
+                    0 => "neither runs, nor is near, nor has ended today".to_owned(),
+                    more => format!("is not among those that the server shows; {more} are not"),
+                };
+                return Err(Failure::check(format!("sale {sale} {why}: `doorbuster sale show {sale}`")));
             }
         }
         if self.seen.as_ref().is_some_and(|(before, _)| before.number == figures.number) {
@@ -223,7 +226,10 @@ impl Watching {
 /// One look, for a log.
 fn line(figures: &Figures) -> String {
     let rate = |name: &str| figures.rates.get(name).copied().unwrap_or(0.0);
-    let sum = |of: fn(&Units) -> u64| figures.sales.iter().map(|sale| of(&sale.units)).sum::<u64>();
+    let sum = |of: fn(&Units) -> u64| match &figures.open {
+        Some(open) => of(&open.units),
+        None => figures.sales.iter().map(|sale| of(&sale.units)).sum(),
+    };
     let p99 =
         figures.order_route.as_ref().map_or_else(|| "-".to_owned(), |took| format!("{} ms", took.p99_ms));
     let turns = match sum(|units| units.turns) {

@@ -88,7 +88,7 @@ pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
     if !behind.is_empty() {
         say(&format!("behind      {}", behind.join("  ")));
     }
-    lines.extend(happening(sales, events, columns));
+    lines.extend(happening(sales, figures.sales_not_shown(), events, columns));
     if *named {
         lines.extend(sales.iter().flat_map(|sale| items(sale, columns)));
     }
@@ -101,13 +101,16 @@ fn per_s(rates: &BTreeMap<String, f64>) -> String {
 }
 
 /// The sales, what they do, and what happened last.
-fn happening(sales: &[Sale], events: &[Event], columns: usize) -> Vec<Line> {
+fn happening(sales: &[Sale], not_shown: usize, events: &[Event], columns: usize) -> Vec<Line> {
     let mut lines = vec![Line::Words(String::new())];
     let table = sales_table(sales, columns);
     let mut rows = table.lines().map(str::to_owned);
     lines.extend(rows.next().map(Line::Row));
     lines.extend(rows.map(Line::Sale));
     let mut say = |line: String| lines.push(Line::Words(line));
+    if not_shown > 0 {
+        say(format!("and {not_shown} sales more: `doorbuster sale list`"));
+    }
     for sale in sales {
         let happens = sale.rates.iter().flatten().filter(|(_, rate)| **rate > 0.0);
         let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();

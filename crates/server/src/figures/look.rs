@@ -14,7 +14,7 @@ use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::lines::Lines;
 use super::part::{Part, Recent};
-use super::sales::{SoldOut, shown};
+use super::sales::{SoldOut, Sums, shown};
 use super::sample::{
     EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s,
 };
@@ -240,6 +240,7 @@ impl Looking {
             self.streaks.go_on(&sum);
         }
         let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines));
+        let sums = Sums::of(&self.catalog, now);
         let health = &sum.health;
         let verdict = Verdict::on(&Night {
             now,
@@ -270,6 +271,7 @@ impl Looking {
             reasons: &health.reasons,
             servers: &servers,
             sales: &sales,
+            live: sums.live,
         });
         self.events.look(&Look {
             at_ms: now.0,
@@ -296,6 +298,8 @@ impl Looking {
             totals: sum.totals,
             health: sum.health,
             sales,
+            sales_total: sums.sales,
+            open: sums.open,
             events: self.events.last(),
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found, at);

@@ -17,6 +17,8 @@ use crate::intake::catalog::{Catalog, Counters, Sale};
 /// Bounds of a sample, whatever the catalog has.
 pub(super) const SALES_MAX: usize = 20;
 pub(super) const ITEMS_MAX: usize = ITEMS_TIMED_MAX;
+/// Of the sales, those that begin next have so many places at least, however many sell.
+pub(super) const TO_COME_MIN: usize = 5;
 /// How long a sale is shown after its end.
 const OVER_MS: u64 = 24 * 3600 * 1000;
 
@@ -129,26 +131,89 @@ pub(super) fn quoted(title: &str) -> String {
     format!("“{}”", title.chars().map(shown).collect::<String>())
 }
 
-/// Running and paused ones, the newest first; then those to come, the nearest first; then what is over, the latest first.
+/// Those that have begun, the newest first; then those to come, the nearest first; then what is over, the latest first. Where there is
+/// no room for all that have begun, those are shown that sell most, and some that are to come beside them.
 pub(super) fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
-    let over = now.0.saturating_sub(OVER_MS);
-    let mut sales: Vec<_> = catalog
-        .sales
-        .iter()
-        .filter(|sale| !sale.deleted)
-        .map(|sale| (sale.phase(now), sale))
-        .filter(|(phase, sale)| *phase != Phase::Ended || sale.spec.ends_at.0 >= over)
-        .collect();
-    sales.sort_by_key(|(phase, sale)| {
-        let (starts_at, ends_at) = (sale.spec.starts_at.0, sale.spec.ends_at.0);
-        match phase {
-            Phase::Live | Phase::Paused => (0, Reverse(starts_at), 0),
-            Phase::NotStarted => (1, Reverse(0), starts_at),
-            Phase::Ended => (2, Reverse(ends_at), 0),
-        }
-    });
+    let (mut sales, mut to_come, mut over) = (Vec::new(), Vec::new(), Vec::new());
+    for (phase, sale) in near(catalog, now) {
+        let kind = match phase {
+            Phase::Ended => &mut over,
+            // One that is paused before its start has not begun.
+            _ if now < sale.spec.starts_at => &mut to_come,
+            _ => &mut sales,
+        };
+        kind.push((phase, sale));
+    }
+    to_come.sort_by_key(|(_, sale)| sale.spec.starts_at);
+    over.sort_by_key(|(_, sale)| Reverse(sale.spec.ends_at));
+    let room = SALES_MAX - to_come.len().min(TO_COME_MIN);
+    if sales.len() > room {
+        sales.sort_by_cached_key(|(_, sale)| Reverse(busy(catalog, sale)));
+        sales.truncate(room);
+    }
+    sales.sort_by_key(|(_, sale)| Reverse(sale.spec.starts_at));
+    sales.extend(to_come.into_iter().chain(over));
     sales.truncate(SALES_MAX);
     sales
+}
+
+/// All that run, will, or did until lately.
+fn near(catalog: &Catalog, now: UnixMs) -> impl Iterator<Item = (Phase, &Sale)> {
+    let over = now.0.saturating_sub(OVER_MS);
+    let sales = catalog.sales.iter().filter(|sale| !sale.deleted).map(move |sale| (sale.phase(now), sale));
+    sales.filter(move |(phase, sale)| *phase != Phase::Ended || sale.spec.ends_at.0 >= over)
+}
+
+fn units(catalog: &Catalog, sale: &Sale) -> Units {
+    let first = sale.first_sku.0 as usize;
+    let skus = &catalog.skus[first..first + sale.spec.items.len()];
+    skus.iter().map(|sku| Units::of(&sku.counters)).fold(Units::default(), Units::add)
+}
+
+/// The greater, the more there is to watch: something is left; then by what is held, which was ordered lately; then the newest. All
+/// servers of a cluster know it alike, so they show the same sales.
+fn busy(catalog: &Catalog, sale: &Sale) -> (bool, u64, UnixMs) {
+    let Units { available, held, .. } = units(catalog, sale);
+    (available > 0, held, sale.spec.starts_at)
+}
+
+/// Of all sales, whether there is room to show them or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// That run, will, or did until lately.
+    pub(super) sales: usize,
+    /// That have begun and are not over: of those that run, and of the paused ones too.
+    pub(super) live: Open,
+    pub(super) open: Open,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Open {
+    pub(super) sales: usize,
+    pub(super) units: Units,
+}
+
+impl Open {
+    fn add(&mut self, units: Units) {
+        *self = Open { sales: self.sales + 1, units: self.units + units };
+    }
+}
+
+impl Sums {
+    pub(super) fn of(catalog: &Catalog, now: UnixMs) -> Sums {
+        let mut sums = Sums::default();
+        for (phase, sale) in near(catalog, now) {
+            sums.sales += 1;
+            if phase != Phase::Ended && sale.spec.starts_at <= now {
+                let units = units(catalog, sale);
+                sums.open.add(units);
+                if phase == Phase::Live {
+                    sums.live.add(units);
+                }
+            }
+        }
+        sums
+    }
 }
 
 /// How many items of each sale are shown, of so many that it has: a fair part of the room each, and what is left over goes to
@@ -237,7 +302,7 @@ impl SoldOut {
                 starts_at_ms: spec.starts_at.0,
                 ends_at_ms: spec.ends_at.0,
                 ended_at_ms: sale.ended_at.filter(|at| *at < spec.ends_at).map(|at| at.0),
-                units: skus.iter().map(|sku| Units::of(&sku.counters)).fold(Units::default(), Units::add),
+                units: units(catalog, sale),
                 rates: second.map(SaleSecond::rates),
                 refused_by_code: second.map(SaleSecond::refused_by_code).unwrap_or_default(),
                 order_route: second.and_then(SaleSecond::order_route),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::events::EventFigures;
 use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
 use super::host::Disk;
-use super::sales::SaleFigures;
+use super::sales::{Open, SaleFigures};
 use super::verdict::Verdict;
 use crate::metrics::{Counts, Metrics};
 use crate::webhooks::Control;
@@ -32,6 +32,10 @@ pub(super) struct Sample<'a> {
     pub(super) totals: Totals,
     pub(super) health: HealthFigures,
     pub(super) sales: Vec<SaleFigures<'a>>,
+    /// Of how many the above are.
+    pub(super) sales_total: usize,
+    /// Of all that have begun and are not over.
+    pub(super) open: Open,
     /// The newest first.
     pub(super) events: &'a VecDeque<EventFigures>,
 }

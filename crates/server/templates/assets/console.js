@@ -169,8 +169,7 @@ const draw = () => {
     document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   }
   set(byId("server"), figures.server ?? "");
-  const open = sales.filter((sale) => hasStarted(sale) && sale.state !== "ended");
-  const sum = (key) => open.reduce((total, sale) => total + sale.units[key], 0);
+  const { units } = figures.open;
   const reasons = mostFirst(figures.refused_by_code);
   tiles(byId("tiles"), [
     ["Accepted per second", rate(rates.accepted), `${count(figures.totals.accepted)} since the start`],
@@ -179,9 +178,9 @@ const draw = () => {
     ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} since the start`],
     ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "time to answer"],
     ["Order, p99", route ? `${milliseconds(route.p99_ms)} ms` : "–", "time to answer"],
-    ["Left", count(open.reduce((total, sale) => total + leftOf(sale.units), 0)), "units of what sells"],
-    ["Held", count(sum("held")), `not paid yet${asOf(health.units_age_ms)}`],
-    ["Sold", count(sum("sold")), `paid${asOf(health.units_age_ms)}`],
+    ["Left", count(leftOf(units)), "units of what sells"],
+    ["Held", count(units.held), `not paid yet${asOf(health.units_age_ms)}`],
+    ["Sold", count(units.sold), `paid${asOf(health.units_age_ms)}`],
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
   tiles(byId("health"), [
@@ -208,6 +207,9 @@ const draw = () => {
   followIncidents(figures.verdict);
   drawSales(sales);
   byId("no-sales").hidden = sales.length > 0;
+  const more = figures.sales_total - sales.length;
+  set(byId("more-sales").firstElementChild, count(more));
+  byId("more-sales").hidden = more <= 0;
 };
 
 // Units that were not read from the ledger for a while, which a server of a cluster does each second.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
 use crate::figures::part::SILENT;
-use crate::figures::sales::{SaleFigures, quoted};
+use crate::figures::sales::{Open, SaleFigures, Units, quoted};
 use crate::figures::sample::{ServerFigures, WebhookFigures};
 use engine::format_utc;
 
@@ -114,6 +114,8 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) reasons: &'a [String],
     pub(in crate::figures) servers: &'a [ServerFigures],
     pub(in crate::figures) sales: &'a [SaleFigures<'a>],
+    /// All that run: the above may have no room for some.
+    pub(in crate::figures) live: Open,
 }
 
 /// When a verdict is given, in which words, and what is to be done.
@@ -272,7 +274,7 @@ const RULES: &[Rule] = &[
         level: Level::Amber,
         code: "busy_with_stock",
         says: |night| {
-            let left = available(night);
+            let left = night.live.units.available;
             (night.busy_seconds >= SECONDS && left > 0).then(|| {
                 let (busy, seconds) = (night.busy_per_s, night.busy_seconds);
                 format!(
@@ -319,11 +321,14 @@ const RULES: &[Rule] = &[
         level: Level::Amber,
         code: "sale_paused",
         says: |night| {
-            let paused = night.sales.iter().find(|sale| sale.phase == Phase::Paused)?;
-            Some(format!(
-                "{} is paused: nothing of it is sold, what was ordered is paid.",
-                quoted(paused.title)
-            ))
+            let until = |sale: &&SaleFigures<'_>| sale.starts_at_ms.saturating_sub(night.now.0);
+            let paused = night.sales.iter().filter(|sale| sale.phase == Phase::Paused);
+            let sale = paused.filter(|sale| until(sale) <= SOON_MS).min_by_key(until)?;
+            let title = quoted(sale.title);
+            Some(match until(&sale) {
+                0 => format!("{title} is paused: nothing of it is sold, what was ordered is paid."),
+                ms => format!("{title} is paused, and was to start in {}.", ahead(ms)),
+            })
         },
         action: "`doorbuster sale resume SALE` when it may go on.",
     },
@@ -401,11 +406,7 @@ const RULES: &[Rule] = &[
         code: "starts_soon",
         says: |night| {
             let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
-            let until = match in_ms.div_ceil(1_000) {
-                seconds @ ..=90 => format!("{seconds} s"),
-                seconds => format!("{} min", seconds.div_ceil(60)),
-            };
-            Some(format!("{until} until {}, ready.", quoted(sale.title)))
+            Some(format!("{} until {}, ready.", ahead(in_ms), quoted(sale.title)))
         },
         action: NOTHING,
     },
@@ -413,7 +414,7 @@ const RULES: &[Rule] = &[
         level: Level::Green,
         code: "selling",
         says: |night| {
-            let left = left(night);
+            let left = night.live.units.available + night.live.units.turns;
             (left > 0).then(|| {
                 let rate = night.accepted_per_s;
                 format!(
@@ -430,10 +431,7 @@ const RULES: &[Rule] = &[
         level: Level::Green,
         code: "sold_out",
         says: |night| {
-            let on_sale = || night.sales.iter().filter(|sale| sale.phase == Phase::Live);
-            on_sale().next()?;
-            let held: u64 = on_sale().map(|sale| sale.units.held).sum();
-            let sold: u64 = on_sale().map(|sale| sale.units.sold).sum();
+            let Open { sales: 1.., units: Units { held, sold, .. } } = night.live else { return None };
             let what = live(night, "is sold out", "are sold out");
             Some(match held {
                 0 => format!("{what}: {} units sold.", grouped(sold)),
@@ -450,7 +448,9 @@ const RULES: &[Rule] = &[
         code: "planned",
         says: |night| {
             let (sale, _) = next(night)?;
-            Some(format!("Ready. {} starts at {}.", quoted(sale.title), format_utc(sale.starts_at_ms)))
+            let paused = if sale.phase == Phase::Paused { ", and is paused" } else { "" };
+            let (title, at) = (quoted(sale.title), format_utc(sale.starts_at_ms));
+            Some(format!("Ready. {title} starts at {at}{paused}."))
         },
         action: NOTHING,
     },
@@ -473,30 +473,19 @@ impl Verdict {
     }
 }
 
-/// Units that are neither held nor sold, nor set aside.
-fn available(night: &Night<'_>) -> u64 {
-    let live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
-    live.map(|sale| sale.units.available).sum()
-}
-
-/// The same, and what those who were called can order.
-fn left(night: &Night<'_>) -> u64 {
-    let live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
-    available(night) + live.map(|sale| sale.units.turns).sum::<u64>()
-}
-
 /// The sale that runs, or how many of them do, and what.
 fn live(night: &Night<'_>, one: &str, several: &str) -> String {
-    let mut live = night.sales.iter().filter(|sale| sale.phase == Phase::Live);
-    match (live.next(), live.count()) {
-        (Some(sale), 0) => format!("{} {one}", quoted(sale.title)),
-        (_, others) => format!("{} sales {several}", others + 1),
+    match (night.sales.iter().find(|sale| sale.phase == Phase::Live), night.live.sales) {
+        (Some(sale), 1) => format!("{} {one}", quoted(sale.title)),
+        (_, sales) => format!("{sales} sales {several}"),
     }
 }
 
-/// The sale that begins next, and in how many milliseconds.
+/// The sale that begins next, or is to, and in how many milliseconds.
 fn next<'a>(night: &'a Night<'_>) -> Option<(&'a SaleFigures<'a>, u64)> {
-    let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted);
+    let is_to_come =
+        |sale: &&SaleFigures<'_>| sale.phase != Phase::Ended && sale.starts_at_ms > night.now.0;
+    let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted || is_to_come(sale));
     let sale = waiting.min_by_key(|sale| sale.starts_at_ms)?;
     Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))
 }
@@ -529,6 +518,14 @@ fn ago(ms: u64) -> String {
     match ms / 1_000 {
         seconds @ ..120 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
+    }
+}
+
+/// In how long that is, in words.
+fn ahead(ms: u64) -> String {
+    match ms.div_ceil(1_000) {
+        seconds @ ..=90 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
     }
 }
 

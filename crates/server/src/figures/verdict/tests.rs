@@ -2,8 +2,6 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::*;
-use crate::figures::sales::Units;
-
 const NOW: UnixMs = UnixMs(1_796_119_200_000);
 
 fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static> {
@@ -57,7 +55,13 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         reasons: &[],
         servers: &[],
         sales,
+        live: live(sales),
     }
+}
+
+fn live(sales: &[SaleFigures<'_>]) -> Open {
+    let live = sales.iter().filter(|sale| sale.phase == Phase::Live);
+    live.fold(Open::default(), |sum, sale| Open { sales: sum.sales + 1, units: sum.units + sale.units })
 }
 
 /// What makes a night one of each fault, the most severe first, and what is said then.
@@ -293,6 +297,18 @@ fn a_night_without_faults_is_told_by_its_sales() {
             vec![sale(Live, 0, [5, 0, 0]), sale(Paused, 0, [5, 0, 0])],
             "sale_paused",
             "“Drop” is paused: nothing of it is sold",
+        ),
+        (vec![sale(Paused, SOON_MS, [5, 0, 0])], "sale_paused", "“Drop” is paused, and was to start in 10 min."),
+        // Paused days before its start, it turned the night amber all the while.
+        (
+            vec![sale(Paused, SOON_MS + 1, [5, 0, 0])],
+            "planned",
+            "Ready. “Drop” starts at 2026-12-01T10:10:00Z, and is paused.",
+        ),
+        (
+            vec![sale(Live, 0, [5, 1, 0]), sale(Paused, SOON_MS + 1, [5, 0, 0])],
+            "selling",
+            "“Drop” is selling at",
         ),
     ] {
         let verdict = Verdict::on(&quiet(&sales));

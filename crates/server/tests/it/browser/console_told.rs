@@ -95,6 +95,51 @@ fn the_line_above_all_is_green_amber_or_red_in_words_and_titles_are_text() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// Pixels of a chart in the colour of a name.
+const DRAWN: &str = "const [chart, name] = ASKED; \
+    const probe = document.body.appendChild(document.createElement('i')); \
+    probe.style.color = `var(${name})`; \
+    const wanted = getComputedStyle(probe).color.match(/[0-9]+/g).map(Number); \
+    probe.remove(); \
+    const canvas = document.querySelector(`${chart} canvas`); \
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height); \
+    let found = 0; \
+    for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 0 && wanted.every((part, of) => data[at + of] === part)) found += 1; \
+    return found";
+
+/// A sale that was over within a second has one point, and a line needs two.
+#[test]
+fn the_times_of_a_single_second_are_drawn() {
+    let shop = FakeConsole::start();
+    let mut history = history(1_000, 0..60);
+    for (number, row) in history["rows"].as_array_mut().unwrap().iter_mut().enumerate() {
+        if number != 30 {
+            (row[5], row[6]) = (Value::Null, Value::Null);
+        }
+    }
+    shop.state().history = history;
+    shop.sample(&[("/order_route", Value::Null)]);
+    let browser = open(&shop);
+    browser.wait_until("the point", |browser| {
+        let script = DRAWN.replace("ASKED", "['#times-chart', '--red']");
+        browser.run(&script).as_u64().is_some_and(|pixels| pixels > 0)
+    });
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn sums_are_of_all_sales_and_it_says_how_many_are_not_shown() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    let says = "return document.getElementById('more-sales').checkVisibility()";
+    assert_eq!(browser.run(says), false);
+    let units = json!({ "total": 4_000, "available": 3_210, "held": 60, "sold": 730 });
+    shop.sample(&[("/sales_total", json!(1_235)), ("/open", json!({ "sales": 30, "units": units }))]);
+    browser.wait_for_text("#tiles", "3,210");
+    browser.wait_for_text("#more-sales", "1,234 more are not shown here.");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[test]
 fn of_an_item_it_says_what_was_not_accepted_and_how_long_it_took() {
     let shop = FakeConsole::start();

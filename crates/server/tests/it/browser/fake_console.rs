@@ -300,6 +300,7 @@ fn figures() -> Value {
                 "refused_by_code": { "limit": 1.0 }, "order_route": null, "sold_out_at_ms": null, "line": null,
             }],
         }],
+        "sales_total": 1, "open": { "sales": 1, "units": { "total": 120, "available": 40, "held": 60, "sold": 20 } },
         "events": [{ "at_ms": NOW_MS - 60_000, "kind": "sale_opened", "says": "“Opening <b>night</b>” has started.", "sale": SALE, "product": null }],
     })
 }
