@@ -32,7 +32,14 @@ let retrying = 0;
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-const line = (label, name, dash) => ({ label, stroke: colour(name), width: 2, dash, points: { show: false }, value: (_, v) => (v === null ? "–" : rate(v)) });
+// A value between two that are not known is in no line: a sale may be over within a second.
+const alone = ({ data }, at) => {
+  const isKnown = (place) => (data[at][place] ?? null) !== null;
+  const found = [...data[0].keys()].filter((place) => isKnown(place) && !isKnown(place - 1) && !isKnown(place + 1));
+  return found.length > 0 ? found : null;
+};
+
+const line = (label, name, dash) => ({ label, stroke: colour(name), width: 2, dash, points: { show: false, size: 6, fill: colour(name), filter: alone }, value: (_, v) => (v === null ? "–" : rate(v)) });
 
 const seriesOf = {
   rates: () => [line("accepted", "--sold"), line("refused", "--refused", [6, 4]), line("busy", "--held", [2, 3]), line("unknown", "--red", [10, 3])],
