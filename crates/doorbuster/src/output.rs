@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use unicode_width::UnicodeWidthStr as _;
+
 use crate::failure::Failure;
 
 /// Writes a text and flushes it, so that a reader who left is noticed.
@@ -42,7 +44,7 @@ pub(crate) fn table_without<const N: usize>(
     rows: &[[String; N]],
 ) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
+        let cells = rows.iter().map(|row| row[column].width());
         cells.chain([columns[column].title.len()]).max().unwrap_or(0)
     });
     let titles: [String; N] = std::array::from_fn(|column| columns[column].title.to_owned());
@@ -51,17 +53,36 @@ pub(crate) fn table_without<const N: usize>(
         let mut line = String::new();
         let cells = row.iter().zip(columns.iter().zip(widths)).enumerate();
         for (_, (cell, (column, width))) in cells.filter(|(at, _)| Some(*at) != left_out) {
-            let written = if column.right {
-                write!(line, "{cell:>width$}  ")
-            } else {
-                write!(line, "{cell:<width$}  ")
-            };
+            let room = " ".repeat(width - cell.width());
+            let written =
+                if column.right { write!(line, "{room}{cell}  ") } else { write!(line, "{cell}{room}  ") };
             written.expect("a String takes every write");
         }
         text.push_str(line.trim_end());
         text.push('\n');
     }
     text
+}
+
+/// How many cells of a terminal it takes: a character of Chinese has two, an accent that is combined with a letter none.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// As much of a text as so many cells have room for.
+pub(crate) fn within(text: &str, cells: usize) -> &str {
+    let ends = text.char_indices().map(|(at, character)| at + character.len_utf8());
+    let end = ends.take_while(|end| text[..*end].width() <= cells).last();
+    &text[..end.unwrap_or(0)]
+}
+
+/// The beginning of a text, with a sign that it goes on.
+pub(crate) fn cut(text: &str, cells: usize) -> String {
+    if text.width() <= cells {
+        text.to_owned()
+    } else {
+        within(text, cells.saturating_sub(1)).to_owned() + "…"
+    }
 }
 
 /// Text from elsewhere, without what could drive a terminal or turn a line around.
@@ -85,6 +106,28 @@ mod tests {
         assert_eq!(text, "title      sold\nShoe          7\nGröße  12345678\n");
         let without = table_without(Some(0), [words("title"), numbers("sold")], &rows);
         assert_eq!(without, "    sold\n       7\n12345678\n");
+    }
+
+    /// Columns were counted in characters: behind a title in Chinese nothing stood below its head.
+    #[test]
+    fn columns_stand_below_each_other_whatever_the_titles_are_written_in() {
+        let rows =
+            ["限定スニーカー", "Shoe 👟", "Cafe\u{301}"].map(|title| [title.to_owned(), "7".to_owned()]);
+        let text = table([words("title"), numbers("sold")], &rows);
+        let expected =
+            "title           sold\n限定スニーカー     7\nShoe 👟            7\nCafe\u{301}               7\n";
+        assert_eq!(text, expected);
+        for (text, cells, expected) in [
+            ("限定スニ", 8, "限定スニ"),
+            ("限定スニ", 7, "限定ス…"),
+            ("限定スニ", 6, "限定…"),
+            ("Cafe\u{301}", 4, "Cafe\u{301}"),
+            ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
+            ("äöüß", 3, "äö…"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(cut(text, cells), expected, "{text} in {cells}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::time::{format_duration, format_utc, format_utc_exactly};
 
 /// Items, and things that happened, that are shown one by one; `--json` has more.
 const ROWS_MAX: usize = 50;
-const TITLE_CHARS_MAX: usize = 24;
+const TITLE_CELLS_MAX: usize = 24;
 const COLUMNS: usize = 100;
 
 /// What whoever deletes a sale is noted with. Of ledgers of before operators nobody is known.
@@ -273,8 +273,7 @@ fn refused(reported: &Reported) -> String {
 
 /// A line of a terminal.
 fn fitting(line: &str) -> String {
-    let shortened: String = line.chars().take(COLUMNS - 1).collect();
-    if line.chars().count() > COLUMNS { format!("{shortened}\u{2026}\n") } else { format!("{line}\n") }
+    output::cut(line, COLUMNS) + "\n"
 }
 
 pub(super) const UNITS: [Column; 9] = [
@@ -340,7 +339,7 @@ pub(super) fn time_rows(report: &SaleReport) -> impl Iterator<Item = [String; TI
 
 fn units(report: &SaleReport) -> String {
     let shortened = |mut row: [String; UNITS.len()]| {
-        row[1] = row[1].chars().take(TITLE_CHARS_MAX).collect();
+        row[1] = output::within(&row[1], TITLE_CELLS_MAX).to_owned();
         row
     };
     output::table(UNITS, &unit_rows(report).take(ROWS_MAX).map(shortened).collect::<Vec<_>>())

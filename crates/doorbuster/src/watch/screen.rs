@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took};
-use super::terminal::{Line, cut};
-use crate::output::{Column, numbers, plain, table_without, words};
+use super::terminal::Line;
+use crate::output::{self, Column, cut, numbers, plain, table_without, words};
 use crate::sale;
 use crate::time::{format_duration, format_utc};
 
@@ -17,7 +17,7 @@ const OLD: Duration = Duration::from_secs(5);
 const ROWS_MAX: usize = 20;
 const EVENTS_MAX: usize = 5;
 /// Of a table that is narrowed: a title may be long.
-const NARROW_CELL_CHARS_MAX: usize = 18;
+const NARROW_CELLS_MAX: usize = 18;
 
 /// What is drawn at one moment.
 pub(super) struct Look<'a> {
@@ -33,10 +33,30 @@ pub(super) struct Look<'a> {
 
 /// All of it, what matters most first.
 pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
-    let Look { base, figures, named, age, gone } = look;
-    let Figures {
-        at_ms, verdict, rates, refused_by_code, order_route, health, servers, sales, events, ..
-    } = figures;
+    let Figures { at_ms, sales, events, .. } = look.figures;
+    let mut lines = verdict(look);
+    if look.named {
+        lines.extend(listed(sales, 0, columns));
+        for sale in sales {
+            lines.extend(when(sale, *at_ms).map(Line::Words));
+            lines.extend(items(sale, columns));
+        }
+        lines.extend(doing(sales));
+        lines.push(Line::Words(String::new()));
+        lines.extend(machine(look.figures));
+    } else {
+        lines.extend(machine(look.figures));
+        lines.extend(listed(sales, look.figures.sales_not_shown(), columns));
+        lines.extend(doing(sales));
+    }
+    lines.extend(happened(events));
+    lines
+}
+
+/// How it goes, and what is to be done.
+fn verdict(look: &Look<'_>) -> Vec<Line> {
+    let Look { base, figures, age, gone, .. } = look;
+    let Figures { at_ms, verdict, health, .. } = figures;
     let mut lines = Vec::new();
     let mut say = |line: &str| lines.push(Line::Words(line.to_owned()));
     let age_s = age.as_secs();
@@ -53,6 +73,14 @@ pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
     for reason in &health.reasons {
         say(&format!("{state}: {}", plain(reason)));
     }
+    lines
+}
+
+/// What it stands on, and what it does, of all sales.
+fn machine(figures: &Figures) -> Vec<Line> {
+    let Figures { rates, refused_by_code, order_route, health, servers, .. } = figures;
+    let mut lines = Vec::new();
+    let mut say = |line: &str| lines.push(Line::Words(line.to_owned()));
     let engines = health.engines();
     if !engines.is_empty() {
         say(&format!("engines     {engines}"));
@@ -88,11 +116,20 @@ pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
     if !behind.is_empty() {
         say(&format!("behind      {}", behind.join("  ")));
     }
-    lines.extend(happening(sales, figures.sales_not_shown(), events, columns));
-    if *named {
-        lines.extend(sales.iter().flat_map(|sale| items(sale, columns)));
-    }
     lines
+}
+
+/// In how long it begins or ends. `None`: it is over.
+fn when(sale: &Sale, now_ms: u64) -> Option<String> {
+    let until = |ms: u64| format_duration(Duration::from_secs(ms.saturating_sub(now_ms).div_ceil(1_000)));
+    match sale.state.as_str() {
+        "ended" => None,
+        "paused" if now_ms < sale.starts_at_ms => {
+            Some(format!("starts in {}, if it is resumed by then", until(sale.starts_at_ms)))
+        }
+        _ if now_ms < sale.starts_at_ms => Some(format!("starts in {}", until(sale.starts_at_ms))),
+        _ => Some(format!("ends in {}", until(sale.ends_at_ms))),
+    }
 }
 
 fn per_s(rates: &BTreeMap<String, f64>) -> String {
@@ -100,17 +137,23 @@ fn per_s(rates: &BTreeMap<String, f64>) -> String {
     each.join("  ")
 }
 
-/// The sales, what they do, and what happened last.
-fn happening(sales: &[Sale], not_shown: usize, events: &[Event], columns: usize) -> Vec<Line> {
+/// The sales, a row each.
+fn listed(sales: &[Sale], not_shown: usize, columns: usize) -> Vec<Line> {
     let mut lines = vec![Line::Words(String::new())];
     let table = sales_table(sales, columns);
     let mut rows = table.lines().map(str::to_owned);
     lines.extend(rows.next().map(Line::Row));
     lines.extend(rows.map(Line::Sale));
-    let mut say = |line: String| lines.push(Line::Words(line));
     if not_shown > 0 {
-        say(format!("and {not_shown} sales more: `doorbuster sale list`"));
+        lines.push(Line::Words(format!("and {not_shown} sales more: `doorbuster sale list`")));
     }
+    lines
+}
+
+/// What each of them does.
+fn doing(sales: &[Sale]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut say = |line: String| lines.push(Line::Words(line));
     for sale in sales {
         let happens = sale.rates.iter().flatten().filter(|(_, rate)| **rate > 0.0);
         let rates: BTreeMap<_, _> = happens.map(|(name, rate)| (name.clone(), *rate)).collect();
@@ -138,6 +181,13 @@ fn happening(sales: &[Sale], not_shown: usize, events: &[Event], columns: usize)
             say(format!("sale {}  line of {product}  {}", sale.id, line.words()));
         }
     }
+    lines
+}
+
+/// The last of it.
+fn happened(events: &[Event]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut say = |line: String| lines.push(Line::Words(line));
     if !events.is_empty() {
         say(String::new());
     }
@@ -229,10 +279,10 @@ fn fitting<const N: usize, const M: usize>(
     width: usize,
 ) -> String {
     let whole = table_without(left_out, columns, rows);
-    if whole.lines().all(|line| line.chars().count() <= width) {
+    if whole.lines().all(|line| output::width(line) <= width) {
         return whole;
     }
-    let rows: Vec<_> = rows.iter().map(|row| kept.map(|at| cut(&row[at], NARROW_CELL_CHARS_MAX))).collect();
+    let rows: Vec<_> = rows.iter().map(|row| kept.map(|at| cut(&row[at], NARROW_CELLS_MAX))).collect();
     let left_out = kept.iter().position(|at| Some(*at) == left_out);
     table_without(left_out, kept.map(|at| columns[at]), &rows)
 }
@@ -312,7 +362,7 @@ pub(super) mod tests {
         let named = shown(true, 1, None);
         assert!(
             named.contains("      7  Shoe      9          3      1     2     3       1.5      0.5     4        -     1.5     9.5\n")
-                && named.ends_with(
+                && named.contains(
                     "and 29 items more: `doorbuster sale show 3`\nproduct 7  refused  sold_out 0.5\n"
                 ),
             "{named}"
@@ -376,7 +426,7 @@ pub(super) mod tests {
             let lines = screen(&Look { base: BASE, figures: &figures, named, age, gone }, columns);
             let text = fit(&lines, Size { rows, columns }, named);
             assert!(text.lines().count() < rows, "the cursor is on the last line:\n{text}");
-            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+            assert!(text.lines().all(|line| output::width(line) <= columns), "{text}");
             text
         };
         let text = on(false, 24, 80);
@@ -395,6 +445,7 @@ pub(super) mod tests {
         );
         let named = on(true, 24, 80);
         assert!(named.ends_with(": a larger terminal shows them\n"), "{named}");
+        assert!(named.contains("\nends in 1h\n") && named.contains("      7  Shoe"), "before rates: {named}");
         assert!(on(false, 6, 30).contains("\n4 GiB\u{fffd} are free.\n-> Make room.\n"));
         for rows in 1..=4 {
             assert!(

@@ -4,12 +4,14 @@
 
 use rustix::termios::tcgetwinsize;
 
+use crate::output::{cut, width, within};
+
 /// Of a terminal that does not say how large it is.
 const USUAL: Size = Size { rows: 24, columns: 80 };
 /// A terminal that has fewer shows as much as it can, and not how much is missing.
 const ROWS_WITH_REST_MIN: usize = 5;
 
-/// In characters.
+/// In cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) rows: usize,
@@ -63,27 +65,23 @@ pub(super) fn fit(lines: &[Line], Size { rows, columns }: Size, named: bool) -> 
     drawn.into_iter().take(room).map(|(line, _)| line + "\n").collect()
 }
 
-/// A line in parts of so many characters at most, between words where that is possible.
+/// A line in parts of so many cells at most, between words where that is possible.
 fn wrapped(line: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
-    let chars: Vec<char> = line.chars().collect();
-    let (mut rest, mut parts) = (&chars[..], Vec::new());
-    while rest.len() > columns {
-        let space = rest[..=columns].iter().rposition(|c| *c == ' ').filter(|at| *at > 0);
-        let (part, after) = rest.split_at(space.unwrap_or(columns));
-        parts.push(part.iter().collect::<String>().trim_end().to_owned());
-        rest = &after[after.iter().take_while(|c| **c == ' ').count()..];
+    let (mut rest, mut parts) = (line, Vec::new());
+    while width(rest) > columns {
+        // A character that is wider than the terminal is a part all the same.
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let room = within(rest, columns).len().max(first);
+        let ends_word = rest[room..].starts_with(' ');
+        let space = if ends_word { Some(room) } else { rest[..room].rfind(' ').filter(|at| *at > 0) };
+        let (part, after) = rest.split_at(space.unwrap_or(room));
+        parts.push(part.trim_end().to_owned());
+        rest = after.trim_start_matches(' ');
     }
-    parts.push(rest.iter().collect());
+    if !rest.is_empty() || parts.is_empty() {
+        parts.push(rest.to_owned());
+    }
     parts
-}
-
-/// The beginning of a text, with a sign that it goes on.
-pub(super) fn cut(text: &str, chars_max: usize) -> String {
-    if text.chars().count() <= chars_max {
-        return text.to_owned();
-    }
-    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -100,9 +98,10 @@ mod tests {
             ("one  two", 4, &["one", "two"]),
             ("longer than that", 4, &["long", "er", "than", "that"]),
             ("äöüß", 2, &["äö", "üß"]),
+            ("限定 スニーカー", 9, &["限定", "スニーカ", "ー"]),
+            ("限定", 1, &["限", "定"]),
         ] {
             assert_eq!(wrapped(line, columns), parts, "{line:?} in {columns}");
         }
-        assert_eq!((cut("äöü", 3), cut("äöüß", 3)), ("äöü".to_owned(), "äö…".to_owned()));
     }
 }

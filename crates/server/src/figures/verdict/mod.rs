@@ -483,8 +483,7 @@ fn live(night: &Night<'_>, one: &str, several: &str) -> String {
 
 /// The sale that begins next, or is to, and in how many milliseconds.
 fn next<'a>(night: &'a Night<'_>) -> Option<(&'a SaleFigures<'a>, u64)> {
-    let is_to_come =
-        |sale: &&SaleFigures<'_>| sale.phase != Phase::Ended && sale.starts_at_ms > night.now.0;
+    let is_to_come = |sale: &&SaleFigures<'_>| sale.phase != Phase::Ended && sale.starts_at_ms > night.now.0;
     let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted || is_to_come(sale));
     let sale = waiting.min_by_key(|sale| sale.starts_at_ms)?;
     Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))

@@ -298,7 +298,11 @@ fn a_night_without_faults_is_told_by_its_sales() {
             "sale_paused",
             "“Drop” is paused: nothing of it is sold",
         ),
-        (vec![sale(Paused, SOON_MS, [5, 0, 0])], "sale_paused", "“Drop” is paused, and was to start in 10 min."),
+        (
+            vec![sale(Paused, SOON_MS, [5, 0, 0])],
+            "sale_paused",
+            "“Drop” is paused, and was to start in 10 min.",
+        ),
         // Paused days before its start, it turned the night amber all the while.
         (
             vec![sale(Paused, SOON_MS + 1, [5, 0, 0])],
