@@ -5,13 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use engine::{UnixMs, format_utc};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use server::config::{Config, ConfigErrors, DEFAULTS, Environment, Sources};
 use server::figures::Kept;
 use server::ledger::{Source, sqlite};
 use server::signing::SigningKey;
-use server::{Secrets, cluster, net};
+use server::{Secrets, clock, cluster, net};
 
 use crate::failure::Failure;
 use crate::ledger::cannot_open;
@@ -27,7 +28,7 @@ Examples:
   doorbuster config --check doorbuster.toml --connect
 
 DOORBUSTER_<SECTION>_<KEY> variables stand above the file, and are checked with it. What `serve` opens is opened: secrets,
-certificate, keys and other files that it names, its directories, the ledger and the history in them, and its addresses, unless a
+certificate (which must not have expired), keys and other files that it names, its directories, the ledger and the history in them, and its addresses, unless a
 server has the data directory; with --connect also the engines. All that is wrong is said, a line each. Nothing is made or changed.
 Exit code 69: it is right, but something can't be reached, opened or served.")]
 pub(crate) struct ConfigArguments {
@@ -45,6 +46,7 @@ pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Res
     let mut faults = Faults { wrong, away: Vec::new() };
     let secrets = faults.found(Secrets::load(&config, environment).map_err(Failure::from));
     faults.check_files(&config);
+    faults.check_certificate(&config);
     faults.check_addresses(&config);
     for exposed in Secrets::exposed(&config) {
         eprintln!("warning: {exposed}");
@@ -100,6 +102,20 @@ impl Faults {
         }
     }
 
+    /// One that can't be read is among the faults of the secrets.
+    fn check_certificate(&mut self, config: &Config) {
+        let Some((certificate, key)) = config.http.tls_files() else { return };
+        let Some((from, until)) = net::Tls::load(certificate, key).ok().and_then(|tls| tls.valid()) else {
+            return;
+        };
+        let named = format!("http.tls_certificate_file = {certificate:?}");
+        match lapse(clock::wall_clock(), from, until) {
+            Lapse::Never => {}
+            Lapse::Soon(says) => eprintln!("warning: {named} {says}"),
+            Lapse::Out(says) => self.wrong.push(format!("{named} {says}")),
+        }
+    }
+
     /// While a server has the data directory, its addresses are that server's.
     fn check_addresses(&mut self, config: &Config) {
         if config.ledger_dir().is_some_and(|dir| sqlite::is_served(dir).unwrap_or(false)) {
@@ -142,6 +158,30 @@ impl Faults {
     }
 }
 
+/// Whether clients take a certificate.
+#[derive(Debug, PartialEq, Eq)]
+enum Lapse {
+    Never,
+    Soon(String),
+    Out(String),
+}
+
+/// Who renews by itself does so earlier.
+const RENEWED_BEFORE_MS: u64 = 14 * 24 * 3600 * 1000;
+
+fn lapse(now: UnixMs, from: UnixMs, until: UnixMs) -> Lapse {
+    if now > until {
+        return Lapse::Out(format!("expired at {}: renew it", format_utc(until.0)));
+    }
+    if now < from {
+        return Lapse::Out(format!("is not valid before {}: look at the system's clock", format_utc(from.0)));
+    }
+    if until.0 - now.0 < RENEWED_BEFORE_MS {
+        return Lapse::Soon(format!("expires at {}: renew it", format_utc(until.0)));
+    }
+    Lapse::Never
+}
+
 /// Whether a server could keep its files in a directory, or make it. Makes nothing that stays.
 fn check_directory(key: &str, dir: &Path) -> Result<(), String> {
     let there = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
@@ -167,5 +207,22 @@ fn try_to_write(dir: &Path) -> io::Result<()> {
             File::create_new(&file).and_then(|made| std::fs::remove_file(&file).map(|()| drop(made)))
         }
         opened => opened.map(drop).map_err(io::Error::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_out_when_it_has_expired_and_renewed_two_weeks_before() {
+        let (from, until) = (UnixMs(1_000), UnixMs(1_796_119_200_000));
+        let at = |ms| lapse(UnixMs(ms), from, until);
+        let soon = Lapse::Soon("expires at 2026-12-01T10:00:00Z: renew it".to_owned());
+        assert_eq!(at(999), Lapse::Out("is not valid before 1970-01-01T00:00:01Z: look at the system's clock".to_owned()));
+        assert_eq!((at(1_000), at(until.0 - RENEWED_BEFORE_MS)), (Lapse::Never, Lapse::Never));
+        assert_eq!(at(until.0 - RENEWED_BEFORE_MS + 1), soon);
+        assert_eq!(at(until.0), soon);
+        assert_eq!(at(until.0 + 1), Lapse::Out("expired at 2026-12-01T10:00:00Z: renew it".to_owned()));
     }
 }

@@ -214,7 +214,8 @@ impl Secrets {
         secrets.read_line(config, environment, &mut problems);
         secrets.webhooks = config.webhooks.load(&mut problems);
         secrets.beacon = config.beacon.load(&mut problems);
-        if problems.is_empty() && secrets.token.is_none() && config.auth.buyer == BuyerAuth::Token {
+        let is_given = TOKEN.is_given(environment, config.auth.token_secret_file.as_deref());
+        if config.demo.is_none() && !is_given && config.auth.buyer == BuyerAuth::Token {
             problems.push(format!(
                 "auth.buyer = \"token\" needs the secret that signs the buyers' tokens: set {} or {} (at least \
                  {} bytes); or try `doorbuster serve --demo`",
@@ -434,7 +435,8 @@ impl Secrets {
                 Err(problem) => problems.push(problem),
             }
         }
-        if problems.is_empty() && self.queue.is_some() == queue.access_key.is_empty() {
+        let is_given = QUEUE.is_given(environment, queue.secret_key_file.as_deref());
+        if is_given == queue.access_key.is_empty() {
             let (missing, given) = match queue.access_key.is_empty() {
                 true => ("queue.access_key is empty", QUEUE.key),
                 false => ("there is no secret key", "queue.access_key"),
@@ -448,6 +450,11 @@ impl Secrets {
 }
 
 impl Kind {
+    /// Rightly or not.
+    fn is_given(&self, environment: &Environment, file: Option<&Path>) -> bool {
+        file.is_some() || environment.get(self.variable).is_some()
+    }
+
     fn read(
         &self,
         environment: &Environment,

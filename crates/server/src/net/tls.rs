@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use rustls::ServerConfig;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, RootCertStore, ServerConfig};
+
+/// After the year 9999, the last that a certificate can name.
+const TOO_LATE_S: u64 = 253_402_300_800;
 
 /// Why TLS can't be served; each names the file at fault.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +82,28 @@ impl Tls {
     /// For [`EventLoop::new`](super::EventLoop::new).
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
+    }
+
+    /// From when on and until when clients take the certificate, by its own word. `None`: it does not say so.
+    pub fn valid(&self) -> Option<(engine::UnixMs, engine::UnixMs)> {
+        let shown = self.shown.0.read().unwrap_or_else(PoisonError::into_inner);
+        let own = ParsedCertificate::try_from(shown.cert.first()?).ok()?;
+        // The library gives either time to whoever comes at a wrong one, before it looks who vouches for the certificate.
+        let wrong = |at_s| {
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(at_s));
+            match verify_server_cert_signed_by_trust_anchor(&own, &RootCertStore::empty(), &[], at, &[]) {
+                Err(rustls::Error::InvalidCertificate(why)) => Some(why),
+                _ => None,
+            }
+        };
+        let ms = |at: UnixTime| engine::UnixMs(at.as_secs().saturating_mul(1_000));
+        match (wrong(0)?, wrong(TOO_LATE_S)?) {
+            (
+                CertificateError::NotValidYetContext { not_before, .. },
+                CertificateError::ExpiredContext { not_after, .. },
+            ) => Some((ms(not_before), ms(not_after))),
+            _ => None,
+        }
     }
 
     /// Shows another certificate from the next handshake on. Connections that there are go on.
