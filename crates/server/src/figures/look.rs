@@ -304,7 +304,8 @@ impl Looking {
         };
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found, at);
         self.number += 1;
-        sample.taken(orders, events, self.watched.history_dir.as_deref().and_then(Disk::of))
+        let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
+        sample.taken(orders, events, (disk, passed))
     }
 }
 

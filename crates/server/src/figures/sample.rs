@@ -46,7 +46,7 @@ impl Sample<'_> {
         &self,
         (sales, why_refused): (Vec<SaleOrders>, Vec<Refused>),
         events: Arc<[EventFigures]>,
-        disk: Option<Disk>,
+        (disk, passed): (Option<Disk>, Duration),
     ) -> Taken {
         let Rates { received, accepted, replayed, refused, busy, unknown, requests } = self.rates;
         let order = self.order_route;
@@ -66,6 +66,7 @@ impl Sample<'_> {
         });
         Taken {
             at_ms: signed(self.at_ms),
+            passed_ms: i64::try_from(passed.as_millis()).unwrap_or(i64::MAX),
             values: [
                 Some(received),
                 Some(accepted),

@@ -66,6 +66,11 @@ impl Points {
         Points { step_ms, columns, rows, incidents: Vec::new(), refused: None }
     }
 
+    pub(super) fn add_later(&mut self, later: Points) {
+        let last = self.rows.last().map(|row| row[0].as_i64());
+        self.rows.extend(later.rows.into_iter().filter(|row| last.is_none_or(|last| row[0].as_i64() > last)));
+    }
+
     pub(super) fn add_incidents(&mut self, incidents: Vec<Incident>) {
         self.incidents = incidents;
     }

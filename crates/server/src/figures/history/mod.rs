@@ -41,6 +41,8 @@ pub(super) const FILE_NAME: &str = "figures.db";
 const LOCK_NAME: &str = "figures.lock";
 /// Seconds that wait to be written; with a disk that is slower than that, there is a gap.
 pub(super) const WAITING_MAX: usize = 60;
+/// A look that comes late is of all seconds since the one before; of a machine that slept, of so many.
+const LATE_S_MAX: i64 = 60;
 /// What is left to the ledger: with less room on the disk nothing is added.
 const DISK_FREE_BYTES_MIN: u64 = 100 * 1024 * 1024;
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -104,6 +106,8 @@ const COLUMNS: [(&str, Fold); 15] = [
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Taken {
     pub(super) at_ms: i64,
+    /// Since the one before: the values are of all this time.
+    pub(super) passed_ms: i64,
     /// In the order of [`COLUMNS`].
     pub(super) values: [Option<f64>; COLUMNS.len()],
     pub(super) stock: Vec<Left>,
@@ -150,6 +154,8 @@ pub struct NoHistory;
 #[derive(Debug)]
 pub struct History {
     store: Mutex<Option<Store>>,
+    /// In memory, what the disk has no room for at the moment.
+    aside: Mutex<Option<Store>>,
     /// Held as long as the history.
     _lock: Option<File>,
 }
@@ -180,10 +186,14 @@ impl History {
                 );
                 in_memory()
             }
+            Err(error @ OpenError::NoRoom(_)) => {
+                tracing::warn!(%error, "the history of the figures is kept in memory until the next start");
+                in_memory()
+            }
             opened => opened,
         };
         let (store, lock) = opened.inspect_err(|error| stopped(error)).ok().unzip();
-        History { store: Mutex::new(store), _lock: lock.flatten() }
+        History { store: Mutex::new(store), aside: Mutex::default(), _lock: lock.flatten() }
     }
 
     /// What had happened before the start, the newest first.
@@ -199,7 +209,7 @@ impl History {
     /// Writes what is taken until nobody takes any more.
     pub(super) fn record_all(&self, taken: &Receiver<Taken>) {
         let no_room = Recurring::new(
-            "the history of the figures pauses, to leave what room the disk has to the ledger",
+            "the history of the figures is kept in memory, to leave what room the disk has to the ledger",
         );
         for taken in taken {
             match taken.disk_free_bytes {
@@ -218,14 +228,29 @@ impl History {
     }
 
     pub(super) fn record(&self, taken: &Taken) {
+        let aside = self.aside().take();
         // Whatever keeps it from being written is logged, and the history has ended.
-        self.with(|store| store.record(taken)).ok();
+        self.with(|store| {
+            if let Some(aside) = aside {
+                store.take_in(&aside)?;
+            }
+            store.record(taken)
+        })
+        .ok();
     }
 
-    /// While there is no room: how the night was judged is written when there is some.
+    /// While there is no room: it is written when there is some.
     fn remember(&self, taken: &Taken) {
         if let Some(store) = self.lock().as_mut() {
             store.remember(taken);
+        }
+        let mut aside = self.aside();
+        if aside.is_none() {
+            *aside = in_memory().ok().map(|(store, _)| store);
+        }
+        // One that is full goes, and the next begins.
+        if aside.as_mut().is_some_and(|aside| aside.record(taken).is_err()) {
+            *aside = None;
         }
     }
 
@@ -234,7 +259,7 @@ impl History {
     /// # Errors
     /// `NoHistory`.
     pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
-        self.with(|store| store.read(asked))
+        self.with(|store| store.read(asked, self.aside().as_ref()))
     }
 
     /// Reads the next page of an export; may take a second.
@@ -264,6 +289,11 @@ impl History {
             *store = None;
             NoHistory
         })
+    }
+
+    /// Taken after the store, if both are.
+    fn aside(&self) -> MutexGuard<'_, Option<Store>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Store>> {

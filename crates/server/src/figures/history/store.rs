@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::ask::{Asked, Points, Units};
 use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
 use super::incidents::{self, Changes};
-use super::{Bounds, COLUMNS, DAY_MS, Left, MINUTE_MS, Taken, refusals, sales, signed};
+use super::{Bounds, COLUMNS, DAY_MS, LATE_S_MAX, Left, MINUTE_MS, Taken, refusals, sales, signed};
 use crate::figures::events::EventFigures;
 
 /// Of the tables below; a newer one is left alone.
@@ -118,15 +118,18 @@ impl Store {
         if self.minute.is_none() {
             incidents::note_start(&transaction, taken.at_ms)?;
         }
+        // A look that came late is a row for each second that it is of; those of a minute that is over are summed up with it.
+        let late = (1..=LATE_S_MAX).map(|second| second * 1_000);
+        for missed_ms in late.take_while(|missed_ms| missed_ms + 500 < taken.passed_ms) {
+            insert(&transaction, "IGNORE", taken.at_ms - missed_ms, taken)?;
+        }
         if is_next {
             // After a start, whatever was not summed up before the end.
             let since = self.minute.map_or(0, |before| before.min(minute));
             sum_up(&transaction, since, minute)?;
             prune(&transaction, taken.at_ms, &self.bounds)?;
         }
-        let mut values: Vec<&dyn ToSql> = vec![&taken.at_ms];
-        values.extend(taken.values.iter().map(|value| value as &dyn ToSql));
-        transaction.prepare_cached(&insert())?.execute(values.as_slice())?;
+        insert(&transaction, "REPLACE", taken.at_ms, taken)?;
         for left in taken.stock.iter().filter(|left| self.stock.get(&left.item()) != Some(left)) {
             let Left { sale, product, available, turns, held, sold } = left;
             transaction
@@ -153,6 +156,29 @@ impl Store {
     /// Keeps in mind what must not be missed, and writes nothing.
     pub(super) fn remember(&mut self, taken: &Taken) {
         self.changes.note(taken.at_ms, &taken.judged);
+    }
+
+    /// Writes the seconds and the stock that were kept elsewhere meanwhile.
+    pub(super) fn take_in(&mut self, aside: &Store) -> Result<()> {
+        let transaction = self.connection.transaction()?;
+        for (columns, table) in
+            [("*", "seconds"), ("NULL, at_ms, sale, product, available, held, sold, turns", "stock")]
+        {
+            let mut kept =
+                aside.connection.prepare(&format!("SELECT {columns} FROM {table} ORDER BY 1, at_ms"))?;
+            let count = kept.column_count();
+            let insert = insert_into(table, "REPLACE", count);
+            let mut rows = kept.query([])?;
+            while let Some(row) = rows.next()? {
+                let values = (0..count)
+                    .map(|column| row.get(column))
+                    .collect::<Result<Vec<rusqlite::types::Value>>>()?;
+                transaction.prepare_cached(&insert)?.execute(rusqlite::params_from_iter(values))?;
+            }
+        }
+        transaction.commit()?;
+        self.stock.clone_from(&aside.stock);
+        Ok(())
     }
 
     /// Nothing is recorded any more.
@@ -217,13 +243,20 @@ impl Store {
         Ok(Points::new(step_ms, COLUMNS.iter().map(|(name, _)| *name).collect(), rows))
     }
 
-    pub(super) fn read(&mut self, asked: &Asked) -> Result<Points> {
+    /// `aside`: what came later and is not written yet.
+    pub(super) fn read(&mut self, asked: &Asked, aside: Option<&Store>) -> Result<Points> {
         let table = self.table(asked.from_ms)?;
         let (step_ms, time) = (asked.step_ms(table.row_ms), (asked.from_ms, asked.to_ms));
         let mut points = self.points(table, time, step_ms)?;
+        if let Some(aside) = aside {
+            points.add_later(aside.points(SECONDS, time, step_ms)?);
+        }
         points.add_incidents(incidents::read(&self.connection, time)?);
         if let Some((sale, product)) = asked.item {
-            points.add_stock(&self.stock_of((sale, product), time, step_ms)?);
+            let mut changes = self.stock_of((sale, product), time, step_ms)?;
+            let later = aside.map(|aside| aside.stock_of((sale, product), time, step_ms)).transpose()?;
+            changes.extend(later.into_iter().flatten());
+            points.add_stock(&changes);
             let of = (Some(sale), Some(product));
             points.add_refused(refusals::read(&self.connection, of, time, asked.points)?);
         }
@@ -273,9 +306,17 @@ impl Left {
     }
 }
 
-fn insert() -> String {
-    let mut insert = "INSERT OR REPLACE INTO seconds VALUES (?1".to_owned();
-    for column in 2..=COLUMNS.len() + 1 {
+/// `or`: what becomes of a row that is there.
+fn insert(connection: &Connection, or: &str, at_ms: i64, taken: &Taken) -> Result<()> {
+    let mut values: Vec<&dyn ToSql> = vec![&at_ms];
+    values.extend(taken.values.iter().map(|value| value as &dyn ToSql));
+    connection.prepare_cached(&insert_into("seconds", or, values.len()))?.execute(values.as_slice())?;
+    Ok(())
+}
+
+fn insert_into(table: &str, or: &str, columns: usize) -> String {
+    let mut insert = format!("INSERT OR {or} INTO {table} VALUES (?1");
+    for column in 2..=columns {
         write!(insert, ", ?{column}").expect("a String takes every write");
     }
     insert + ")"

@@ -22,7 +22,7 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     values[8] = None;
     let judged = Judged { level: Level::Green, code: "selling", says: String::new() };
     let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
-    Taken { at_ms, values, stock, refused, sales, judged, events, disk_free_bytes: None }
+    Taken { at_ms, passed_ms: 1_000, values, stock, refused, sales, judged, events, disk_free_bytes: None }
 }
 
 pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
@@ -75,7 +75,7 @@ fn rows(history: &History, asked: &Asked) -> Vec<(i64, Value, Value)> {
 }
 
 fn over(store: Store) -> History {
-    History { store: Mutex::new(Some(store)), _lock: None }
+    History { store: Mutex::new(Some(store)), aside: Mutex::default(), _lock: None }
 }
 
 pub(super) fn bounded(bounds: Bounds) -> History {
@@ -292,18 +292,53 @@ fn what_room_the_disk_has_left_is_the_ledgers() {
     }
     drop(sender);
     history.record_all(&taken_all);
-    let found: Vec<_> =
-        rows(&history, &asked(BEGUN, BEGUN + 60_000, 60)).into_iter().map(|row| row.0).collect();
-    assert_eq!(found, [0, 2_000]);
+    let times = |history: &History| {
+        let found = rows(history, &asked(BEGUN, BEGUN + 60_000, 60));
+        found.into_iter().map(|row| row.0).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&history), [0, 1_000, 2_000], "it was written when there was room");
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk { free_bytes: DISK_FREE_BYTES_MIN - 1, bytes: u64::MAX };
-    assert!(History::open_on(Some(dir.path()), Some(disk)).read(&asked(0, BEGUN, 1)).is_err());
+    let history = History::open_on(Some(dir.path()), Some(disk));
+    history.record(&taken(BEGUN, 1.0));
+    assert_eq!(times(&history), [0], "in memory");
     assert!(!dir.path().join(FILE_NAME).exists());
     // More wait than there is room for, and nobody waits for that.
     let (full, _waits) = sync_channel(1);
     for second in 0..3 {
         hand_over(&full, taken(BEGUN + second, 1.0));
     }
+}
+
+/// While the disk had no room, the charts of the night stood still.
+#[test]
+fn what_has_no_room_on_the_disk_is_read_from_memory_and_written_later() {
+    let history = bounded(IN_FILE);
+    let all = asked(BEGUN, BEGUN + 60_000, 60);
+    let at = |second: i64| Taken {
+        stock: vec![left(9 - second)],
+        ..taken(BEGUN + second * 1_000, second as f64)
+    };
+    history.record(&at(0));
+    (1..=2).for_each(|second| history.remember(&at(second)));
+    let row = |second: i64| (second * 1_000, json!(second), json!(9 - second));
+    assert_eq!(rows(&history, &all), [row(0), row(1), row(2)]);
+    history.record(&at(3));
+    assert_eq!(rows(&history, &all), [row(0), row(1), row(2), row(3)]);
+    assert!(history.aside().is_none());
+}
+
+/// Under load a look comes after seconds; its rates were counted as those of one.
+#[test]
+fn a_look_that_came_late_is_of_all_seconds_since_the_one_before() {
+    let history = bounded(IN_FILE);
+    for (at_ms, passed_ms) in [(57_000, 1_000), (58_100, 1_100), (62_000, 3_900), (63_000, 1_000)] {
+        history.record(&Taken { passed_ms, ..taken(BEGUN + at_ms, 10.0) });
+    }
+    history.record(&Taken { passed_ms: i64::MAX, ..taken(BEGUN + 600_000, 0.0) });
+    let count = |from_ms: i64, to_ms: i64| rows(&history, &asked(BEGUN + from_ms, BEGUN + to_ms, 600)).len();
+    assert_eq!(count(0, 64_000), 7, "57 to 63");
+    assert_eq!(count(64_000, 601_000), 1 + usize::try_from(LATE_S_MAX).unwrap());
 }
 
 #[test]
