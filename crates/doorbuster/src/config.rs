@@ -219,7 +219,10 @@ mod tests {
         let (from, until) = (UnixMs(1_000), UnixMs(1_796_119_200_000));
         let at = |ms| lapse(UnixMs(ms), from, until);
         let soon = Lapse::Soon("expires at 2026-12-01T10:00:00Z: renew it".to_owned());
-        assert_eq!(at(999), Lapse::Out("is not valid before 1970-01-01T00:00:01Z: look at the system's clock".to_owned()));
+        assert_eq!(
+            at(999),
+            Lapse::Out("is not valid before 1970-01-01T00:00:01Z: look at the system's clock".to_owned())
+        );
         assert_eq!((at(1_000), at(until.0 - RENEWED_BEFORE_MS)), (Lapse::Never, Lapse::Never));
         assert_eq!(at(until.0 - RENEWED_BEFORE_MS + 1), soon);
         assert_eq!(at(until.0), soon);

@@ -106,7 +106,14 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
     };
     let name = match &arguments.name {
         Some(name) => name.clone(),
+<<<<<<< HEAD
         None => answer("Under which name do buyers reach it, like drops.shop.example? (empty: any)", "")?,
+=======
+        None => {
+            let question = "Under which name do buyers reach it, like drops.shop.example? (empty: any)";
+            answer(question, "", yes, |text| checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned()))?
+        }
+>>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
     };
     let listen = match arguments.listen {
         Some(listen) => listen,
@@ -116,12 +123,24 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
         }
     };
     let proxies = match &arguments.proxies {
+<<<<<<< HEAD
         Some(proxies) => proxies.clone(),
         None => answer("Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)", "")?,
     };
     let data_dir = match &arguments.data_dir {
         Some(data_dir) => data_dir.clone(),
         None => answer("Where are the orders kept?", "/var/lib/doorbuster")?,
+=======
+        Some(proxies) => networks(proxies),
+        None => {
+            let question = "Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)";
+            answer(question, "", yes, |text| checked("HTTP_TRUSTED_PROXIES", text).map(|()| networks(text)))?
+        }
+    };
+    let data_dir = match &arguments.data_dir {
+        Some(data_dir) => data_dir.clone(),
+        None => answer("Where are the orders kept?", "/var/lib/doorbuster", yes, |text| Ok(text.to_owned()))?,
+>>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
     };
     let payment = match arguments.payment {
         Some(payment) => payment,
@@ -130,8 +149,52 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
         }
     };
     let data_dir = std::path::absolute(data_dir).map_err(Failure::usage)?;
+<<<<<<< HEAD
     let proxies = proxies.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::to_owned);
     Ok(Answers { name, listen, proxies: proxies.collect(), data_dir, payment })
+=======
+    Ok(Answers { name, listen, proxies, data_dir, payment })
+}
+
+fn networks(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::to_owned).collect()
+}
+
+/// Asks until there is an answer that can be taken. Whoever pipes answers hears of the first that can't.
+fn answer<T>(
+    question: &str,
+    default: &str,
+    yes: bool,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Failure> {
+    loop {
+        if yes {
+            return read(default).map_err(Failure::usage);
+        }
+        output::print(&format!("{question} [{default}] "))?;
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line).map_err(Failure::unavailable)? == 0 {
+            return Err(Failure::usage("no answer; --yes takes what stands in brackets"));
+        }
+        let line = line.trim();
+        match read(if line.is_empty() { default } else { line }) {
+            Ok(answer) => return Ok(answer),
+            Err(why) if io::stdin().is_terminal() => output::print(&format!("{why}\n"))?,
+            Err(why) => return Err(Failure::usage(why)),
+        }
+    }
+}
+
+/// Whether the configuration takes a value, by its variable; in the words that a start would use.
+fn checked(variable: &str, value: &str) -> Result<(), String> {
+    let environment = Environment::from_pairs([(&*format!("DOORBUSTER_{variable}"), value)]);
+    let (_, wrong) =
+        Sources::default().environment(&environment).load_all().map_err(|errors| errors.0.join("\n"))?;
+    match wrong.first() {
+        Some(why) => Err(why.split_once(": ").map_or(&**why, |(_, why)| why).to_owned()),
+        None => Ok(()),
+    }
+>>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
 }
 
 fn write_all(dir: &Path, answers: &Answers, written: &mut Vec<PathBuf>) -> Result<(), Failure> {

@@ -232,8 +232,12 @@ fn a_check_looks_until_when_the_certificate_is_valid_and_hides_nothing_behind_it
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| format!("{}/../server/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
     let check = |certificate: &str, auth: &str| {
-        let tls = format!("tls_certificate_file = {certificate:?}\ntls_key_file = {:?}\n", file("localhost.key.pem"));
-        let config = format!("[http]\nlisten = \"127.0.0.1:0\"\n{tls}[ledger]\ndata_dir = \"data\"\n[auth]\n{auth}");
+        let tls = format!(
+            "tls_certificate_file = {certificate:?}\ntls_key_file = {:?}\n",
+            file("localhost.key.pem")
+        );
+        let config =
+            format!("[http]\nlisten = \"127.0.0.1:0\"\n{tls}[ledger]\ndata_dir = \"data\"\n[auth]\n{auth}");
         std::fs::write(directory.path().join("d.toml"), config).unwrap();
         run(directory.path(), &["config", "--check", "d.toml"])
     };
@@ -242,7 +246,10 @@ fn a_check_looks_until_when_the_certificate_is_valid_and_hides_nothing_behind_it
     let (code, _, stderr) = check(&file("localhost.cert.pem"), auth);
     assert_eq!(code, 0, "{stderr}");
     let (code, _, stderr) = check(&file("localhost-expired.cert.pem"), auth);
-    assert!(code == 64 && stderr.ends_with(" expired at 2020-04-01T00:00:00Z: renew it\n"), "{code} {stderr}");
+    assert!(
+        code == 64 && stderr.ends_with(" expired at 2020-04-01T00:00:00Z: renew it\n"),
+        "{code} {stderr}"
+    );
     let (code, _, stderr) = check("missing.pem", "");
     assert!(code == 64 && stderr.contains("missing.pem can't be read"), "{code} {stderr}");
     assert!(stderr.contains("\nauth.buyer = \"token\" needs the secret"), "{stderr}");

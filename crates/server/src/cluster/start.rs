@@ -102,6 +102,8 @@ impl Stages {
         crate::figures::Cluster {
             servers: Arc::clone(servers),
             dead_letters: counts.dead_letters.clone(),
+            orders_lost: counts.orders_lost.clone(),
+            drift_units: counts.drift_units.clone(),
             backlog: counts.backlog.clone(),
             backlog_age_ms: counts.backlog_age_ms.clone(),
             reconciled: counts.reconciled.clone(),

@@ -4,6 +4,7 @@
 
 use super::Cluster;
 use super::part::ms;
+use super::sample::Lately;
 use crate::time::Instant;
 
 /// Of one counter.
@@ -18,6 +19,8 @@ struct Grown {
 pub(super) struct Ages {
     begun: Instant,
     dead_letters: Grown,
+    orders_lost: Grown,
+    drift_units: Grown,
     reconciled: Grown,
     units_read: Grown,
 }
@@ -32,6 +35,11 @@ impl Grown {
             *self = Grown { count, at: Some(at) };
         }
     }
+
+    /// If it has grown while we looked.
+    fn lately(&self, now: Instant) -> Option<Lately> {
+        self.at.map(|at| Lately { count: self.count, age_ms: since(at, now) })
+    }
 }
 
 impl Ages {
@@ -40,6 +48,8 @@ impl Ages {
         Ages {
             begun: at,
             dead_letters: Grown::of(cluster.dead_letters.get()),
+            orders_lost: Grown::of(cluster.orders_lost.get()),
+            drift_units: Grown::of(cluster.drift_units.get()),
             reconciled: Grown::of(cluster.reconciled.get()),
             units_read: Grown::of(cluster.units_read.get()),
         }
@@ -47,6 +57,8 @@ impl Ages {
 
     pub(super) fn look(&mut self, cluster: &Cluster, at: Instant) {
         self.dead_letters.look(cluster.dead_letters.get(), at);
+        self.orders_lost.look(cluster.orders_lost.get(), at);
+        self.drift_units.look(cluster.drift_units.get(), at);
         self.reconciled.look(cluster.reconciled.get(), at);
         self.units_read.look(cluster.units_read.get(), at);
     }
@@ -54,6 +66,14 @@ impl Ages {
     /// Since a message was put aside, if one was while we looked.
     pub(super) fn dead_letter_ms(&self, now: Instant) -> Option<u64> {
         self.dead_letters.at.map(|at| since(at, now))
+    }
+
+    pub(super) fn orders_lost(&self, now: Instant) -> Option<Lately> {
+        self.orders_lost.lately(now)
+    }
+
+    pub(super) fn drift_units(&self, now: Instant) -> Option<Lately> {
+        self.drift_units.lately(now)
     }
 
     /// Since reconciliation ended well here, or since the first look.

@@ -60,6 +60,7 @@ struct Moment {
     at: Instant,
     totals: Totals,
     requests: u64,
+    connections_refused: u64,
     refused: [u64; REFUSALS.len()],
     order: Counts,
     commit: Counts,
@@ -73,6 +74,7 @@ struct Passed {
     order: Counts,
     commit: Counts,
     unknown: u64,
+    connections_refused: u64,
 }
 
 /// What keeps this server from taking orders. As the rest of its figures it is of the last look: were one of them read
@@ -188,7 +190,12 @@ impl Looking {
             refused_by_code: last.refused_by_code,
             order: last.order,
             commit: last.commit,
-            recent: Recent { order: window.order, commit: window.commit, unknown: window.unknown },
+            recent: Recent {
+                order: window.order,
+                commit: window.commit,
+                unknown: window.unknown,
+                refused: window.connections_refused,
+            },
             totals: moment.totals,
             sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
             holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
@@ -196,6 +203,8 @@ impl Looking {
             sold_out: self.sold_out.known(),
             health: HealthFigures {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
+                orders_lost: ages.and_then(|ages| ages.orders_lost(at)),
+                drift_units: ages.and_then(|ages| ages.drift_units(at)),
                 reconciled_age_ms: ages.map(|ages| ages.reconciled_ms(at)),
                 units_age_ms: ages.map(|ages| ages.units_ms(at)),
                 ..health(&self.watched, &self.hindered, &self.found)
@@ -266,6 +275,9 @@ impl Looking {
             reconciled_age_ms: health.reconciled_age_ms.unwrap_or(0),
             dead_letters: health.dead_letters.unwrap_or(0),
             dead_letter_age_ms: health.dead_letter_age_ms,
+            orders_lost: health.orders_lost,
+            drift_units: health.drift_units,
+            connections_refused: sum.recent.refused,
             webhooks: health.webhooks.as_ref(),
             processors_busy_seconds: self.streaks.processors_busy,
             reasons: &health.reasons,
@@ -316,6 +328,7 @@ impl Moment {
             at,
             totals: Totals::of(metrics),
             requests: watched.net.requests.load(Relaxed),
+            connections_refused: watched.net.refused_over_limit.load(Relaxed),
             refused: refused.look(metrics),
             order: metrics.order_seconds.counts(),
             commit: metrics.commit_seconds.counts(),
@@ -339,6 +352,7 @@ impl Moment {
             order: self.order.since(&earlier.order),
             commit: self.commit.since(&earlier.commit),
             unknown: self.totals.unknown.saturating_sub(earlier.totals.unknown),
+            connections_refused: self.connections_refused.saturating_sub(earlier.connections_refused),
         }
     }
 }
@@ -395,6 +409,8 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         refunds_due: u64::try_from(due).ok(),
         webhooks: WebhookFigures::of(&watched.webhooks),
         dead_letter_age_ms: None,
+        orders_lost: None,
+        drift_units: None,
         reconciled_age_ms: None,
         units_age_ms: None,
         dead_letters: watched.cluster.as_ref().map(|cluster| cluster.dead_letters.get()),

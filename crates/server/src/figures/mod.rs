@@ -82,6 +82,10 @@ pub struct Cluster {
     pub servers: Arc<Servers>,
     /// Messages that this server has put aside.
     pub dead_letters: Counter,
+    /// Orders that were accepted, and that the ledger rejected when this server brought them.
+    pub orders_lost: Counter,
+    /// Units by which this server found gate and ledger to differ.
+    pub drift_units: Counter,
     /// Messages that wait in all queues.
     pub backlog: Gauge,
     /// For how long the oldest of them has waited, at least.

@@ -251,6 +251,10 @@ pub(super) struct HealthFigures {
     pub(super) dead_letters: Option<u64>,
     /// Since the last of them was put aside; `None`: also if none was since the start.
     pub(super) dead_letter_age_ms: Option<u64>,
+    /// Accepted, and then rejected by the ledger; `None`: also if there was none since the start, as below.
+    pub(super) orders_lost: Option<Lately>,
+    /// Units by which gate and ledger were found to differ.
+    pub(super) drift_units: Option<Lately>,
     /// Since reconciliation ended well on any server that is counted, or since the last of them was started.
     pub(super) reconciled_age_ms: Option<u64>,
     /// Since the server that answers read from the ledger what is held and sold, or since its start.
@@ -260,6 +264,20 @@ pub(super) struct HealthFigures {
     /// Of the oldest of them, since this server saw it or one after it.
     pub(super) backlog_age_ms: Option<u64>,
     pub(super) processors_busy: Option<f64>,
+}
+
+/// What was counted since the start, and how long ago it was last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Lately {
+    pub(super) count: u64,
+    pub(super) age_ms: u64,
+}
+
+impl Lately {
+    pub(super) fn and(self, other: Lately) -> Lately {
+        let count = self.count.saturating_add(other.count);
+        Lately { count, age_ms: self.age_ms.min(other.age_ms) }
+    }
 }
 
 /// An engine as all servers see it.

@@ -42,6 +42,8 @@ impl Server {
         let cluster = of_a_cluster.then(|| Cluster {
             servers: Arc::clone(&servers),
             dead_letters: Counter::default(),
+            orders_lost: Counter::default(),
+            drift_units: Counter::default(),
             backlog: Gauge::default(),
             backlog_age_ms: Gauge::default(),
             reconciled: Counter::default(),

@@ -315,10 +315,8 @@ fn what_room_the_disk_has_left_is_the_ledgers() {
 fn what_has_no_room_on_the_disk_is_read_from_memory_and_written_later() {
     let history = bounded(IN_FILE);
     let all = asked(BEGUN, BEGUN + 60_000, 60);
-    let at = |second: i64| Taken {
-        stock: vec![left(9 - second)],
-        ..taken(BEGUN + second * 1_000, second as f64)
-    };
+    let at =
+        |second: i64| Taken { stock: vec![left(9 - second)], ..taken(BEGUN + second * 1_000, second as f64) };
     history.record(&at(0));
     (1..=2).for_each(|second| history.remember(&at(second)));
     let row = |second: i64| (second * 1_000, json!(second), json!(9 - second));

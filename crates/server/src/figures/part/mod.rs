@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::sales::SoldOutAt;
-use super::sample::{HealthFigures, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
+use super::sample::{HealthFigures, Lately, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
 use super::selling::{Holds, SaleSecond, Selling};
 use crate::intake::{Heard, Servers};
 use crate::metrics::Counts;
@@ -53,6 +53,8 @@ pub(super) struct Recent {
     pub(super) order: Counts,
     pub(super) commit: Counts,
     pub(super) unknown: u64,
+    /// Connections.
+    pub(super) refused: u64,
 }
 
 impl Part {
@@ -92,6 +94,7 @@ impl Part {
             order: self.recent.order.and(&other.recent.order),
             commit: self.recent.commit.and(&other.recent.commit),
             unknown: self.recent.unknown.saturating_add(other.recent.unknown),
+            refused: self.recent.refused.saturating_add(other.recent.refused),
         };
         // Where one did not say, the sum is not known.
         self.sales = self.sales.take().zip(other.sales).map(|(mut sum, other)| {
@@ -159,6 +162,13 @@ impl Part {
                 both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);
             let age = part.health.dead_letter_age_ms.map(|age| age.saturating_add(ms(silent)));
             sum.health.dead_letter_age_ms = both(sum.health.dead_letter_age_ms, age, u64::min);
+            let before = |lately: Option<Lately>| {
+                let age_ms = |lately: &Lately| lately.age_ms.saturating_add(ms(silent));
+                lately.map(|lately| Lately { age_ms: age_ms(&lately), ..lately })
+            };
+            let Part { health, .. } = &part;
+            sum.health.orders_lost = both(sum.health.orders_lost, before(health.orders_lost), Lately::and);
+            sum.health.drift_units = both(sum.health.drift_units, before(health.drift_units), Lately::and);
             if counted {
                 part.health.name_reasons(&part.server);
                 sum.add(part);

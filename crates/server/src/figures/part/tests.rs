@@ -198,7 +198,8 @@ fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
         latencies.observe(Duration::from_micros(us));
     }
     let counts = latencies.counts();
-    full.recent = Recent { order: counts.clone(), commit: counts.clone(), unknown: u64::MAX };
+    full.recent =
+        Recent { order: counts.clone(), commit: counts.clone(), unknown: u64::MAX, refused: u64::MAX };
     (full.order, full.commit) = (counts.clone(), counts);
     full.health.reasons = vec!["\u{1}".repeat(100_000); 4];
     let written = full.written();

@@ -11,7 +11,7 @@ use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
 use crate::figures::part::SILENT;
 use crate::figures::sales::{Open, SaleFigures, Units, quoted};
-use crate::figures::sample::{ServerFigures, WebhookFigures};
+use crate::figures::sample::{Lately, ServerFigures, WebhookFigures};
 use engine::format_utc;
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
@@ -34,6 +34,8 @@ const RECONCILED_AGE_MS_MAX: u64 = 30 * 1000;
 const WEBHOOK_AGE_MS_MAX: u64 = 10 * MINUTE_MS;
 /// No server knows whether a letter was sent again, so it is remembered for as long as by the alert.
 const DEAD_LETTER_AGE_MS_MAX: u64 = 60 * MINUTE_MS;
+/// What was counted by itself is told for so long, and is in the log after that.
+const COUNTED_AGE_MS_MAX: u64 = 10 * MINUTE_MS;
 const MINUTE_MS: u64 = 60 * 1000;
 /// A sale that begins so soon is what everybody waits for.
 const SOON_MS: u64 = 10 * 60 * 1000;
@@ -107,6 +109,10 @@ pub(in crate::figures) struct Night<'a> {
     /// Put aside since the servers' start, and how long ago the last was.
     pub(in crate::figures) dead_letters: u64,
     pub(in crate::figures) dead_letter_age_ms: Option<u64>,
+    pub(in crate::figures) orders_lost: Option<Lately>,
+    pub(in crate::figures) drift_units: Option<Lately>,
+    /// Connections of the last [`SECONDS`].
+    pub(in crate::figures) connections_refused: u64,
     pub(in crate::figures) webhooks: Option<&'a WebhookFigures>,
     /// For how many seconds in a row they have been busier than [`PROCESSORS_BUSY_MAX`].
     pub(in crate::figures) processors_busy_seconds: usize,
@@ -193,6 +199,17 @@ const RULES: &[Rule] = &[
     // Amber, by what somebody must do first; a cause comes before what it causes. What keeps accepted orders from being carried
     // out; servers that are missing; what turns buyers away or has them wait; what sells nothing because somebody wants it so, or has
     // forgotten it; what the shop does not hear; what must be done before the next sale; what can wait until the morning.
+    Rule {
+        level: Level::Amber,
+        code: "orders_lost",
+        says: |night| {
+            let (lost, age) = lately(night.orders_lost)?;
+            Some(format!(
+                "Orders that were accepted are lost: the ledger rejected {lost}; the last {age} ago."
+            ))
+        },
+        action: "Tell those buyers, and refund what they paid; see which Redis lost its memory. `doorbuster audit` has the rest.",
+    },
     Rule {
         level: Level::Amber,
         code: "ledger_away",
@@ -288,6 +305,19 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "connections_refused",
+        says: |night| match night.connections_refused {
+            0 => None,
+            1 => Some(format!("1 connection was turned away in the last {SECONDS} s: too many are open.")),
+            refused => Some(format!(
+                "{} connections were turned away in the last {SECONDS} s: too many are open.",
+                grouped(refused)
+            )),
+        },
+        action: "Raise `http.connections_max` and `LimitNOFILE=` at the next start; behind a proxy have it keep fewer connections.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "orders_slow",
         says: |night| {
             let took = night.order_p99.filter(|took| *took > ORDER_P99_MAX)?.as_secs_f64();
@@ -378,6 +408,17 @@ const RULES: &[Rule] = &[
             Some(format!("{free} are free on the ledger's disk."))
         },
         action: "Make room before the next sale.",
+    },
+    Rule {
+        level: Level::Amber,
+        code: "gate_and_ledger_differ",
+        says: |night| {
+            let (units, age) = lately(night.drift_units)?;
+            Some(format!(
+                "Gate and ledger differed by {units} units; the last time {age} ago. The gate is rebuilt by itself."
+            ))
+        },
+        action: "Nothing at first. If it comes back, keep the log and what `doorbuster audit` prints.",
     },
     Rule {
         level: Level::Amber,
@@ -526,6 +567,12 @@ fn ahead(ms: u64) -> String {
         seconds @ ..=90 => format!("{seconds} s"),
         seconds => format!("{} min", seconds.div_ceil(60)),
     }
+}
+
+/// How much was counted, and how long ago it was last, if it was lately.
+fn lately(counted: Option<Lately>) -> Option<(String, String)> {
+    let Lately { count, age_ms } = counted.filter(|counted| counted.age_ms < COUNTED_AGE_MS_MAX)?;
+    Some((grouped(count), ago(age_ms)))
 }
 
 /// What is free, in words, if it is less than that.

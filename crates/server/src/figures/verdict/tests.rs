@@ -50,6 +50,9 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
         reconciled_age_ms: RECONCILED_AGE_MS_MAX,
         dead_letters: 3,
         dead_letter_age_ms: Some(DEAD_LETTER_AGE_MS_MAX),
+        orders_lost: Some(Lately { count: 9, age_ms: COUNTED_AGE_MS_MAX }),
+        drift_units: Some(Lately { count: 9, age_ms: COUNTED_AGE_MS_MAX }),
+        connections_refused: 0,
         webhooks: None,
         processors_busy_seconds: SECONDS - 1,
         reasons: &[],
@@ -103,7 +106,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
 static ONE_IS_PAUSED: LazyLock<[SaleFigures<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 26] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -129,6 +132,11 @@ const FAULTS: [Fault; 23] = [
         "Only 99 MiB are free",
     ),
     ("outcomes_unknown", |night| night.unknown = 7, "7 answers of the last 10 s said"),
+    (
+        "orders_lost",
+        |night| night.orders_lost = Some(Lately { count: 1_200, age_ms: COUNTED_AGE_MS_MAX - 1 }),
+        "the ledger rejected 1,200; the last 9 min ago.",
+    ),
     (
         "ledger_away",
         |night| night.ledger_fault = Some("b: the ledger (MySQL) can't be used"),
@@ -160,6 +168,7 @@ const FAULTS: [Fault; 23] = [
         |night| night.busy_seconds = SECONDS,
         "12 orders/s are asked to come again, for 10 s",
     ),
+    ("connections_refused", |night| night.connections_refused = 1_300, "1,300 connections were turned away"),
     ("orders_slow", |night| night.order_p99 = Some(Duration::from_millis(1_200)), "after 1.2 s or later"),
     ("commits_slow", |night| night.commit_p99 = Some(Duration::from_millis(501)), "took 501 ms"),
     ("processors_busy", |night| night.processors_busy_seconds = SECONDS, "busier than 95% for 10 s"),
@@ -179,6 +188,11 @@ const FAULTS: [Fault; 23] = [
         "disk_low",
         |night| night.disk = Some(Disk { free_bytes: DISK_LOW_BYTES - 1, bytes: 100 * DISK_LOW_BYTES }),
         "5119 MiB are free",
+    ),
+    (
+        "gate_and_ledger_differ",
+        |night| night.drift_units = Some(Lately { count: 3, age_ms: 5_000 }),
+        "differed by 3 units; the last time 5 s ago.",
     ),
     (
         "dead_letters",

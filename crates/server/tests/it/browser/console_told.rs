@@ -127,6 +127,46 @@ fn the_times_of_a_single_second_are_drawn() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+<<<<<<< HEAD
+=======
+/// A new sale was in EUR whatever the others are in.
+#[test]
+fn a_new_sale_is_in_the_currency_of_the_others() {
+    let shop = FakeConsole::start();
+    shop.state()
+        .answers
+        .insert("/api/v1/sales".to_owned(), json!({ "sales": [], "next_cursor": null, "next_id": 4 }));
+    let browser = open(&shop);
+    browser.click("#new-sale");
+    browser.wait_until("the field", |browser| {
+        browser.run("return document.getElementById('field-currency')?.value") == "CHF"
+    });
+}
+
+/// A console was back up to nine seconds after its server.
+#[test]
+fn a_server_that_is_away_is_asked_every_few_seconds_not_by_all_at_once() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    // What a promise waits for, a hundred times as fast.
+    browser.run(
+        "const real = setTimeout; window.waits = []; window.setTimeout = (done, ms, ...more) => { \
+         const waits = String(done).includes('[native code]'); \
+         if (waits) window.waits.push(ms); \
+         return real(done, waits ? ms / 100 : ms, ...more); }; return null",
+    );
+    shop.state().session = None;
+    shop.state().streams_end_at_once = true;
+    shop.end_streams();
+    let waits = || browser.run("return window.waits");
+    let count = |waits: &Value| waits.as_array().unwrap().iter().filter(|ms| **ms != 0).count();
+    browser.wait_until("ten tries", |_| count(&waits()) >= 10);
+    let waits: Vec<f64> = waits().as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    assert!(waits.iter().all(|ms| *ms <= 3_750.0), "{waits:?}");
+    assert!(waits.windows(3).any(|of| of[0] != of[1] && of[1] != of[2]), "jittered: {waits:?}");
+}
+
+>>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
 #[test]
 fn sums_are_of_all_sales_and_it_says_how_many_are_not_shown() {
     let shop = FakeConsole::start();

@@ -104,7 +104,7 @@ const ROWS: &[Row] = &[
     row(
         "more connections than `http.connections_max`",
         &["DoorbusterConnectionsRefused"],
-        None,
+        Some("connections_refused"),
         shop::connections_refused,
     ),
     quick(row("an order paid twice", &["DoorbusterRefundsDue"], Some("refunds_due"), shop::refunds_due)),
@@ -159,7 +159,12 @@ const ROWS: &[Row] = &[
         Some("ledger_away"),
         cluster::ledger_frozen,
     ),
-    row("a unit taken from a gate by hand", &["DoorbusterDrift"], None, cluster::drift),
+    row(
+        "a unit taken from a gate by hand",
+        &["DoorbusterDrift"],
+        Some("gate_and_ledger_differ"),
+        cluster::drift,
+    ),
     row("110,000 messages while the ledger is frozen", &["DoorbusterBacklog"], None, cluster::backlog),
     row("the queues kept by a server that is not there", &[], Some("backlog"), cluster::queues_kept),
     row(
@@ -177,7 +182,7 @@ const ROWS: &[Row] = &[
     row(
         "Redis wiped, and half of the queues retired unread and put back",
         &["DoorbusterOrdersLost"],
-        None,
+        Some("orders_lost"),
         cluster::orders_lost,
     ),
 ];

@@ -1,0 +1,121 @@
+//! `doorbuster sale pause` and `resume`: what either comes to is said before it is done.
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::json;
+use server::config::Environment;
+use server::figures::grouped;
+
+use super::Sale;
+use crate::client::{Client, ServerArguments};
+use crate::failure::Failure;
+use crate::output::{self, plain};
+use crate::time::format_utc;
+
+/// How often an open page asks for the stock of a sale that runs.
+const PAGE_ASKS_EVERY_S: f64 = 1.5;
+
+/// A sale, and what is about to be done to it.
+#[derive(Args, Debug)]
+pub(super) struct PauseArguments {
+    /// The sale's number, as `doorbuster sale list` shows it
+    sale: u64,
+    /// Say what comes of it, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// As far as it is read here.
+#[derive(Deserialize)]
+struct Figures {
+    sales: Vec<OfSale>,
+}
+
+#[derive(Deserialize)]
+struct OfSale {
+    id: u64,
+    /// One that is older, or is not told by all servers of a cluster, does not say.
+    stock_asked_per_s: Option<f64>,
+}
+
+pub(super) fn pause(arguments: &PauseArguments, environment: &Environment) -> Result<(), Failure> {
+    steer(arguments, "pause", environment)
+}
+
+pub(super) fn resume(arguments: &PauseArguments, environment: &Environment) -> Result<(), Failure> {
+    steer(arguments, "resume", environment)
+}
+
+fn steer(arguments: &PauseArguments, verb: &str, environment: &Environment) -> Result<(), Failure> {
+    let PauseArguments { sale: id, dry_run, server } = arguments;
+    let client = Client::connect(server, environment)?;
+    let path = format!("/sales/{id}/{verb}");
+    if *dry_run || !server.json {
+        let sale = super::find(&client, *id)?;
+        let sale = sale.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
+        let pages = if verb == "pause" { open_pages(&client, *id) } else { None };
+        output::print(&says(&sale, verb, pages))?;
+        if *dry_run {
+            return output::print(&format!("nothing was {verb}d\n"));
+        }
+    }
+    let answer = client.post(&path, &json!({}), None)?;
+    if server.json {
+        return output::print(&answer.text());
+    }
+    let sale: Sale = answer.read()?;
+    output::print(&format!("sale {id} is {}\n", plain(&sale.state.replace('_', " "))))
+}
+
+/// About so many; `None`: not known.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pages that people look at")]
+fn open_pages(client: &Client, id: u64) -> Option<u64> {
+    let figures: Figures = client.get("/figures").ok()?.read().ok()?;
+    let asked = figures.sales.iter().find(|sale| sale.id == id)?.stock_asked_per_s?;
+    Some((asked * PAGE_ASKS_EVERY_S).round() as u64)
+}
+
+fn says(sale: &Sale, verb: &str, pages: Option<u64>) -> String {
+    let units = |of: fn(&super::Item) -> u64| sale.items.iter().map(of).sum::<u64>();
+    let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
+    let (id, title, left, held) = (sale.id, plain(&sale.title), grouped(left), grouped(held));
+    let ends = format_utc(sale.ends_at_ms);
+    if verb == "resume" {
+        return format!(
+            "Resumes sale {id}, “{title}”: {left} units can be ordered until {ends}, once it has started.\n"
+        );
+    }
+    let pages =
+        pages.map_or_else(String::new, |pages| format!(" About {} open pages say so.", grouped(pages)));
+    format!(
+        "Pauses sale {id}, “{title}”: nobody can order of its {left} units left until it is resumed; it still ends at {ends}. {held} \
+         held units can be paid as before.{pages}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_says_whom_it_reaches() {
+        let sale = json!({
+            "id": 3, "title": "Drop", "currency": "EUR", "state": "live", "starts_at_ms": 1_796_119_200_000_u64,
+            "ends_at_ms": 1_796_122_800_000_u64, "payment_s": 900, "items_total": 1, "items_next_cursor": null,
+            "items": [{ "product": 30, "title": "Shoe", "price": 1, "list_price": 1, "limit": null, "total": 4_000,
+                "available": 3_000, "held": 1_000, "sold": 0 }],
+        });
+        let sale: Sale = serde_json::from_value(sale).unwrap();
+        assert_eq!(
+            says(&sale, "pause", Some(4_213)),
+            "Pauses sale 3, “Drop”: nobody can order of its 3,000 units left until it is resumed; it still ends at \
+             2026-12-01T11:00:00Z. 1,000 held units can be paid as before. About 4,213 open pages say so.\n"
+        );
+        assert!(says(&sale, "pause", None).ends_with("as before.\n"));
+        assert!(
+            says(&sale, "resume", None).starts_with("Resumes sale 3, “Drop”: 3,000 units can be ordered")
+        );
+    }
+}
