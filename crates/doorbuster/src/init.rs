@@ -3,7 +3,7 @@
 //! Must not: change a file that is there.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal as _, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ Asks what was not given as an option; Enter takes what stands in brackets. Into 
   doorbuster.toml                                what you answered; `doorbuster config` prints every other key
   token-secret, operator-token, payment-secret   32 random bytes each, readable by their owner alone
   doorbuster.service                             a systemd unit that may do nothing but serve
-Files that are there are not changed: then nothing is written.
+Files that are there are not changed: then nothing is written. On a terminal it asks again after an answer that it can't take;
+answers that are piped end with the first of these.
 
 Examples:
   doorbuster init /etc/doorbuster
@@ -93,66 +94,43 @@ pub(crate) fn run(arguments: &InitArguments, environment: &Environment) -> Resul
 }
 
 fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
-    let mut lines = io::stdin().lock().lines();
-    let mut answer = |question: &str, default: &str| -> Result<String, Failure> {
-        if arguments.yes {
-            return Ok(default.to_owned());
-        }
-        output::print(&format!("{question} [{default}] "))?;
-        let line = lines.next().transpose().map_err(Failure::unavailable)?;
-        let line = line.ok_or_else(|| Failure::usage("no answer; --yes takes what stands in brackets"))?;
-        let line = line.trim();
-        Ok(if line.is_empty() { default } else { line }.to_owned())
-    };
+    let yes = arguments.yes;
     let name = match &arguments.name {
         Some(name) => name.clone(),
-<<<<<<< HEAD
-        None => answer("Under which name do buyers reach it, like drops.shop.example? (empty: any)", "")?,
-=======
         None => {
             let question = "Under which name do buyers reach it, like drops.shop.example? (empty: any)";
-            answer(question, "", yes, |text| checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned()))?
+            answer(question, "", yes, |text| {
+                checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned())
+            })?
         }
->>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
     };
     let listen = match arguments.listen {
         Some(listen) => listen,
-        None => {
-            let text = answer("On which address and port does it serve?", "127.0.0.1:8080")?;
-            parse_listen(&text).map_err(Failure::usage)?
-        }
+        None => answer("On which address and port does it serve?", "127.0.0.1:8080", yes, parse_listen)?,
     };
     let proxies = match &arguments.proxies {
-<<<<<<< HEAD
-        Some(proxies) => proxies.clone(),
-        None => answer("Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)", "")?,
-    };
-    let data_dir = match &arguments.data_dir {
-        Some(data_dir) => data_dir.clone(),
-        None => answer("Where are the orders kept?", "/var/lib/doorbuster")?,
-=======
         Some(proxies) => networks(proxies),
         None => {
             let question = "Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)";
-            answer(question, "", yes, |text| checked("HTTP_TRUSTED_PROXIES", text).map(|()| networks(text)))?
+            answer(question, "", yes, |text| {
+                checked("HTTP_TRUSTED_PROXIES", text).map(|()| networks(text))
+            })?
         }
     };
     let data_dir = match &arguments.data_dir {
         Some(data_dir) => data_dir.clone(),
-        None => answer("Where are the orders kept?", "/var/lib/doorbuster", yes, |text| Ok(text.to_owned()))?,
->>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
+        None => {
+            answer("Where are the orders kept?", "/var/lib/doorbuster", yes, |text| Ok(text.to_owned()))?
+        }
     };
     let payment = match arguments.payment {
         Some(payment) => payment,
-        None => {
-            parse_duration(&answer("How long may a buyer take to pay?", "15m")?).map_err(Failure::usage)?
-        }
+        None => answer("How long may a buyer take to pay?", "15m", yes, |text| {
+            let payment = parse_duration(text)?;
+            checked("SALE_PAYMENT_S", &payment.as_secs().to_string()).map(|()| payment)
+        })?,
     };
     let data_dir = std::path::absolute(data_dir).map_err(Failure::usage)?;
-<<<<<<< HEAD
-    let proxies = proxies.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::to_owned);
-    Ok(Answers { name, listen, proxies: proxies.collect(), data_dir, payment })
-=======
     Ok(Answers { name, listen, proxies, data_dir, payment })
 }
 
@@ -188,13 +166,11 @@ fn answer<T>(
 /// Whether the configuration takes a value, by its variable; in the words that a start would use.
 fn checked(variable: &str, value: &str) -> Result<(), String> {
     let environment = Environment::from_pairs([(&*format!("DOORBUSTER_{variable}"), value)]);
-    let (_, wrong) =
-        Sources::default().environment(&environment).load_all().map_err(|errors| errors.0.join("\n"))?;
+    let (_, wrong) = Sources::default().environment(&environment).load_all().map_err(|errors| errors.0.join("\n"))?;
     match wrong.first() {
         Some(why) => Err(why.split_once(": ").map_or(&**why, |(_, why)| why).to_owned()),
         None => Ok(()),
     }
->>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
 }
 
 fn write_all(dir: &Path, answers: &Answers, written: &mut Vec<PathBuf>) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use server::ledger::sqlite;
 
+use crate::watch::terminal;
 use crate::{doorbuster, outcome, run};
 
 #[test]
@@ -375,6 +376,31 @@ fn init_makes_what_a_server_of_ones_own_needs() {
     let (code, _, stderr) = run(directory.path(), &["init", "--yes", "a shop"]);
     assert!(code == 64 && stderr.contains("is there already"), "{stderr}");
     assert_eq!(read("doorbuster.toml"), config);
+}
+
+/// The first answer that could not be taken ended it, and all that were given before had to be given again.
+#[test]
+fn init_asks_again_on_a_terminal_and_says_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut emulator, program) = terminal(24, 80);
+    let mut init = doorbuster(directory.path());
+    init.arg("init").stdin(program).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = init.spawn().unwrap();
+    drop(init);
+    let answers = "https://shop\ndrops.shop.example\nnowhere\n\neverywhere\n\ndata\n0s\n5m\n";
+    emulator.write_all(answers.as_bytes()).unwrap();
+    let (code, stdout, stderr) = outcome(child.wait_with_output().unwrap());
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    for (question, wrong) in [
+        ("Under which name", "http.public_names holds \"https://shop\": write a name alone"),
+        ("On which address", "write an address with a port"),
+        ("Networks of the proxies", "http.trusted_proxies holds \"everywhere\""),
+        ("How long may a buyer", "sale.payment_s"),
+    ] {
+        assert!(stdout.contains(wrong) && stdout.matches(question).count() == 2, "{question}: {stdout}");
+    }
+    let config = std::fs::read_to_string(directory.path().join("doorbuster.toml")).unwrap();
+    assert!(config.contains("payment_s = 300"), "{config}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn what_happens_is_seen_within_seconds_as_json_and_as_lines() {
 }
 
 /// A terminal, as its emulator and as a program has it.
-fn terminal(rows: u16, columns: u16) -> (File, File) {
+pub(crate) fn terminal(rows: u16, columns: u16) -> (File, File) {
     let emulator = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&emulator).unwrap();
     unlockpt(&emulator).unwrap();
