@@ -12,6 +12,7 @@ mod duplicate;
 mod edit;
 mod end;
 mod gates;
+mod pause;
 mod plan;
 mod report;
 mod report_html;
@@ -83,9 +84,9 @@ enum SaleCommand {
     /// Show one sale with its items
     Show(SaleNamed),
     /// Stop taking orders for now; payments of held orders go on
-    Pause(SaleNamed),
+    Pause(pause::PauseArguments),
     /// Take orders again after a pause
-    Resume(SaleNamed),
+    Resume(pause::PauseArguments),
     End(end::EndArguments),
     Report(report::ReportArguments),
     Verify(certificate::VerifyArguments),
@@ -293,8 +294,8 @@ pub(crate) fn run(arguments: &SaleArguments, environment: &Environment) -> Resul
         SaleCommand::Delete(delete) => delete::run(delete, environment),
         SaleCommand::List { state, server } => list_pages(state.as_deref(), server, environment),
         SaleCommand::Show(named) => show_pages(named, environment),
-        SaleCommand::Pause(named) => steer(named, "pause", environment),
-        SaleCommand::Resume(named) => steer(named, "resume", environment),
+        SaleCommand::Pause(arguments) => pause::pause(arguments, environment),
+        SaleCommand::Resume(arguments) => pause::resume(arguments, environment),
         SaleCommand::End(end) => end::run(end, environment),
         SaleCommand::Report(report) => report::run(report, environment),
         SaleCommand::Verify(verify) => certificate::verify(verify, environment),
@@ -377,12 +378,6 @@ fn whole(
         sale.items_next_cursor = page.items_next_cursor;
     }
     Ok(sale)
-}
-
-fn steer(named: &SaleNamed, verb: &str, environment: &Environment) -> Result<(), Failure> {
-    let client = Client::connect(&named.server, environment)?;
-    let answer = client.post(&format!("/sales/{}/{verb}", named.sale), &json!({}), None)?;
-    show(&answer, &named.server)
 }
 
 fn limit_pace(limit: &PaceLimit, environment: &Environment) -> Result<(), Failure> {
