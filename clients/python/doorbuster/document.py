@@ -440,6 +440,11 @@ class ClockCorrection(TypedDict):
     to_ms: Milliseconds
 
 
+class Lately(TypedDict):
+    count: int
+    age_ms: int
+
+
 class EventFigures(TypedDict):
     at_ms: Milliseconds
     kind: Literal['sale_added', 'sale_opened', 'sale_paused', 'sale_resumed', 'sale_ended', 'sale_edited', 'sale_deleted', 'price_changed', 'stock_changed', 'sold_out', 'on_sale_again', 'orders_taken', 'no_orders_taken', 'server_started', 'server_back', 'server_silent', 'verdict_changed']
@@ -718,6 +723,11 @@ class Draw(TypedDict):
     seed: str | None
 
 
+class OpenSales(TypedDict):
+    sales: int
+    units: Units
+
+
 class FiguresHistory(TypedDict):
     step_ms: int
     columns: list[str]
@@ -748,6 +758,8 @@ class ServerHealth(TypedDict):
     webhooks: WebhookFigures | None
     dead_letters: int | None
     dead_letter_age_ms: int | None
+    orders_lost: Lately | None
+    drift_units: Lately | None
     reconciled_age_ms: int | None
     units_age_ms: int | None
     backlog: int | None
@@ -852,6 +864,7 @@ class ItemRequest(TypedDict, closed=True):
 class SaleFigures(TypedDict):
     id: int
     title: str
+    currency: str
     state: SaleState
     starts_at_ms: Milliseconds
     ends_at_ms: Milliseconds
@@ -904,6 +917,8 @@ class Figures(TypedDict):
     totals: OrderTotals
     health: ServerHealth
     sales: list[SaleFigures]
+    sales_total: int
+    open: OpenSales
     events: list[EventFigures]
 
 

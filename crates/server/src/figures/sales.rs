@@ -26,7 +26,6 @@ const OVER_MS: u64 = 24 * 3600 * 1000;
 pub(super) struct SaleFigures<'a> {
     pub(super) id: u64,
     pub(super) title: &'a str,
-    #[serde(skip)]
     pub(super) currency: &'a str,
     #[serde(rename = "state", serialize_with = "as_in_the_list_of_sales")]
     pub(super) phase: Phase,

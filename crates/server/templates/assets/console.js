@@ -10,7 +10,8 @@ import { readRehearsal } from "./console-rehearsal.js";
 import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
 const STALE_MS = 3000;
-const RETRY_MS = [0, 1000, 2000, 5000, 10000];
+// About so long: a server that is back is not asked by all consoles at the same moment.
+const RETRY_MS = [0, 1000, 1000, 1500, 2000, 3000];
 // A connection may be gone without a word.
 const SILENT_MS = 15000;
 const SESSION = "/api/v1/console/session";
@@ -52,7 +53,7 @@ const enter = async () => {
   failures += 1;
   attempts += 1;
   const attempt = attempts;
-  await new Promise((resolve) => setTimeout(resolve, wait));
+  await new Promise((resolve) => setTimeout(resolve, wait * (0.75 + Math.random() / 2)));
   const session = attempt === attempts && (await get(SESSION).catch(() => null));
   // Somebody has pressed meanwhile.
   if (attempt !== attempts) return;

@@ -36,15 +36,18 @@ export function readOffer() {
   };
 }
 
+// One that is paused before its start is still to come.
+const isToCome = (offer, view) => view === "not_started" || (view === "paused" && now() < offer.startsAt);
+
 /** What the clock of the page counts down to. */
-export const nextMoment = (offer, view) => (view === "not_started" ? offer.startsAt : offer.endsAt);
+export const nextMoment = (offer, view) => (isToCome(offer, view) ? offer.startsAt : offer.endsAt);
 
 // Ended by hand, a sale has a time in the future that it never reached: that one is not shown.
 export function drawCountdown(offer, view) {
   const target = nextMoment(offer, view);
   offer.endedEarly ||= view === "ended" && now() < offer.endsAt - CLOCK_ERROR_MS;
   const ended = offer.endedEarly ? "ended-early" : "ended";
-  byId("clock-label").textContent = t({ not_started: "starts", ended }[view] ?? "ends");
+  byId("clock-label").textContent = t(isToCome(offer, view) ? "starts" : view === "ended" ? ended : "ends");
   byId("clock-time").textContent = moment(target);
   byId("clock-time").hidden = view === "ended" && offer.endedEarly;
   byId("digits").hidden = view === "ended";

@@ -127,15 +127,11 @@ fn the_times_of_a_single_second_are_drawn() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-<<<<<<< HEAD
-=======
 /// A new sale was in EUR whatever the others are in.
 #[test]
 fn a_new_sale_is_in_the_currency_of_the_others() {
     let shop = FakeConsole::start();
-    shop.state()
-        .answers
-        .insert("/api/v1/sales".to_owned(), json!({ "sales": [], "next_cursor": null, "next_id": 4 }));
+    shop.state().answers.insert("/api/v1/sales".to_owned(), json!({ "sales": [], "next_cursor": null, "next_id": 4 }));
     let browser = open(&shop);
     browser.click("#new-sale");
     browser.wait_until("the field", |browser| {
@@ -166,7 +162,6 @@ fn a_server_that_is_away_is_asked_every_few_seconds_not_by_all_at_once() {
     assert!(waits.windows(3).any(|of| of[0] != of[1] && of[1] != of[2]), "jittered: {waits:?}");
 }
 
->>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
 #[test]
 fn sums_are_of_all_sales_and_it_says_how_many_are_not_shown() {
     let shop = FakeConsole::start();

@@ -291,7 +291,7 @@ fn figures() -> Value {
             "processors_busy": null,
         },
         "sales": [{
-            "id": SALE, "title": TITLE, "state": "live", "starts_at_ms": NOW_MS - 60_000, "ends_at_ms": NOW_MS + 3_600_000,
+            "id": SALE, "title": TITLE, "currency": "CHF", "state": "live", "starts_at_ms": NOW_MS - 60_000, "ends_at_ms": NOW_MS + 3_600_000,
             "ended_at_ms": null, "units": { "total": 120, "available": 40, "held": 60, "sold": 20 }, "rates": rates,
             "refused_by_code": { "limit": 1.0 }, "order_route": null, "stock_asked_per_s": 2_808.7, "holds": null,
             "items_total": 1,

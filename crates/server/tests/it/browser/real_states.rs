@@ -64,6 +64,21 @@ fn a_sale_runs_low_is_paused_goes_on_and_is_ended_under_an_open_page() {
     browser.wait_for_text(&format!("[aria-labelledby=sale-{SALE}] .when"), "Ended early");
 }
 
+/// The pause hid when it begins, behind the time at which it ends.
+#[test]
+fn a_sale_that_is_paused_before_its_start_says_both() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    shop.sell(&json!({ "starts_at_ms": shop.now_ms() + 1_800_000 }));
+    shop.steer("pause");
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    wait_for_view(&browser, "#offer", "paused");
+    browser.wait_for_text("#clock-label", "Starts");
+    browser.wait_for_text("#badge", "Paused");
+    shop.steer("resume");
+    wait_for_view(&browser, "#offer", "not_started");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 #[test]
 fn the_page_of_the_api_draws_the_served_document() {
     let (shop, browser) = (Shop::demo(), Browser::start());
