@@ -13,6 +13,8 @@ use crate::http::wire::{decimal, push_hex, push_number, read_hex};
 const COOKIE: &str = "doorbuster_console";
 /// A session that nobody uses ends after so long: an hour.
 const LASTS_MS: u64 = 3_600_000;
+/// One that is used all the while ends after so long, since it was begun with a token: a screen on a wall is signed in every day.
+const LASTS_MS_MAX: u64 = 12 * 3_600_000;
 /// One that is used is given a new end when its own is nearer than this.
 const RENEWED_BELOW_MS: u64 = LASTS_MS - 600_000;
 /// Another server of a cluster may have begun it by a clock that is ahead: further apart, a server is out (decision 020).
@@ -33,13 +35,16 @@ pub(super) struct ConsoleSessions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct ConsoleSession {
     pub(in crate::http) until: UnixMs,
+    /// With the token.
+    pub(in crate::http) begun: UnixMs,
     pub(in crate::http) actor: Actor,
 }
 
 impl ConsoleSession {
     /// Whether it is in use and should be given a later end.
     pub(in crate::http) fn is_to_be_renewed(&self, now: UnixMs) -> bool {
-        self.until.0.saturating_sub(now.0) < RENEWED_BELOW_MS
+        let can_be = self.until.0 < self.begun.0.saturating_add(LASTS_MS_MAX);
+        can_be && self.until.0.saturating_sub(now.0) < RENEWED_BELOW_MS
     }
 }
 
@@ -49,13 +54,23 @@ impl ConsoleSessions {
         ConsoleSessions { keys: operators.iter().map(AsRef::as_ref).map(key).collect() }
     }
 
-    /// The header's value that begins a session, or gives one a later end. `None`: there is no operator.
-    pub(super) fn begin(&self, known: Known<'_>, actor: &Actor, secure: bool) -> Option<String> {
+    /// The header's value that begins a session, or gives one of before a later end. `None`: there is no operator.
+    pub(super) fn begin(
+        &self,
+        known: Known<'_>,
+        actor: &Actor,
+        secure: bool,
+        before: Option<UnixMs>,
+    ) -> Option<String> {
+        let begun = before.unwrap_or(known.now).0;
         // No longer than the operator's token.
         let ends_at = known.by_name(&actor.name).and_then(|operator| operator.expires_at);
-        let lasts_ms = ends_at.map_or(LASTS_MS, |at| LASTS_MS.min(at.0.saturating_sub(known.now.0)));
+        let ends_at = ends_at.map_or(u64::MAX, |at| at.0).min(begun.saturating_add(LASTS_MS_MAX));
+        let lasts_ms = LASTS_MS.min(ends_at.saturating_sub(known.now.0));
         let mut value = Vec::new();
         push_number(&mut value, known.now.0.saturating_add(lasts_ms));
+        value.push(b'-');
+        push_number(&mut value, begun);
         let tag = hmac::sign(self.keys.first()?, &signed(known, &value, &actor.name)?);
         value.push(b'.');
         value.extend_from_slice(actor.name.as_bytes());
@@ -74,18 +89,19 @@ impl ConsoleSessions {
     }
 
     fn good(&self, value: &str, known: Known<'_>) -> Option<ConsoleSession> {
-        let (until, rest) = value.split_once('.')?;
+        let (times, rest) = value.split_once('.')?;
         let (name, tag) = rest.split_once('.')?;
         let mut bytes = [0; 32];
-        let signed = signed(known, until.as_bytes(), name)?;
+        let signed = signed(known, times.as_bytes(), name)?;
         let is_ours = read_hex(tag, &mut bytes)
             && self.keys.iter().any(|key| hmac::verify(key, &signed, &bytes).is_ok());
-        let until = UnixMs(decimal(until)?);
+        let (until, begun) = times.split_once('-')?;
+        let (until, begun) = (UnixMs(decimal(until)?), UnixMs(decimal(begun)?));
         // One that ends later than any that is begun now was begun by a clock that was wrong.
         let now = known.now;
         let holds = until > now && until.0 <= now.0.saturating_add(LASTS_MS + CLOCKS_APART_MS);
         let actor = if name == ROOT { Actor::root() } else { Actor::of(known.by_name(name)?) };
-        (is_ours && holds).then_some(ConsoleSession { until, actor })
+        (is_ours && holds).then_some(ConsoleSession { until, begun, actor })
     }
 }
 
@@ -101,9 +117,9 @@ fn cookie(value: &str, lasts_s: u64, secure: bool) -> String {
 
 /// `None`: nobody has this name now. With the hash of the operator's token, so that a session does not outlive it in another
 /// operator of the same name.
-fn signed(known: Known<'_>, until: &[u8], name: &str) -> Option<Vec<u8>> {
+fn signed(known: Known<'_>, times: &[u8], name: &str) -> Option<Vec<u8>> {
     let hash: &[u8] = if name == ROOT { &[] } else { &known.by_name(name)?.digest };
-    Some([PURPOSE, until, b" for ", name.as_bytes(), b" ", hash].concat())
+    Some([PURPOSE, times, b" for ", name.as_bytes(), b" ", hash].concat())
 }
 
 #[cfg(test)]
@@ -125,7 +141,7 @@ mod tests {
     }
 
     fn begun(sessions: &ConsoleSessions) -> String {
-        let header = sessions.begin(at(NOW), &Actor::root(), false).unwrap();
+        let header = sessions.begin(at(NOW), &Actor::root(), false, None).unwrap();
         header.split(';').next().unwrap().to_owned()
     }
 
@@ -152,7 +168,26 @@ mod tests {
         assert!(is_good(&sessions(&["new", "old"]), &cookie, NOW), "while both tokens are taken");
         assert!(!is_good(&sessions(&["new"]), &cookie, NOW), "and no longer");
         assert!(!is_good(&sessions(&[]), &cookie, NOW));
-        assert_eq!(sessions(&[]).begin(at(NOW), &Actor::root(), false), None);
+        assert_eq!(sessions(&[]).begin(at(NOW), &Actor::root(), false, None), None);
+    }
+
+    /// One that was looked at every hour never ended.
+    #[test]
+    fn a_session_that_is_used_all_the_while_ends_after_twelve_hours() {
+        let ours = sessions(&["token"]);
+        let (mut cookie, mut now) = (begun(&ours), NOW);
+        let session = |cookie: &str, now| {
+            let fields = Fields { cookie: Some(cookie), ..Fields::default() };
+            ours.of(&fields, true, at(now))
+        };
+        while let Some(used) = session(&cookie, now).filter(|used| used.begun == NOW) {
+            if used.is_to_be_renewed(now) {
+                let header = ours.begin(at(now), &used.actor, false, Some(used.begun)).unwrap();
+                header.split(';').next().unwrap().clone_into(&mut cookie);
+            }
+            now = now.plus(900_000);
+        }
+        assert_eq!(now, NOW.plus(LASTS_MS_MAX));
     }
 
     #[test]
@@ -167,7 +202,7 @@ mod tests {
             Known { operators, now: NOW }
         }
         let anna = Actor { name: "anna".into(), role: Role::Support };
-        let header = ours.begin(known(&before), &anna, false).unwrap();
+        let header = ours.begin(known(&before), &anna, false, None).unwrap();
         let cookie = header.split(';').next().unwrap();
         let fields = Fields { cookie: Some(cookie), ..Fields::default() };
         let of =
@@ -180,7 +215,8 @@ mod tests {
             ours.begin(
                 known(&Operators::default()),
                 &Actor { name: "anna".into(), role: Role::Admin },
-                false
+                false,
+                None
             ),
             None
         );
@@ -199,7 +235,7 @@ mod tests {
             let operators = Operators::new(vec![anna.clone()]);
             let known = Known { operators: &operators, now: NOW };
             let ours = sessions(&["token"]);
-            let header = ours.begin(known, &Actor::of(&anna), false).unwrap();
+            let header = ours.begin(known, &Actor::of(&anna), false, None).unwrap();
             assert!(header.contains(&format!("; Max-Age={max_age_s};")), "{header}");
             let fields = Fields { cookie: header.split(';').next(), ..Fields::default() };
             assert_eq!(ours.of(&fields, true, known).unwrap().until, NOW.plus(lasts_ms));
@@ -212,9 +248,13 @@ mod tests {
         let cookie = begun(&ours);
         let (name_until, tag) = cookie.split_once(".root.").unwrap();
         let (name, until) = name_until.split_once('=').unwrap();
-        let later = until.parse::<u64>().unwrap() - 1;
+        let (until, begun) = until.split_once('-').unwrap();
+        let later = format!("{}-{begun}", until.parse::<u64>().unwrap() - 1);
+        let renewed = format!("{until}-{}", begun.parse::<u64>().unwrap() + 1);
+        let until = format!("{until}-{begun}");
         for forged in [
             format!("{name}={later}.root.{tag}"),
+            format!("{name}={renewed}.root.{tag}"),
             format!("{name}=0{until}.root.{tag}"),
             format!("{name}={until}.{tag}"),
             format!("{name}={until}.anna.{tag}"),
@@ -234,7 +274,7 @@ mod tests {
     fn a_cookie_set_by_somebody_else_hides_no_session_and_many_are_not_all_looked_at() {
         let ours = sessions(&["token"]);
         let cookie = begun(&ours);
-        let forged = format!("doorbuster_console={}.root.{}; ", NOW.0 + 1, "0".repeat(64));
+        let forged = format!("doorbuster_console={0}-{0}.root.{1}; ", NOW.0 + 1, "0".repeat(64));
         for (before, good) in [(VALUES_MAX - 1, true), (VALUES_MAX, false), (200, false)] {
             assert_eq!(is_good(&ours, &(forged.repeat(before) + &cookie), NOW), good, "{before}");
         }
@@ -242,9 +282,9 @@ mod tests {
 
     #[test]
     fn what_is_used_is_renewed_and_a_script_can_not_read_it() {
-        let session = ConsoleSession { until: NOW.plus(LASTS_MS), actor: Actor::root() };
+        let session = ConsoleSession { until: NOW.plus(LASTS_MS), begun: NOW, actor: Actor::root() };
         assert!(!session.is_to_be_renewed(NOW) && session.is_to_be_renewed(NOW.plus(600_001)));
-        let header = sessions(&["token"]).begin(at(NOW), &Actor::root(), true).unwrap();
+        let header = sessions(&["token"]).begin(at(NOW), &Actor::root(), true, None).unwrap();
         assert!(header.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure"), "{header}");
         assert_eq!(end_console(false), "doorbuster_console=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
     }

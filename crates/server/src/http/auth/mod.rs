@@ -235,14 +235,16 @@ impl Auth {
         self.console.of(fields, own_page, known)
     }
 
-    /// The header's value that begins a session of the console; for whoever has just shown to be an operator.
+    /// The header's value that begins a session of the console, for whoever has just shown to be an operator; or that gives one
+    /// which was begun `before` a later end.
     pub(in crate::http) fn begin_console(
         &self,
         secure: bool,
         known: KnownOperators<'_>,
         actor: &Actor,
+        before: Option<engine::UnixMs>,
     ) -> Option<String> {
-        self.console.begin(known, actor, secure)
+        self.console.begin(known, actor, secure, before)
     }
 
     /// Whether a token is shown that can only be meant for an operator's: a buyer's is a JWT, though it may have expired.
