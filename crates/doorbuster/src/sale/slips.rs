@@ -15,6 +15,7 @@ const LENGTH_MS_MIN: u64 = 60 * 1_000;
 /// Of a sale that has started, from now to its new end.
 const LEFT_MS_MIN: u64 = 60 * 1_000;
 const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;
+const PAYMENT_S_MIN: u64 = 60;
 const PAYMENT_S_MAX: u64 = 24 * 3_600;
 /// Times the largest item so far; of a restock, times what the item had.
 pub(super) const TOTAL_GROWTH_MAX: u64 = 10;
@@ -36,21 +37,8 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-<<<<<<< HEAD
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 7] =
-    [start_is_past, is_short, is_long, ends_soon, is_paid_late, costs_nothing, has_too_many_units];
-=======
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 8] = [
-    start_is_past,
-    is_short,
-    is_long,
-    ends_soon,
-    is_paid_soon,
-    is_paid_late,
-    costs_nothing,
-    has_too_many_units,
-];
->>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 8] =
+    [start_is_past, is_short, is_long, ends_soon, is_paid_soon, is_paid_late, costs_nothing, has_too_many_units];
 
 pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
     SLIPS.iter().filter_map(|slip| slip(intent)).collect()
@@ -129,6 +117,11 @@ fn ends_soon(intent: &Intent<'_>) -> Option<String> {
         seconds if left_ms < LEFT_MS_MIN => Some(format!("the sale ends in {seconds}s")),
         _ => None,
     }
+}
+
+fn is_paid_soon(intent: &Intent<'_>) -> Option<String> {
+    let payment_s = intent.payment_s.filter(|payment| *payment < PAYMENT_S_MIN)?;
+    Some(format!("buyers have less than a minute to pay: {payment_s}s"))
 }
 
 fn is_paid_late(intent: &Intent<'_>) -> Option<String> {
@@ -221,6 +214,11 @@ mod tests {
                 "the sale ends in 12s",
             ),
             (usual, Intent { ends_at_ms: Some(NOW_MS - 1), ..usual }, "the sale ends at once"),
+            (
+                Intent { payment_s: Some(PAYMENT_S_MIN), ..usual },
+                Intent { payment_s: Some(1), ..usual },
+                "buyers have less than a minute to pay: 1s",
+            ),
             (
                 Intent { payment_s: Some(PAYMENT_S_MAX), ..usual },
                 Intent { payment_s: Some(PAYMENT_S_MAX + 60), ..usual },

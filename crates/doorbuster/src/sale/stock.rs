@@ -50,7 +50,7 @@ struct StockChange {
     /// The product's number
     product: u64,
     /// How many units
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     units: u64,
     /// Names this change: 1 to 64 letters, digits and signs
     #[arg(long, value_name = "K", value_parser = parse_key)]

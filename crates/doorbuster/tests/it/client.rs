@@ -137,11 +137,12 @@ fn steering_goes_to_its_own_path() {
     let says = "Pauses sale 3, “Winter drop”: nobody can order of its 104 units left until it is resumed; it still ends at \
                 2026-12-01T12:00:00Z. 2 held units can be paid as before. About 120 open pages say so.\n";
     let sale = Some((200, SALE));
-    let paused: &'static str = SALE.replace("\"live\"", "\"paused\"").leak();
-    let ((code, stdout, _), asked) = ask(&["sale", "pause", "3"], vec![sale, figures, Some((200, paused))]);
+    let paused = SALE.replace("\"live\"", "\"paused\"");
+    let ((code, stdout, _), asked) =
+        ask(&["sale", "pause", "3"], vec![sale, figures, Some((200, &*paused))]);
     assert_eq!((code, stdout), (0, format!("{says}sale 3 is paused\n")));
     assert_eq!(asked[2].line, "POST /api/v1/sales/3/pause");
-    let ((code, stdout, _), asked) = ask(&["sale", "resume", "3"], vec![Some((200, paused)), sale]);
+    let ((code, stdout, _), asked) = ask(&["sale", "resume", "3"], vec![Some((200, &*paused)), sale]);
     assert!(code == 0 && stdout.ends_with("\nsale 3 is live\n"), "{stdout}");
     assert_eq!(asked[1].line, "POST /api/v1/sales/3/resume");
     let ((code, stdout, _), asked) = ask(&["sale", "pause", "3", "--dry-run"], vec![sale, figures]);
@@ -155,10 +156,7 @@ fn steering_goes_to_its_own_path() {
 fn units_that_are_no_number_of_units_are_said_to_be_none() {
     for verb in ["restock", "correct"] {
         let ((code, _, stderr), asked) = ask(&["sale", verb, "3", "30", "-3"], Vec::new());
-        assert!(
-            code == 64 && stderr.starts_with("error: invalid value '-3' for '<UNITS>'"),
-            "{code} {stderr}"
-        );
+        assert!(code == 64 && stderr.starts_with("error: invalid value '-3' for '<UNITS>'"), "{code} {stderr}");
         assert!(asked.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 import { count, dayAndTime, duration, night, serverNow } from "./console-words.js";
 
 const MINUTE_MS = 60_000;
+const PAYMENT_MIN_S = 60;
 const DAY_S = 86_400;
 const LENGTH_MAX_MS = 30 * DAY_S * 1000;
 // Times the largest item so far; of a restock, times what the item has.
@@ -13,6 +14,7 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
   if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
   if (length < MINUTE_MS) found.push("The sale lasts less than a minute.");
   if (length > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(length)}.`);
+  if (payment !== null && payment < PAYMENT_MIN_S) found.push(`Buyers have ${duration(payment * 1000)} to pay.`);
   if (payment > DAY_S) found.push(`Buyers have ${duration(payment * 1000)} to pay, and what they hold is nobody else's.`);
   for (const { product, price } of items) {
     if (price === 0) found.push(`Product ${product} costs nothing.`);
