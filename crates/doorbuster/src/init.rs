@@ -99,9 +99,7 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
         Some(name) => name.clone(),
         None => {
             let question = "Under which name do buyers reach it, like drops.shop.example? (empty: any)";
-            answer(question, "", yes, |text| {
-                checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned())
-            })?
+            answer(question, "", yes, |text| checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned()))?
         }
     };
     let listen = match arguments.listen {
@@ -112,16 +110,12 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
         Some(proxies) => networks(proxies),
         None => {
             let question = "Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)";
-            answer(question, "", yes, |text| {
-                checked("HTTP_TRUSTED_PROXIES", text).map(|()| networks(text))
-            })?
+            answer(question, "", yes, |text| checked("HTTP_TRUSTED_PROXIES", text).map(|()| networks(text)))?
         }
     };
     let data_dir = match &arguments.data_dir {
         Some(data_dir) => data_dir.clone(),
-        None => {
-            answer("Where are the orders kept?", "/var/lib/doorbuster", yes, |text| Ok(text.to_owned()))?
-        }
+        None => answer("Where are the orders kept?", "/var/lib/doorbuster", yes, |text| Ok(text.to_owned()))?,
     };
     let payment = match arguments.payment {
         Some(payment) => payment,
@@ -166,7 +160,8 @@ fn answer<T>(
 /// Whether the configuration takes a value, by its variable; in the words that a start would use.
 fn checked(variable: &str, value: &str) -> Result<(), String> {
     let environment = Environment::from_pairs([(&*format!("DOORBUSTER_{variable}"), value)]);
-    let (_, wrong) = Sources::default().environment(&environment).load_all().map_err(|errors| errors.0.join("\n"))?;
+    let (_, wrong) =
+        Sources::default().environment(&environment).load_all().map_err(|errors| errors.0.join("\n"))?;
     match wrong.first() {
         Some(why) => Err(why.split_once(": ").map_or(&**why, |(_, why)| why).to_owned()),
         None => Ok(()),

@@ -83,9 +83,12 @@ fn says(sale: &Sale, verb: &str, pages: Option<u64>) -> String {
     let (id, title, left, held) = (sale.id, plain(&sale.title), grouped(left), grouped(held));
     let ends = format_utc(sale.ends_at_ms);
     if verb == "resume" {
-        return format!("Resumes sale {id}, “{title}”: {left} units can be ordered until {ends}, once it has started.\n");
+        return format!(
+            "Resumes sale {id}, “{title}”: {left} units can be ordered until {ends}, once it has started.\n"
+        );
     }
-    let pages = pages.map_or_else(String::new, |pages| format!(" About {} open pages say so.", grouped(pages)));
+    let pages =
+        pages.map_or_else(String::new, |pages| format!(" About {} open pages say so.", grouped(pages)));
     format!(
         "Pauses sale {id}, “{title}”: nobody can order of its {left} units left until it is resumed; it still ends at {ends}. {held} \
          held units can be paid as before.{pages}\n"
@@ -111,6 +114,8 @@ mod tests {
              2026-12-01T11:00:00Z. 1,000 held units can be paid as before. About 4,213 open pages say so.\n"
         );
         assert!(says(&sale, "pause", None).ends_with("as before.\n"));
-        assert!(says(&sale, "resume", None).starts_with("Resumes sale 3, “Drop”: 3,000 units can be ordered"));
+        assert!(
+            says(&sale, "resume", None).starts_with("Resumes sale 3, “Drop”: 3,000 units can be ordered")
+        );
     }
 }

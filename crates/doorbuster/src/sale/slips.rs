@@ -37,8 +37,16 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 8] =
-    [start_is_past, is_short, is_long, ends_soon, is_paid_soon, is_paid_late, costs_nothing, has_too_many_units];
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 8] = [
+    start_is_past,
+    is_short,
+    is_long,
+    ends_soon,
+    is_paid_soon,
+    is_paid_late,
+    costs_nothing,
+    has_too_many_units,
+];
 
 pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
     SLIPS.iter().filter_map(|slip| slip(intent)).collect()

@@ -7,13 +7,13 @@ use crate::{doorbuster, outcome, run};
 
 const TOKEN: &str = "an-operator-token-of-the-tests";
 
-const SALE: &str = r#"{"id":3,"title":"Winter drop","currency":"EUR","state":"live","starts_at_ms":1796119200000,
+pub(crate) const SALE: &str = r#"{"id":3,"title":"Winter drop","currency":"EUR","state":"live","starts_at_ms":1796119200000,
     "ends_at_ms":1796126400000,"payment_s":900,"open_holds_per_buyer_max":5,"items":[
     {"product":30,"title":"Shoe","description":"","image":null,"price":4999,"list_price":9999,"total":100,"available":97,"held":2,"sold":1,"limit":1},
     {"product":31,"title":"S\u001bock","description":"","image":null,"price":500,"list_price":500,"total":7,"available":7,"held":0,"sold":0,"limit":null}],
     "items_total":2,"items_next_cursor":null}"#;
 
-const SHOWN: &str = "\
+pub(crate) const SHOWN: &str = "\
 sale 3: Winter drop, live
 2026-12-01T10:00:00Z to 2026-12-01T12:00:00Z, 15m to pay, 5 open holds per buyer at most
 
@@ -32,7 +32,7 @@ fn nothing_there(now: &'static str) -> Vec<Prepared> {
 
 /// Runs a command against prepared answers.
 #[track_caller]
-fn ask(arguments: &[&str], answers: Vec<Prepared>) -> ((i32, String, String), Vec<Asked>) {
+pub(crate) fn ask(arguments: &[&str], answers: Vec<Prepared>) -> ((i32, String, String), Vec<Asked>) {
     let directory = tempfile::tempdir().unwrap();
     let server = StandIn::start(answers);
     let output = doorbuster(directory.path())
@@ -52,41 +52,6 @@ fn a_sale_is_shown_as_a_table_or_as_it_came() {
     assert!(asked[0].headers.contains(&format!("authorization: Bearer {TOKEN}")));
     let ((code, stdout, _), _) = ask(&["sale", "show", "3", "--json"], vec![Some((200, SALE))]);
     assert_eq!((code, stdout), (0, format!("{SALE}\n")));
-}
-
-/// What the draw of an item's line proves is said when the sale is made, and whenever it is shown.
-#[test]
-fn a_sale_to_a_line_says_what_comes_of_its_beacon() {
-    for (beacon, said) in [
-        (true, "If the beacon stays silent, they are drawn without it once the sale starts.\n"),
-        (false, "whoever runs the sale could still choose by the last entries which draw comes of them.\n"),
-    ] {
-        let line = format!(
-            r#""limit":1,"line":{{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":{beacon}}}"#
-        );
-        let sale: &'static str = SALE.replace(r#""limit":1"#, &line).leak();
-        let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
-        let begin = "item 30 is sold to its line: a turn is 2m long, for 1 unit at most. Entries close 30s before the start;";
-        let last = stdout.lines().last().unwrap();
-        assert!(code == 0 && last.starts_with(begin) && stdout.ends_with(said), "{stdout}");
-    }
-}
-
-#[test]
-fn a_sale_to_a_line_shows_its_turns_and_how_it_is_steered() {
-    let line = r#""turns":3,"limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
-        "line_now":{"pace_max_per_s":7,"message":"Slow \u001bnight","promised":90}"#;
-    let sale: &'static str = SALE.replacen(r#""limit":1"#, line, 1).leak();
-    let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
-    let row = "     30  Shoe   49.99 EUR   99.99 EUR    100         97      3     2     1      1\n";
-    let said = "the pace of the line of 30 is limited: at most 7 places per second\n\
-                everybody in the line of 30 reads: Slow \u{fffd}night\n";
-    assert!(code == 0 && stdout.contains(row) && stdout.ends_with(said), "{stdout}");
-    // Of 97 units 90 are promised.
-    for (units, code) in [("7", 0), ("8", 1)] {
-        let dry = ["sale", "correct", "3", "30", units, "--dry-run"];
-        assert_eq!(ask(&dry, vec![Some((200, sale))]).0.0, code, "{units}");
-    }
 }
 
 #[test]
@@ -137,18 +102,17 @@ fn steering_goes_to_its_own_path() {
     let says = "Pauses sale 3, “Winter drop”: nobody can order of its 104 units left until it is resumed; it still ends at \
                 2026-12-01T12:00:00Z. 2 held units can be paid as before. About 120 open pages say so.\n";
     let sale = Some((200, SALE));
-    let paused = SALE.replace("\"live\"", "\"paused\"");
-    let ((code, stdout, _), asked) =
-        ask(&["sale", "pause", "3"], vec![sale, figures, Some((200, &*paused))]);
+    let paused: &'static str = SALE.replace("\"live\"", "\"paused\"").leak();
+    let ((code, stdout, _), asked) = ask(&["sale", "pause", "3"], vec![sale, figures, Some((200, paused))]);
     assert_eq!((code, stdout), (0, format!("{says}sale 3 is paused\n")));
     assert_eq!(asked[2].line, "POST /api/v1/sales/3/pause");
-    let ((code, stdout, _), asked) = ask(&["sale", "resume", "3"], vec![Some((200, &*paused)), sale]);
+    let ((code, stdout, _), asked) = ask(&["sale", "resume", "3"], vec![Some((200, paused)), sale]);
     assert!(code == 0 && stdout.ends_with("\nsale 3 is live\n"), "{stdout}");
     assert_eq!(asked[1].line, "POST /api/v1/sales/3/resume");
     let ((code, stdout, _), asked) = ask(&["sale", "pause", "3", "--dry-run"], vec![sale, figures]);
     assert_eq!((code, stdout, asked.len()), (0, format!("{says}nothing was paused\n"), 2));
     let ((code, stdout, _), asked) = ask(&["sale", "pause", "3", "--json"], vec![sale]);
-    assert_eq!((code, stdout.as_str(), asked.len()), (0, SALE, 1), "machines ask for it at once");
+    assert_eq!((code, stdout, asked.len()), (0, format!("{SALE}\n"), 1), "machines ask for it at once");
 }
 
 /// `restock 3 30 -3` was answered with how to pass an option's name as a value.
@@ -156,7 +120,10 @@ fn steering_goes_to_its_own_path() {
 fn units_that_are_no_number_of_units_are_said_to_be_none() {
     for verb in ["restock", "correct"] {
         let ((code, _, stderr), asked) = ask(&["sale", verb, "3", "30", "-3"], Vec::new());
-        assert!(code == 64 && stderr.starts_with("error: invalid value '-3' for '<UNITS>'"), "{code} {stderr}");
+        assert!(
+            code == 64 && stderr.starts_with("error: invalid value '-3' for '<UNITS>'"),
+            "{code} {stderr}"
+        );
         assert!(asked.is_empty());
     }
 }
@@ -234,29 +201,6 @@ fn a_server_that_accepts_and_never_answers_has_no_status() {
     let (code, stdout, stderr) = outcome(command.output().unwrap());
     assert_eq!((code, stdout.as_str()), (69, ""));
     assert_eq!(stderr, format!("error: no answer from {server} within 5s\n"));
-}
-
-#[test]
-fn the_pace_of_a_line_is_limited_and_the_limit_lifted() {
-    for (pace, body) in
-        [("20", r#"{"per_s_max":20}"#), ("0", r#"{"per_s_max":0}"#), ("all", r#"{"per_s_max":null}"#)]
-    {
-        let ((code, stdout, _), asked) = ask(&["sale", "pace", "3", "30", pace], vec![Some((200, SALE))]);
-        assert_eq!((code, stdout.as_str()), (0, SHOWN));
-        assert_eq!(asked[0].line, "POST /api/v1/sales/3/items/30/line/pace");
-        assert_eq!(asked[0].body, body);
-    }
-}
-
-#[test]
-fn a_line_is_told_something_and_nothing_any_more() {
-    for (message, body) in
-        [("Back at \"nine\".", r#"{"message":"Back at \"nine\"."}"#), ("", r#"{"message":""}"#)]
-    {
-        let ((code, _, _), asked) = ask(&["sale", "message", "3", "30", message], vec![Some((200, SALE))]);
-        assert_eq!((code, asked[0].line.as_str()), (0, "POST /api/v1/sales/3/items/30/line/message"));
-        assert_eq!(asked[0].body, body);
-    }
 }
 
 #[test]

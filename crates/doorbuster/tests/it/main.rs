@@ -16,6 +16,7 @@ mod bench_signals;
 mod between;
 mod buyers;
 mod client;
+mod client_line;
 mod clients;
 mod clock;
 mod cluster;

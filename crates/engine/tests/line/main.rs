@@ -8,10 +8,12 @@ mod rules;
 mod shop;
 mod wrong;
 
-use engine::{Closing, Command, Entry, Event, OrderId, Pay, UnixMs};
+use engine::handover::Grant;
+use engine::working_set::{Executed, Operation, WorkingSet};
+use engine::{Closing, Command, Entry, Event, OrderId, Pay, Refusal, Sales, Seq, UnixMs};
 
 use crate::model::Model;
-use crate::shop::{BEACON, PAYMENT_MS, Random, SKU, Shop, buyer, item, place};
+use crate::shop::{BEACON, PAYMENT_MS, Random, SKU, Shop, buyer, item, place, sale};
 use crate::wrong::Wrong;
 
 const STEPS: u64 = 150;
@@ -159,4 +161,24 @@ fn count_events(journal: &[Entry], seen: &mut [u64; 13]) {
         };
         seen[kind] += 1;
     }
+}
+
+#[test]
+fn where_several_servers_sell_there_is_no_line() {
+    let mut sales = Sales::new();
+    let mut set = WorkingSet::new(&mut sales, UnixMs(1), |sku, _| OrderId { sku, hash: 1 });
+    set.begin(Seq(1), UnixMs(0));
+    let mut asked = |command| {
+        let operation = Operation::of(command, Grant::NotAsked).expect("it places nothing");
+        set.execute(&operation)
+    };
+    let refused = asked(Command::CreateSale(sale(item(1, 1))));
+    assert!(
+        matches!(refused, Executed::Refused(Refusal::InvalidSale(why)) if why.contains("leave line out"))
+    );
+    let mut plain = item(1, 1);
+    plain.line = None;
+    assert!(matches!(asked(Command::CreateSale(sale(plain))), Executed::Accepted(_)));
+    let joined = asked(Command::Join { sku: SKU, buyer: buyer(1) });
+    assert_eq!(joined, Executed::Refused(Refusal::NoLine));
 }

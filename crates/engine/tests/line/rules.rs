@@ -1,11 +1,8 @@
 //! One rule each.
 
-use engine::handover::Grant;
-use engine::working_set::{Executed, Operation, WorkingSet};
 use engine::{
     Accepted, Book, Borders, Command, Entry, Event, ItemChange, ItemSpec, LedgerKind, OrderId, PRESENT_AHEAD,
-    Pay, Placement, ProductId, Refusal, SaleChange, Sales, Seq, SkuId, Standing, Status, Turn, TurnEnd,
-    UnixMs,
+    Pay, Placement, ProductId, Refusal, SaleChange, Seq, SkuId, Standing, Status, Turn, TurnEnd, UnixMs,
 };
 
 use crate::shop::{
@@ -580,24 +577,4 @@ fn an_entry_names_who_was_called() {
     let turn = Turn { place: 2, number: 2, buyer: buyer(1), fewer_units: Some(0) };
     let for_nothing = Event::TurnOpened { sku: SKU, turn };
     assert_eq!(replayed(for_nothing), Err("somebody was called for other units than there were for them"));
-}
-
-#[test]
-fn where_several_servers_sell_there_is_no_line() {
-    let mut sales = Sales::new();
-    let mut set = WorkingSet::new(&mut sales, UnixMs(1), |sku, _| OrderId { sku, hash: 1 });
-    set.begin(Seq(1), UnixMs(0));
-    let mut asked = |command| {
-        let operation = Operation::of(command, Grant::NotAsked).expect("it places nothing");
-        set.execute(&operation)
-    };
-    let refused = asked(Command::CreateSale(sale(item(1, 1))));
-    assert!(
-        matches!(refused, Executed::Refused(Refusal::InvalidSale(why)) if why.contains("leave line out"))
-    );
-    let mut plain = item(1, 1);
-    plain.line = None;
-    assert!(matches!(asked(Command::CreateSale(sale(plain))), Executed::Accepted(_)));
-    let joined = asked(Command::Join { sku: SKU, buyer: buyer(1) });
-    assert_eq!(joined, Executed::Refused(Refusal::NoLine));
 }

@@ -14,9 +14,10 @@ use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::lines::Lines;
 use super::part::{Part, Recent};
-use super::sales::{SoldOut, Sums, shown};
+use super::sales::{Open, SaleFigures, SoldOut, Sums, shown};
 use super::sample::{
-    EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, Took, Totals, WebhookFigures, per_s,
+    EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, ServerFigures, Took, Totals, WebhookFigures,
+    per_s,
 };
 use super::selling::{Counted, holds, orders, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
@@ -251,40 +252,7 @@ impl Looking {
         let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines));
         let sums = Sums::of(&self.catalog, now);
         let health = &sum.health;
-        let verdict = Verdict::on(&Night {
-            now,
-            takes_orders: health.ready,
-            stopping: self.hindered.stopping,
-            read_only: self.hindered.read_only,
-            engine_fault: self.hindered.by_engine.as_deref(),
-            ledger_fault: fault_of(&health.engines, Health::LEDGER),
-            queues_fault: fault_of(&health.engines, Health::QUEUES),
-            units_age_ms: health.units_age_ms.unwrap_or(0),
-            clock_confirmed: self.hindered.by_clock.is_none(),
-            clock_difference_ms: health.clock_difference_ms,
-            disk: self.found.disk,
-            unknown: sum.recent.unknown,
-            busy_seconds: self.streaks.busy,
-            busy_per_s: sum.rates.busy,
-            accepted_per_s: sum.rates.accepted,
-            order_p99: sum.recent.order.quantile(990),
-            commit_p99: sum.recent.commit.quantile(990),
-            refunds_due: health.refunds_due.unwrap_or(0),
-            backlog: health.backlog.unwrap_or(0),
-            backlog_age_ms: health.backlog_age_ms.unwrap_or(0),
-            reconciled_age_ms: health.reconciled_age_ms.unwrap_or(0),
-            dead_letters: health.dead_letters.unwrap_or(0),
-            dead_letter_age_ms: health.dead_letter_age_ms,
-            orders_lost: health.orders_lost,
-            drift_units: health.drift_units,
-            connections_refused: sum.recent.refused,
-            webhooks: health.webhooks.as_ref(),
-            processors_busy_seconds: self.streaks.processors_busy,
-            reasons: &health.reasons,
-            servers: &servers,
-            sales: &sales,
-            live: sums.live,
-        });
+        let verdict = Verdict::on(&self.night(now, &sum, (&servers, &sales), sums.live));
         self.events.look(&Look {
             at_ms: now.0,
             server: &self.watched.server,
@@ -318,6 +286,51 @@ impl Looking {
         self.number += 1;
         let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
         sample.taken(orders, events, (disk, passed))
+    }
+
+    /// What there is to judge.
+    fn night<'a>(
+        &'a self,
+        now: UnixMs,
+        sum: &'a Part,
+        (servers, sales): (&'a [ServerFigures], &'a [SaleFigures<'a>]),
+        live: Open,
+    ) -> Night<'a> {
+        let health = &sum.health;
+        Night {
+            now,
+            takes_orders: health.ready,
+            stopping: self.hindered.stopping,
+            read_only: self.hindered.read_only,
+            engine_fault: self.hindered.by_engine.as_deref(),
+            ledger_fault: fault_of(&health.engines, Health::LEDGER),
+            queues_fault: fault_of(&health.engines, Health::QUEUES),
+            units_age_ms: health.units_age_ms.unwrap_or(0),
+            clock_confirmed: self.hindered.by_clock.is_none(),
+            clock_difference_ms: health.clock_difference_ms,
+            disk: self.found.disk,
+            unknown: sum.recent.unknown,
+            busy_seconds: self.streaks.busy,
+            busy_per_s: sum.rates.busy,
+            accepted_per_s: sum.rates.accepted,
+            order_p99: sum.recent.order.quantile(990),
+            commit_p99: sum.recent.commit.quantile(990),
+            refunds_due: health.refunds_due.unwrap_or(0),
+            backlog: health.backlog.unwrap_or(0),
+            backlog_age_ms: health.backlog_age_ms.unwrap_or(0),
+            reconciled_age_ms: health.reconciled_age_ms.unwrap_or(0),
+            dead_letters: health.dead_letters.unwrap_or(0),
+            dead_letter_age_ms: health.dead_letter_age_ms,
+            orders_lost: health.orders_lost,
+            drift_units: health.drift_units,
+            connections_refused: sum.recent.refused,
+            webhooks: health.webhooks.as_ref(),
+            processors_busy_seconds: self.streaks.processors_busy,
+            reasons: &health.reasons,
+            servers,
+            sales,
+            live,
+        }
     }
 }
 

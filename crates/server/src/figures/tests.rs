@@ -1,12 +1,13 @@
 //! A server's figures, from counters that a test moves and at times that it says.
 
+mod shown;
+
 use engine::{
     Book, BuyerId, Command, Fingerprint, ItemSpec, LineTerms, OrderId, Payment, Placement, ProductId, SaleId,
     SaleSpec, SkuId, Stock, UnixMs,
 };
 use serde_json::{Value, json};
 
-use super::sales::{ITEMS_MAX, SALES_MAX, TO_COME_MIN};
 use super::verdict::SECONDS;
 use super::*;
 use crate::intake::admission::Limits;
@@ -523,68 +524,6 @@ fn the_stock_of_a_sale_is_kept_after_its_end() {
     let points = server.looking.figures().history.read(&asked).unwrap().to_json();
     let points: Value = serde_json::from_slice(&points).unwrap();
     assert_eq!(points["rows"][0].as_array().unwrap().last(), Some(&json!(7)), "{points}");
-}
-
-#[test]
-fn sales_are_shown_nearest_first_and_within_bounds() {
-    let day = 24 * HOUR_MS;
-    let mut server = Server::new(vec![
-        sale(1, NOW.0 - day - 2 * HOUR_MS, 1),
-        sale(2, NOW.0 - 2 * HOUR_MS, 1),
-        sale(3, NOW.0 - 3 * HOUR_MS, 1),
-        sale(4, NOW.0 + 2 * HOUR_MS, 1),
-        sale(5, NOW.0 + HOUR_MS, 1),
-        sale(6, NOW.0 - 2, 60),
-        sale(7, NOW.0 - 1, 60),
-    ]);
-    let seen = server.look(1_000);
-    let sales = seen["sales"].as_array().unwrap();
-    let shown: Vec<_> = sales
-        .iter()
-        .map(|sale| {
-            let items = sale["items"].as_array().unwrap().len();
-            (sale["id"].as_u64().unwrap(), sale["state"].as_str().unwrap(), items)
-        })
-        .collect();
-    assert_eq!(
-        shown,
-        [
-            (7, "live", 60),
-            (6, "live", 36),
-            (5, "not_started", 1),
-            (4, "not_started", 1),
-            (2, "ended", 1),
-            (3, "ended", 1)
-        ]
-    );
-    assert_eq!((&sales[1]["items_total"], &sales[1]["units"]["total"]), (&json!(60), &json!(600)));
-    assert_eq!(shown.iter().map(|(_, _, items)| items).sum::<usize>(), ITEMS_MAX);
-
-    for id in 8..60 {
-        server.book.execute(NOW, Command::CreateSale(sale(id, NOW.0, 1))).unwrap();
-    }
-    server.publish();
-    assert_eq!(server.look(2_000)["sales"].as_array().unwrap().len(), SALES_MAX);
-}
-
-/// With 20 sales that ran, the one that everybody waited for was shown nowhere, nor was what sold most; and sums were of those shown.
-#[test]
-fn what_begins_next_and_what_sells_is_shown_however_many_sales_run() {
-    let running = (1..=30).map(|id| sale(id, NOW.0 - 1_000_000 + id, 1));
-    let to_come = (0..TO_COME_MIN as u64).map(|after| sale(40 + after, NOW.0 + (1 + after) * 150_000, 1));
-    let sells = sale(99, NOW.0 - 2_000_000, 1);
-    let mut server = Server::new([sells].into_iter().chain(running).chain(to_come).collect());
-    server.book.execute(NOW, Command::Pause(SaleId(44))).unwrap();
-    server.publish();
-    server.catalog.skus[0].counters.publish(Stock::of(10, 1, 0).unwrap());
-    let seen = server.look(1_000);
-    let shown: Vec<_> =
-        seen["sales"].as_array().unwrap().iter().map(|sale| sale["id"].as_u64().unwrap()).collect();
-    assert_eq!(shown, [(17..=30).rev().collect(), vec![99, 40, 41, 42, 43, 44]].concat());
-    assert_eq!(seen["verdict"]["code"], "starts_soon", "{}", seen["verdict"]);
-    assert_eq!((&seen["sales_total"], &seen["open"]["sales"]), (&json!(36), &json!(31)));
-    let units = &seen["open"]["units"];
-    assert_eq!((&units["total"], &units["available"], &units["held"]), (&json!(310), &json!(309), &json!(1)));
 }
 
 #[test]

@@ -138,7 +138,12 @@ impl Metrics {
         r.register("doorbuster_book_orders", "Orders in the book, of any status", self.book_orders.clone());
         r.register("doorbuster_writer_batch_commands", "Commands per batch", self.batch_commands.clone());
         let s = || Unit::Seconds;
-        r.register_with_unit("doorbuster_order", "From request to answer, of orders that were not refused at once", s(), self.order_seconds.clone());
+        r.register_with_unit(
+            "doorbuster_order",
+            "From request to answer, of orders that were not refused at once",
+            s(),
+            self.order_seconds.clone(),
+        );
         r.register_with_unit(
             "doorbuster_commit",
             "Ledger transaction and sync",

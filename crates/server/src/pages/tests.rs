@@ -109,6 +109,7 @@ fn every_page_in(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
         ));
     }
     all.extend(plain_pages(pages, language));
+    all.extend(plain_places(pages, language));
     let code = pages.languages().code(language);
     all.into_iter().map(|(name, page)| (format!("{code}: {name}"), page)).collect()
 }
@@ -156,10 +157,22 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
         };
         add(&format!("order, {standing}"), &|out| pages.plain_order(language, &order, out));
     }
+    let refused = plain::REFUSALS.map(|(code, _)| (409, code));
+    let others =
+        [(401, "unauthorized"), (404, "unknown_order"), (503, "outcome_unknown"), (429, "rate_limited")];
+    for (status, code) in refused.into_iter().chain(others).chain([(400, "invalid_request")]) {
+        let trouble = TroubleView { status, code, detail: "What <it> is." };
+        add(&format!("trouble, {code}"), &|out| pages.trouble(language, &trouble, out));
+    }
+    all
+}
+
+/// Of places in a line.
+fn plain_places(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
     let sale = sale(vec![ItemView { line: Some(TURN), ..item(30, "Aurora <phone>") }]);
     let views = ["drawing", "sure", "maybe", "none", "reached", "called", "away", "over", "closed"];
     let over = ["ordered", "expired", "given-back"].map(|words| ("over", words));
-    for (view, words) in views.map(|view| (view, view)).into_iter().chain(over) {
+    let written = |(view, words): (&'static str, &'static str)| {
         let is_drawn = view != "drawing";
         let page = PlacePageView {
             view,
@@ -179,18 +192,11 @@ fn plain_pages(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             asks_again: view == "maybe",
             message: if view == "maybe" { "We ship <on> Monday & \"Tuesday\"." } else { "" },
         };
-        add(&format!("place, {words}"), &|out| {
-            pages.plain_line(language, (&sale, &sale.items[0]), &page, out)
-        });
-    }
-    let refused = plain::REFUSALS.map(|(code, _)| (409, code));
-    let others =
-        [(401, "unauthorized"), (404, "unknown_order"), (503, "outcome_unknown"), (429, "rate_limited")];
-    for (status, code) in refused.into_iter().chain(others).chain([(400, "invalid_request")]) {
-        let trouble = TroubleView { status, code, detail: "What <it> is." };
-        add(&format!("trouble, {code}"), &|out| pages.trouble(language, &trouble, out));
-    }
-    all
+        let mut text = Vec::new();
+        pages.plain_line(language, (&sale, &sale.items[0]), &page, &mut text);
+        (format!("place, {words}"), String::from_utf8(text).unwrap())
+    };
+    views.map(|view| (view, view)).into_iter().chain(over).map(written).collect()
 }
 
 #[test]

@@ -162,11 +162,7 @@ impl Store {
     pub(super) fn take_in(&mut self, aside: &Store) -> Result<()> {
         let transaction = self.connection.transaction()?;
         for (columns, table) in
-<<<<<<< HEAD
             [("*", "seconds"), ("NULL, at_ms, sale, product, available, held, sold, turns", "stock")]
-=======
-            [("*", "seconds"), ("NULL, at_ms, sale, product, available, held, sold", "stock")]
->>>>>>> d1e642c5 (fixup! verdict: say when connections are refused, orders lost, gate and ledger differ)
         {
             let mut kept =
                 aside.connection.prepare(&format!("SELECT {columns} FROM {table} ORDER BY 1, at_ms"))?;

@@ -261,6 +261,8 @@ fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
 #[test]
 fn a_night_without_faults_is_told_by_its_sales() {
     use Phase::{Ended, Live, NotStarted, Paused};
+    let units = Units { total: 5, available: 0, turns: 2, held: 0, sold: 3 };
+    let called = SaleFigures { units, ..sale(Live, 0, [0; 3]) };
     for (sales, code, says) in [
         (vec![], "nothing_planned", "Ready. No sale runs, and none is planned."),
         (vec![sale(Ended, 0, [5, 0, 0])], "nothing_planned", "none is planned"),
@@ -293,14 +295,7 @@ fn a_night_without_faults_is_told_by_its_sales() {
             "selling",
             "2 sales are selling at 4,055 orders/s, 7 units left.",
         ),
-        (
-            vec![SaleFigures {
-                units: Units { total: 5, available: 0, turns: 2, held: 0, sold: 3 },
-                ..sale(Live, 0, [0; 3])
-            }],
-            "selling",
-            "“Drop” is selling at 4,055 orders/s, 2 units left.",
-        ),
+        (vec![called], "selling", "“Drop” is selling at 4,055 orders/s, 2 units left."),
         (
             vec![sale(Live, 0, [0, 2, 3])],
             "sold_out",

@@ -131,7 +131,9 @@ fn the_times_of_a_single_second_are_drawn() {
 #[test]
 fn a_new_sale_is_in_the_currency_of_the_others() {
     let shop = FakeConsole::start();
-    shop.state().answers.insert("/api/v1/sales".to_owned(), json!({ "sales": [], "next_cursor": null, "next_id": 4 }));
+    shop.state()
+        .answers
+        .insert("/api/v1/sales".to_owned(), json!({ "sales": [], "next_cursor": null, "next_id": 4 }));
     let browser = open(&shop);
     browser.click("#new-sale");
     browser.wait_until("the field", |browser| {

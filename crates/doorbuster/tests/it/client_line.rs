@@ -1,0 +1,61 @@
+//! What operators see and do of a line, against prepared answers.
+
+use crate::client::{SALE, SHOWN, ask};
+
+/// What the draw of an item's line proves is said when the sale is made, and whenever it is shown.
+#[test]
+fn a_sale_to_a_line_says_what_comes_of_its_beacon() {
+    for (beacon, said) in [
+        (true, "If the beacon stays silent, they are drawn without it once the sale starts.\n"),
+        (false, "whoever runs the sale could still choose by the last entries which draw comes of them.\n"),
+    ] {
+        let line = format!(
+            r#""limit":1,"line":{{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":{beacon}}}"#
+        );
+        let sale: &'static str = SALE.replace(r#""limit":1"#, &line).leak();
+        let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
+        let begin = "item 30 is sold to its line: a turn is 2m long, for 1 unit at most. Entries close 30s before the start;";
+        let last = stdout.lines().last().unwrap();
+        assert!(code == 0 && last.starts_with(begin) && stdout.ends_with(said), "{stdout}");
+    }
+}
+
+#[test]
+fn a_sale_to_a_line_shows_its_turns_and_how_it_is_steered() {
+    let line = r#""turns":3,"limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
+        "line_now":{"pace_max_per_s":7,"message":"Slow \u001bnight","promised":90}"#;
+    let sale: &'static str = SALE.replacen(r#""limit":1"#, line, 1).leak();
+    let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
+    let row = "     30  Shoe   49.99 EUR   99.99 EUR    100         97      3     2     1      1\n";
+    let said = "the pace of the line of 30 is limited: at most 7 places per second\n\
+                everybody in the line of 30 reads: Slow \u{fffd}night\n";
+    assert!(code == 0 && stdout.contains(row) && stdout.ends_with(said), "{stdout}");
+    // Of 97 units 90 are promised.
+    for (units, code) in [("7", 0), ("8", 1)] {
+        let dry = ["sale", "correct", "3", "30", units, "--dry-run"];
+        assert_eq!(ask(&dry, vec![Some((200, sale))]).0.0, code, "{units}");
+    }
+}
+
+#[test]
+fn the_pace_of_a_line_is_limited_and_the_limit_lifted() {
+    for (pace, body) in
+        [("20", r#"{"per_s_max":20}"#), ("0", r#"{"per_s_max":0}"#), ("all", r#"{"per_s_max":null}"#)]
+    {
+        let ((code, stdout, _), asked) = ask(&["sale", "pace", "3", "30", pace], vec![Some((200, SALE))]);
+        assert_eq!((code, stdout.as_str()), (0, SHOWN));
+        assert_eq!(asked[0].line, "POST /api/v1/sales/3/items/30/line/pace");
+        assert_eq!(asked[0].body, body);
+    }
+}
+
+#[test]
+fn a_line_is_told_something_and_nothing_any_more() {
+    for (message, body) in
+        [("Back at \"nine\".", r#"{"message":"Back at \"nine\"."}"#), ("", r#"{"message":""}"#)]
+    {
+        let ((code, _, _), asked) = ask(&["sale", "message", "3", "30", message], vec![Some((200, SALE))]);
+        assert_eq!((code, asked[0].line.as_str()), (0, "POST /api/v1/sales/3/items/30/line/message"));
+        assert_eq!(asked[0].body, body);
+    }
+}
