@@ -191,7 +191,7 @@ fn the_figures_can_be_taken_away_as_csv() {
         };
         assert_eq!((status.as_u64(), download), (Some(200), &true));
         text.starts_with("at_ms,")
-            && text.lines().any(|line| line.contains(",2,1,0,") || line.ends_with(",2,1,0"))
+            && text.lines().any(|line| line.contains(",2,0,1,0,") || line.ends_with(",2,0,1,0"))
     });
 }
 
