@@ -324,7 +324,16 @@ fn list_pages(
         let Some(next) = page.next_cursor else { break };
         cursor = format!("&cursor={next}");
     }
-    if server.json { Ok(()) } else { output::print(&list(&sales)) }
+    if server.json {
+        return Ok(());
+    }
+    // A list has the first items of each: the sums are of all.
+    for sale in sales.iter_mut().filter(|sale| sale.items_next_cursor.is_some()) {
+        if let Some(whole) = find(&client, sale.id)? {
+            *sale = whole;
+        }
+    }
+    output::print(&list(&sales))
 }
 
 fn page(client: &Client, query: &str) -> Result<(Answer, Sales), Failure> {
@@ -405,7 +414,7 @@ fn list(sales: &[Sale]) -> String {
     if sales.is_empty() {
         return "no sales here; `doorbuster sale create --help` shows how to make one\n".to_owned();
     }
-    // A list has the first items of a sale only: of more there is no sum.
+    // Of more items than were read there is no sum.
     let sum = |sale: &Sale, of: fn(&Item) -> Option<u64>| {
         let all = sale.items_next_cursor.is_none();
         or_dash(sale.items.iter().map(of).sum::<Option<u64>>().filter(|_| all))

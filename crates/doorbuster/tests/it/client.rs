@@ -54,6 +54,17 @@ fn a_sale_is_shown_as_a_table_or_as_it_came() {
     assert_eq!((code, stdout), (0, format!("{SALE}\n")));
 }
 
+/// A sale of 1,002 items had dashes for its units.
+#[test]
+fn a_list_has_the_units_of_all_items_of_a_sale() {
+    let first: &'static str = SALE.replace(r#""items_next_cursor":null"#, r#""items_next_cursor":31"#).leak();
+    let list: &'static str = format!("{{\"sales\":[{first}],\"next_cursor\":null,\"next_id\":4}}").leak();
+    let ((code, stdout, _), asked) =
+        ask(&["sale", "list"], vec![Some((200, list)), Some((200, first)), Some((200, SALE))]);
+    assert!(code == 0 && stdout.ends_with("    214        208     4     2\n"), "{stdout}");
+    assert_eq!(asked[2].line, "GET /api/v1/sales/3?limit=200&cursor=31");
+}
+
 #[test]
 fn sales_are_listed() {
     let ((code, stdout, _), asked) =
