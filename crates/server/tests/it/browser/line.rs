@@ -402,15 +402,21 @@ const WATCH: &str = "window.shown = 0;
       return post.call(this, [number, ms]);
     };";
 
-/// A browser lets the timers of a page that is not shown go off once a minute: these never do.
-#[test]
-fn who_looks_at_another_page_is_there_still_and_called() {
+/// A page that waits for the only unit, which somebody else was called for: buyer 77.
+fn behind_who_was_called() -> (Shop, Browser) {
     let (shop, browser) = (Shop::demo(), Browser::start());
     sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 1 }));
     shop.line_as("77", "");
     shop.line_as("77", "/presence");
     join(&browser, &shop);
     wait_for_view(&browser, "#line", "maybe");
+    (shop, browser)
+}
+
+/// A browser lets the timers of a page that is not shown go off once a minute: these never do.
+#[test]
+fn who_looks_at_another_page_is_there_still_and_called() {
+    let (shop, browser) = behind_who_was_called();
     browser.run("window.setTimeout = () => 0; window.setInterval = () => 0");
     browser.run(WATCH);
     let shown = |browser: &Browser, least: u64| browser.run("return window.shown").as_u64() >= Some(least);
@@ -423,12 +429,7 @@ fn who_looks_at_another_page_is_there_still_and_called() {
 /// The turn of whoever is reached opens any moment. The pauses of the board are longer, as nobody sees it.
 #[test]
 fn whoever_is_reached_asks_again_soon_and_then_more_seldom() {
-    let (shop, browser) = (Shop::demo(), Browser::start());
-    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 1 }));
-    shop.line_as("77", "");
-    shop.line_as("77", "/presence");
-    join(&browser, &shop);
-    wait_for_view(&browser, "#line", "maybe");
+    let (_shop, browser) = behind_who_was_called();
     browser.run(
         "Object.defineProperty(document, 'hidden', { value: true });
          const place = { number: 2, place: 2, standing: 'reached', outcome: null, turn_until_ms: null, turn_units: null, ticket: '' };
