@@ -21,7 +21,7 @@ use server::signing::{SigningKey, is_signed};
 use crate::failure::Failure;
 use crate::ledger::LedgerArguments;
 use crate::output;
-use crate::signing_key::{KeyFile, signed_by};
+use crate::signing_key::{KeyFile, parse_public_key, signed_by};
 
 const FORMAT: u64 = 2;
 /// Of its first line.
@@ -91,7 +91,7 @@ struct VerifyArguments {
     #[arg(long, value_name = "TICKET")]
     ticket: Option<LineTicket>,
     /// The public key that must have signed it: 64 hexadecimal digits
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = parse_public_key)]
     key: Option<String>,
 }
 

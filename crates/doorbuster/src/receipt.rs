@@ -13,7 +13,7 @@ use server::signing::read_document;
 
 use crate::failure::Failure;
 use crate::output::{self, plain};
-use crate::signing_key::signed_by;
+use crate::signing_key::{parse_public_key, signed_by};
 
 const FORMAT: u64 = 1;
 /// Ten times what one has.
@@ -47,7 +47,7 @@ struct VerifyArguments {
     /// The receipt, as the page of the line gave it
     file: PathBuf,
     /// The public key that must have signed it: 64 hexadecimal digits
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = parse_public_key)]
     key: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use server::config::SIGNING_KEY_FILE;
+use server::hex::unhex;
 use server::ledger::Source;
 use server::signing::SigningKey;
 
@@ -49,16 +50,24 @@ impl KeyFile {
     }
 }
 
-/// Says whose signature it is; `wanted`: whose it must be, in hexadecimal digits.
+/// A public key as the server shows it.
+pub(crate) fn parse_public_key(text: &str) -> Result<String, String> {
+    let key = text.trim().to_ascii_lowercase();
+    if unhex::<32>(&key).is_some() {
+        Ok(key)
+    } else {
+        Err("a public key is 64 hexadecimal digits".to_owned())
+    }
+}
+
+/// Says whose signature it is; `wanted`: whose it must be.
 ///
 /// # Errors
 /// Whose it is instead.
 pub(crate) fn signed_by(public_key: &str, wanted: Option<&str>) -> Result<String, String> {
     match wanted {
         None => Ok(format!("signed by {public_key}; --key compares whose key it is")),
-        Some(wanted) if wanted.trim().eq_ignore_ascii_case(public_key) => {
-            Ok(format!("signed by {public_key}"))
-        }
+        Some(wanted) if wanted == public_key => Ok(format!("signed by {public_key}")),
         Some(_) => Err(format!("another key signed it: {public_key}")),
     }
 }

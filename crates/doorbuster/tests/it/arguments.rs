@@ -62,6 +62,7 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["sale", "show", "three"], "error: invalid value 'three' for '<SALE>'"),
         (&["sale", "pace", "3", "30", "100001"], "write a number from 0 to 100000, or all"),
         (&["sale", "restock", "3", "30", "0"], "error: invalid value '0' for '<UNITS>'"),
+        (&["draw", "verify", "draw.txt", "--key", "5f0c"], "a public key is 64 hexadecimal digits"),
         (&["sale", "restock", "3", "30", "1", "--key", "a b"], "write 1 to 64 visible ASCII characters"),
         (
             &["sale", "edit", "1", "--price", "5"],
