@@ -82,12 +82,21 @@ pub(super) fn correct(arguments: &CorrectArguments, environment: &Environment) -
     let CorrectArguments { change } = arguments;
     let client = Client::connect(&change.server, environment)?;
     let item = change.item(&client)?;
-    let after = item.as_ref().map(|item| item.total.saturating_sub(change.units));
     // The server refuses more: never below what is held, sold, or kept for people in the item's line.
-    let item = item.filter(|item| {
+    let spare = |item: &Item| {
         let promised = item.line_now.as_ref().map_or(0, |line| line.promised);
-        change.units <= item.available.saturating_sub(promised)
-    });
+        item.available.saturating_sub(promised)
+    };
+    let too_many = item.as_ref().filter(|item| change.units > spare(item));
+    if let Some(item) = too_many.filter(|_| change.dry_run) {
+        let (spare, total) = (grouped(spare(item)), grouped(item.total));
+        let StockChange { sale, product, .. } = change;
+        return Err(Failure::check(format!(
+            "of the {total} units of item {product} in sale {sale} at most {spare} can be taken off"
+        )));
+    }
+    let item = if too_many.is_some() { None } else { item };
+    let after = item.as_ref().map(|item| item.total.saturating_sub(change.units));
     if change.say(item.as_ref(), "takes", "off", after)? {
         return Ok(());
     }
@@ -110,7 +119,7 @@ impl StockChange {
     ) -> Result<bool, Failure> {
         let StockChange { sale, product, units, key, dry_run, server } = self;
         let Some((item, after)) = item.zip(after) else {
-            let refused = format!("sale {sale} has no item {product} whose units can be changed so");
+            let refused = format!("sale {sale} has no item {product}");
             return if *dry_run { Err(Failure::check(refused)) } else { Ok(false) };
         };
         let [by, before, sum] = [*units, item.total, after].map(grouped);

@@ -187,7 +187,11 @@ fn a_change_of_stock_says_what_comes_of_it_before_and_alone() {
     }
     let ((code, _, stderr), _) =
         ask(&["sale", "correct", "3", "30", "1101", "--dry-run"], vec![Some((200, many))]);
-    assert_eq!((code, stderr.as_str()), (1, "error: sale 3 has no item 30 whose units can be changed so\n"));
+    let refused = "error: of the 1,200 units of item 30 in sale 3 at most 1,100 can be taken off\n";
+    assert_eq!((code, stderr.as_str()), (1, refused));
+    let ((code, _, stderr), _) =
+        ask(&["sale", "correct", "3", "9", "1", "--dry-run"], vec![Some((200, many))]);
+    assert_eq!((code, stderr.as_str()), (1, "error: sale 3 has no item 9\n"));
 }
 
 #[test]
