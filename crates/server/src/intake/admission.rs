@@ -47,6 +47,24 @@ pub enum NotAdmitted {
     BuyerBusy,
 }
 
+/// A bound of orders in flight over which an order came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// That of all buyers.
+    Bound,
+    /// That of one buyer.
+    BuyerBound,
+}
+
+impl From<Over> for NotAdmitted {
+    fn from(over: Over) -> NotAdmitted {
+        match over {
+            Over::Bound => NotAdmitted::Busy,
+            Over::BuyerBound => NotAdmitted::BuyerBusy,
+        }
+    }
+}
+
 /// Leave for one order to ask the stock, which must be spent on that order.
 #[derive(Debug)]
 #[must_use = "an order asks the stock with it"]
@@ -192,12 +210,12 @@ impl Admission {
         &self,
         (book, catalog): (&Book, &Catalog),
         place: &Placement,
-        (over, bounds): (Option<NotAdmitted>, BuyerBounds),
+        (over, bounds): (Option<Over>, BuyerBounds),
         now: UnixMs,
     ) -> Result<Permit, NotAdmitted> {
         let is_called = book.has_turn(place);
         match over {
-            Some(over) if !(is_called && over == NotAdmitted::Busy) => Err(over),
+            Some(over) if !(is_called && over == Over::Bound) => Err(over.into()),
             _ if !is_called => self.admit(catalog, (place.buyer, place.id.sku), bounds, now),
             _ => {
                 if bounds == BuyerBounds::Kept {
@@ -239,10 +257,10 @@ impl Admission {
     /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
     /// either way, until [`Admission::leave`]: one with a key goes on to the writer even over a bound, because
     /// its key may be known.
-    pub fn enter(&self, buyer: BuyerId, bounds: BuyerBounds) -> Option<NotAdmitted> {
+    pub fn enter(&self, buyer: BuyerId, bounds: BuyerBounds) -> Option<Over> {
         let max = self.limits.in_flight_max;
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut over = (max > 0 && before >= max).then_some(NotAdmitted::Busy);
+        let mut over = (max > 0 && before >= max).then_some(Over::Bound);
         let per_buyer = self.limits.in_flight_per_buyer_max;
         if per_buyer > 0 {
             let (hash, mut counts) = self.counts_of(buyer);
@@ -250,7 +268,7 @@ impl Admission {
             let mut entry = counts.entry(hash, |(other, _)| *other == buyer, rehash).or_insert((buyer, 0));
             let (_, count) = entry.get_mut();
             if *count >= per_buyer && bounds == BuyerBounds::Kept {
-                over = over.or(Some(NotAdmitted::BuyerBusy));
+                over = over.or(Some(Over::BuyerBound));
             }
             *count += 1;
         }
@@ -425,12 +443,12 @@ mod tests {
     fn orders_in_flight_are_bounded_in_all_and_per_buyer() {
         let admission = admission(0, 0);
         assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), None);
-        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), Some(NotAdmitted::BuyerBusy));
+        assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), Some(Over::BuyerBound));
         admission.leave(BuyerId(1));
         assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Lifted), None);
         admission.leave(BuyerId(1));
         assert_eq!(admission.enter(BuyerId(2), BuyerBounds::Kept), None);
-        assert_eq!(admission.enter(BuyerId(3), BuyerBounds::Kept), Some(NotAdmitted::Busy));
+        assert_eq!(admission.enter(BuyerId(3), BuyerBounds::Kept), Some(Over::Bound));
         admission.leave(BuyerId(3));
         admission.leave(BuyerId(1));
         assert_eq!(admission.enter(BuyerId(1), BuyerBounds::Kept), None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{BuyerId, By, Command, OrderId, Placement, SkuId};
 
-use super::admission::{BuyerBounds, NotAdmitted, Permit};
+use super::admission::{BuyerBounds, Over, Permit};
 use crate::net::Ticket;
 
 /// An order to place: parsed once, complete.
@@ -25,7 +25,7 @@ pub enum Judged {
     ByTheLoop(Permit),
     /// It has a key: the writer looks that up, and judges only if it is unknown. `over`: the bound of orders
     /// in flight over which it came.
-    ByTheWriter { over: Option<NotAdmitted>, bounds: BuyerBounds },
+    ByTheWriter { over: Option<Over>, bounds: BuyerBounds },
 }
 
 /// What can be asked of the writer.

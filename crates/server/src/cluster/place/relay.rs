@@ -142,7 +142,7 @@ impl<'a> Relay<'a> {
                 let now = self.core.clock.now();
                 let asked = (place.buyer, place.id.sku);
                 let admit = || self.core.admission.admit(&self.catalog, asked, bounds, now);
-                (true, over.map_or_else(admit, Err))
+                (true, over.map_or_else(admit, |over| Err(over.into())))
             }
         };
         let of_sku = self.catalog.item(place.id.sku);

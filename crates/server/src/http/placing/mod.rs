@@ -152,7 +152,7 @@ impl HttpService {
                 if let Some(over) = admission.enter(asks, bounds) {
                     admission.leave(asks);
                     admission.take_back(permit);
-                    return Err(over);
+                    return Err(over.into());
                 }
                 (self.ids.random(sku), Judged::ByTheLoop(permit))
             }

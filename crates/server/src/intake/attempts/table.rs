@@ -181,6 +181,9 @@ impl<K: Copy + Eq + Hash> Table<K> {
     }
 
     fn move_to(&mut self, window: u32) {
+        if window == self.window {
+            return;
+        }
         begin_anew(&mut self.began_with, window, passed(self.window, window), self.missed_max);
         self.window = window;
     }
