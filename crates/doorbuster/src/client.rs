@@ -108,6 +108,7 @@ impl Answer {
 struct Problem {
     title: String,
     detail: String,
+    code: String,
 }
 
 /// As one segment of a path, or as a header, which has English letters alone.
@@ -159,11 +160,15 @@ impl Client {
         self.answer(self.ask(path), None)
     }
 
-    /// `None` if there is no such thing (404).
-    pub(crate) fn get_if_there(&self, path: &str) -> Result<Option<Answer>, Failure> {
+    /// The problem's code if there is no such thing (404); empty: it has none.
+    pub(crate) fn get_if_there(&self, path: &str) -> Result<Result<Answer, String>, Failure> {
         match self.ask(path) {
-            Ok(response) if response.status() == StatusCode::NOT_FOUND => Ok(None),
-            result => self.answer(result, None).map(Some),
+            Ok(mut response) if response.status() == StatusCode::NOT_FOUND => {
+                let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+                let text = text.map_err(|error| self.no_answer(&error, None))?;
+                Ok(Err(serde_json::from_str::<Problem>(&text).unwrap_or_default().code))
+            }
+            result => self.answer(result, None).map(Ok),
         }
     }
 

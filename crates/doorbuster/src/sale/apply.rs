@@ -27,7 +27,7 @@ Example:
 The file is that of `doorbuster sale create`, with an id, absolute times, and images as files or names. What it leaves to the
 server's defaults (payment, open_holds_per_buyer_max) is not compared.
 
-Exit codes: 0 they are equal; 1 they differ, or the sale is not there; 64 the file is wrong; 69 no server answers.
+Exit codes: 0 they are equal; 1 they differ, or the sale is not there, or was deleted; 64 the file is wrong; 69 no server answers.
 With --json it prints id, there and differences: field, product, server, file, change (edit, restock, correct or never), units.")]
 pub(super) struct DiffArguments {
     /// TOML or JSON file with the whole sale
@@ -84,7 +84,7 @@ pub(super) fn apply(arguments: &ApplyArguments, environment: &Environment) -> Re
     }
     let repeatable = Repeatable::read(file)?;
     let client = Client::connect(server, environment)?;
-    match super::find(&client, repeatable.id)? {
+    match super::find_or_free(&client, repeatable.id)? {
         None => {
             let maker = Maker { client: &client, server, making: *making, beside: folder(file) };
             maker.make(repeatable.plan, Some(repeatable.id))
@@ -105,7 +105,7 @@ fn compare(file: &Path, server: &ServerArguments, environment: &Environment) -> 
     let repeatable = Repeatable::read(file)?;
     let client = Client::connect(server, environment)?;
     let id = repeatable.id;
-    let Some(sale) = super::find(&client, id)? else {
+    let Some(sale) = super::find_or_free(&client, id)? else {
         let making = MakingArguments { dry_run: true, yes: false };
         Maker { client: &client, server, making, beside: folder(file) }.make(repeatable.plan, Some(id))?;
         return Err(Failure::check(format!("sale {id} is not there: `doorbuster sale apply` makes it")));

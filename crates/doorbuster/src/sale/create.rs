@@ -165,7 +165,7 @@ impl Maker<'_> {
         let largest_new = plan.items.iter().map(|item| item.total).max().unwrap_or(0);
         let largest_total = largest_total(self.client, largest_new.div_ceil(TOTAL_GROWTH_MAX))?;
         let mut new = plan.at(id.map_or_else(|| next_id(self.client), Ok)?, now_ms)?;
-        let there = id.map_or(Ok(None), |id| super::find(self.client, id))?;
+        let there = id.map_or(Ok(None), |id| super::find_or_free(self.client, id))?;
         let slips = slips::find(&Intent {
             now_ms,
             starts_at_ms: Some(new.starts_at_ms),

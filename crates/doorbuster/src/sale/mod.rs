@@ -360,8 +360,19 @@ fn show_pages(named: &SaleNamed, environment: &Environment) -> Result<(), Failur
 
 /// The sale with all of its items; `None`: the server has none of this number.
 fn find(client: &Client, id: u64) -> Result<Option<Sale>, Failure> {
-    let first = client.get_if_there(&path_of(id))?;
+    let first = client.get_if_there(&path_of(id))?.ok();
     first.map(|first| whole(client, first, |_page| Ok(()))).transpose()
+}
+
+/// The same, for whoever means to make it if there is none: the number of a deleted one is used up.
+fn find_or_free(client: &Client, id: u64) -> Result<Option<Sale>, Failure> {
+    match client.get_if_there(&path_of(id))? {
+        Ok(first) => whole(client, first, |_page| Ok(())).map(Some),
+        Err(code) if code == "sale_deleted" => Err(Failure::check(format!(
+            "sale {id} was deleted, and its number is never used again: choose another id"
+        ))),
+        Err(_) => Ok(None),
+    }
 }
 
 fn path_of(id: u64) -> String {

@@ -437,7 +437,13 @@ fn a_sale_is_deleted_by_its_title() {
     assert!(code == 0 && said.ends_with("sale 7 is deleted\r\n"), "{said}");
     assert_eq!(shop.does(&[&delete[..], &["--title", "Winter drop"]].concat()), "sale 7 is deleted\n");
     assert!(shop.does(&["sale", "list"]).starts_with("no sales here"));
-    assert!(shop.refuses(1, &["sale", "apply", "drop.toml"]).contains("was deleted"));
+    let gone = "error: sale 7 was deleted, and its number is never used again: choose another id\n";
+    for command in
+        [&["diff", "drop.toml"][..], &["apply", "drop.toml"], &["create", "drop.toml", "--dry-run"]]
+    {
+        assert_eq!(shop.refuses(1, &[&["sale"], command].concat()), gone, "{command:?}");
+    }
+    assert!(shop.refuses(1, &["sale", "show", "7"]).contains("The sale was deleted: "));
     assert!(shop.refuses(1, &["sale", "delete", "8"]).contains("no sale here has this number"));
     let directory = shop.directory;
     assert_eq!(shop.server.stop(), 0);

@@ -297,6 +297,11 @@ impl Catalog {
         self.by_sale.get(&id).copied().filter(|position| !self.sales[*position].deleted)
     }
 
+    /// Whether there was a sale of this number, which is deleted.
+    pub fn is_deleted(&self, id: SaleId) -> bool {
+        self.by_sale.get(&id).is_some_and(|position| self.sales[*position].deleted)
+    }
+
     pub fn sku_id(&self, sale: SaleId, product: ProductId) -> Option<SkuId> {
         self.by_product.get(&(sale, product)).copied()
     }

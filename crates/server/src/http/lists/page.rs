@@ -117,6 +117,10 @@ pub(in crate::http) fn items_page(
     sale: SaleId,
     html: Option<LanguageId>,
 ) -> Result<Page, Problem> {
+    if catalog.is_deleted(sale) {
+        let detail = "It was deleted before it started, and its number is never used again.";
+        return Err(Problem::new(404, "sale_deleted", "The sale was deleted", detail));
+    }
     let position = catalog.position(sale).ok_or(engine::Refusal::UnknownSale)?;
     let items = catalog.sales[position].spec.items.len();
     let from = u32::try_from(cursor(query)?.unwrap_or(0)).ok().filter(|from| (*from as usize) < items);

@@ -195,7 +195,9 @@ fn a_sale_is_deleted_before_its_start_and_its_number_stays_taken() {
         assert_eq!(shop.send(&Sent::post("/api/v1/sales/9/delete", "").operator()).status, 204);
     }
     assert_eq!(shop.send(&Sent::get("/seckill_9_1.html")).status, 404);
-    assert_eq!(shop.send(&Sent::get("/api/v1/sales/9")).problem(), problem(404, "unknown_sale"));
+    for page in ["/api/v1/sales/9", "/sales/9"] {
+        assert_eq!(shop.send(&Sent::get(page)).problem(), problem(404, "sale_deleted"), "{page}");
+    }
     assert_eq!(
         shop.send(&Sent::get("/api/v1/stock?sale=9&product=1")).problem(),
         problem(404, "unknown_sku")
