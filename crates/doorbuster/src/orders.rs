@@ -13,6 +13,7 @@ use crate::client::{Answer, Client, ServerArguments, percent_encoded};
 use crate::failure::Failure;
 use crate::ledger::{self, ExportArguments};
 use crate::output::{self, plain};
+use crate::refunds;
 use crate::time::format_utc;
 
 /// Find an order by its number, cancel it, note a refund; export orders in bulk.
@@ -113,16 +114,18 @@ pub(crate) fn run(arguments: &OrdersArguments, environment: &Environment) -> Res
     match &arguments.command {
         OrdersCommand::Export(arguments) => ledger::export(arguments, environment),
         OrdersCommand::Show { order: OrderArguments { order, server } } => {
-            let answer = find(&Client::connect(server, environment)?, order)?;
+            let client = Client::connect(server, environment)?;
+            let answer = find(&client, order)?;
             if server.json {
                 return output::print(&answer.text());
             }
-            let text = match answer.read::<Found>() {
-                Ok(found) => shown(&found.order, &found.life, found.more),
+            let Found { order, life, more } = match answer.read() {
+                Ok(found) => found,
                 // It is on its way to the ledger, which knows nothing of it.
-                Err(_) => shown(&answer.read()?, &[], false),
+                Err(_) => Found { order: answer.read()?, life: Vec::new(), more: false },
             };
-            output::print(&text)
+            let due = if order.refund_due { refunds::due_of(&client, &order.id)? } else { Vec::new() };
+            output::print(&shown(&order, &life, more, &due))
         }
         OrdersCommand::Cancel { order: OrderArguments { order, server } } => {
             let client = Client::connect(server, environment)?;
@@ -192,7 +195,7 @@ fn units(quantity: u32) -> String {
     if quantity == 1 { "1 unit".to_owned() } else { format!("{quantity} units") }
 }
 
-fn shown(order: &Order, life: &[Step], more: bool) -> String {
+fn shown(order: &Order, life: &[Step], more: bool, due: &[String]) -> String {
     let Order { sale, product, quantity, .. } = order;
     let number = order.number.as_deref().map_or_else(|| "no number yet".to_owned(), plain);
     let mut text = format!(
@@ -208,9 +211,7 @@ fn shown(order: &Order, life: &[Step], more: bool) -> String {
     if let Some(pay_by) = order.pay_by_ms.filter(|_| order.status == "held") {
         line(format_args!("to be paid by {}", format_utc(pay_by)));
     }
-    if order.refund_due {
-        line(format_args!("a refund is due: doorbuster refunds list"));
-    }
+    due.iter().for_each(|due| line(format_args!("{due}")));
     if life.is_empty() {
         line(format_args!("{}  placed", format_utc(order.placed_at_ms)));
     }

@@ -137,6 +137,23 @@ fn list(payments: &[Payment]) -> String {
     output::table(columns, &rows)
 }
 
+/// Of an order, as lines for people; those are few.
+pub(crate) fn due_of(client: &Client, order: &str) -> Result<Vec<String>, Failure> {
+    let RefundsDue { payments } = client.get("/payments/refunds-due")?.read()?;
+    let line = |payment: &Payment| {
+        let id = plain(&payment.payment_id);
+        let reason = payment
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |reason| format!(" ({})", plain(&reason.replace('_', " "))));
+        format!(
+            "a refund is due: {} of {id}{reason}; when it was made: doorbuster refunds settle {id}",
+            money(payment)
+        )
+    };
+    Ok(payments.iter().filter(|payment| payment.order == order).map(line).collect())
+}
+
 fn created(refund: &Payment) -> String {
     let Payment { payment_id, result, units, .. } = refund;
     let state = if result == "settled" { "made before" } else { "due" };

@@ -1,6 +1,7 @@
 //! Support, through the real program: an order by its number, cancelled on one server of a cluster and found on the other.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -10,11 +11,17 @@ use crate::reload::wait_until;
 use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome};
 
+/// A command that asks this server, as root.
+fn operated(directory: &Path, server: &Serving, arguments: &[&str]) -> Command {
+    let mut command = doorbuster(directory);
+    command.args(arguments).args(["--server", &format!("http://{}", server.address)]);
+    command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    command
+}
+
 /// Exit code, standard output and error of a command for support.
 fn orders(directory: &Path, server: &Serving, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = doorbuster(directory);
-    command.arg("orders").args(arguments).args(["--server", &format!("http://{}", server.address)]);
-    outcome(command.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap())
+    outcome(operated(directory, server, &[&["orders"], arguments].concat()).output().unwrap())
 }
 
 /// What an order's buyer is shown for its number.
@@ -57,7 +64,18 @@ fn an_order_is_found_cancelled_and_refunded_by_its_number() {
     let (code, _, errors) = note(&[]);
     assert!(code == 1 && errors.starts_with(&format!("error: {number}: Not refundable")), "{errors}");
     assert_eq!(pay(&server, "pay_1", &id, amount)["result"], "paid");
+    assert_eq!(pay(&server, "pay_2", &id, amount)["reason"], "already_paid");
     let money = format!("{} ", server::pages::amount(amount, "EUR"));
+    let due = format!(
+        "\na refund is due: {money}EUR of pay_2 (already paid); when it was made: doorbuster refunds settle pay_2\n"
+    );
+    let shown = orders(&["show", &number]).1;
+    assert!(shown.contains(&due), "{shown}");
+    let (code, settled, _) =
+        outcome(operated(directory.path(), &server, &["refunds", "settle", "pay_2"]).output().unwrap());
+    assert_eq!((code, settled), (0, format!("pay_2 of {money}EUR: settled\n")));
+    let shown = orders(&["show", &number]).1;
+    assert!(!shown.contains("a refund is due"), "{shown}");
     for _again in 0..2 {
         let (code, said, errors) = note(&["--why", "never came"]);
         assert_eq!((code, errors.as_str()), (0, ""));
@@ -69,6 +87,10 @@ fn an_order_is_found_cancelled_and_refunded_by_its_number() {
     let made = life(&shown)[2].to_owned();
     assert_eq!([life(&shown)[1], life(&shown)[3]], ["paid pay_1", "refunded by root: never came"]);
     assert!(made.starts_with("refund made bank 7 ") && made.ends_with(" by root: never came"), "{made}");
+    let mut log = operated(directory.path(), &server, &["operators", "log", "--sale", "3"]);
+    let (_, log, _) = outcome(log.output().unwrap());
+    let refunded = format!("  root  order_refunded sale 3 {id}, {amount} minor units of EUR: never came\n");
+    assert!(log.contains(&refunded), "{log}");
     let (code, _, errors) = orders(&["cancel", &number]);
     assert!(code == 1 && !errors.is_empty(), "what is paid is refunded: {errors}");
 

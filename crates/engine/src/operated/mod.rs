@@ -7,7 +7,7 @@ use changed::changed;
 use crate::operator::is_name;
 use crate::rules::rows::Rows;
 use crate::sale::limits;
-use crate::{Adjust, Command, ROOT, SaleId, is_plain};
+use crate::{Adjust, Command, ROOT, Refund, SaleId, is_plain};
 
 /// Of a message to a line: the whole of it is in its own entry.
 const ABOUT_MESSAGE_CHARS: usize = 50;
@@ -47,7 +47,7 @@ pub struct Operated {
     pub what: Box<str>,
     /// `None`: it is about no sale.
     pub sale: Option<SaleId>,
-    /// What was changed, from what to what; or the order, the payment, the operator, what an action was about. Empty: the sale
+    /// What was changed, from what to what; or the order (of a refund followed by a comma and its amount), the payment, the operator, what an action was about. Empty: the sale
     /// says it all, or it must not be said.
     pub about: Box<str>,
 }
@@ -96,7 +96,7 @@ impl Operated {
                 ("line_told", of_sku(*sku), format!("product {}: {begins}", product_of(*sku)))
             }
             Command::CancelFor(order) => ("order_cancelled", of_sku(order.sku), order.to_string()),
-            Command::Refund(refund) => ("order_refunded", of_sku(refund.order.sku), refund.order.to_string()),
+            Command::Refund(refund) => ("order_refunded", of_sku(refund.order.sku), refunded(refund, rows)),
             Command::Settle { payment } => ("refund_settled", None, payment.to_string()),
             // Their name is what goes.
             Command::EraseBuyer(_) => ("buyer_erased", None, String::new()),
@@ -127,4 +127,16 @@ impl Operated {
             && self.about.len() <= limits::PAYMENT_ID_BYTES_MAX;
         if is_named && fits { Ok(()) } else { Err("an operator's action is not named as one can be") }
     }
+}
+
+/// The order, and the amount that is to be refunded of it: what was asked for, was asked for before, or is left.
+fn refunded<R: Rows>(refund: &Refund, rows: &R) -> String {
+    let known = || rows.find_payment(&refund.id).map(|name| rows.payment(name).pay.amount);
+    let left = || {
+        let order = rows.order_view(rows.find(refund.order)?);
+        order.amount().checked_sub(order.refunded.amount)
+    };
+    let amount = refund.amount.or_else(known).or_else(left).unwrap_or_default();
+    let currency = rows.registry().of_sku(refund.order.sku).map_or("", |sale| &sale.spec.currency);
+    format!("{}, {amount} minor units of {currency}", refund.order)
 }

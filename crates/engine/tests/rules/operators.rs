@@ -2,7 +2,7 @@
 
 use engine::{
     Accepted, Action, Book, By, Command, Entry, Event, ItemChange, LedgerKind, Operated, Operator, ProductId,
-    Refusal, Role, SaleChange, SaleId, UnixMs,
+    Refund, Refusal, Role, SaleChange, SaleId, UnixMs,
 };
 
 use crate::shop::{Do, START, Script, Shop, cancel, check, pay, place, sale_of};
@@ -76,14 +76,38 @@ fn an_action_is_followed_by_who_and_why_and_one_that_changed_nothing_is_not() {
     assert_eq!(operate(Command::KeepAction(Action::ImageAdded, long.into())), (false, vec![]));
 }
 
+#[test]
+fn the_log_says_how_much_was_refunded() {
+    let mut shop = Shop::with(sale_of(5));
+    let order = crate::shop::id(1);
+    for step in [place(1, 7, 2), pay("p", 1, 2)] {
+        let Do::Command(command) = step else { unreachable!("both are commands") };
+        shop.book.execute(UnixMs(START), command).expect("it is on sale");
+    }
+    let mut refund = |id: &str, amount, paid_out| {
+        let asked = Refund { id: id.into(), order, amount, units: 0, paid_out };
+        shop.book.execute_by(UnixMs(START), Command::Refund(asked), by("anna", "")).expect("it is paid");
+        about_of(&mut shop.book)
+    };
+    let says = |amount: u64| format!("{order}, {amount} minor units of EUR");
+    assert_eq!(refund("a", Some(20), false), says(20));
+    assert_eq!(refund("b", None, false), says(480), "the rest");
+    assert_eq!(refund("b", None, true), says(480), "as it was asked for before");
+}
+
 /// What the log says of a change of a sale that has not started.
 fn said_of(change: SaleChange) -> String {
     let mut shop = Shop::with(sale_of(5));
     shop.book.drain_journal(&mut Vec::new());
     let command = Command::ChangeSale { sale: crate::shop::SALE, change };
     shop.book.execute_by(UnixMs(1), command, by("anna", "")).expect("it is in time");
+    about_of(&mut shop.book)
+}
+
+/// Of the last entry, of what an operator did.
+fn about_of(book: &mut Book) -> String {
     let mut entries = Vec::new();
-    shop.book.drain_journal(&mut entries);
+    book.drain_journal(&mut entries);
     let Some(Event::Operated(operated)) = entries.pop().map(|entry| entry.event) else {
         panic!("{entries:?}")
     };

@@ -180,7 +180,10 @@ impl OrderLife {
         for (seq, body) in actions {
             let Operated { by, about, .. } = operated(body)?;
             let Some(last) = self.steps.iter().position(|step| step.seq + 1 == *seq) else { continue };
-            if *about != *order && self.steps[last].what.payment() != Some(&about) {
+            // A refund's amount follows its order; in older ledgers nothing does.
+            let is_about_it =
+                about.strip_prefix(&order).is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
+            if !is_about_it && self.steps[last].what.payment() != Some(&about) {
                 continue;
             }
             // With the last of its money a refund closes the order, by the entry after its own.
