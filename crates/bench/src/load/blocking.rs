@@ -165,6 +165,9 @@ impl Run {
         {
             asking.good += tally.good;
         }
+        if tally.good > 0 {
+            self.record.last_good = Some(answered.duration_since(self.started));
+        }
         self.series.add(tally);
         if whole {
             self.last_whole = Some(answered);

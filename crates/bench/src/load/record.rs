@@ -58,6 +58,8 @@ pub struct Record {
     pub retries: u64,
     /// Buyers whose last attempt had no answer either.
     pub gave_up: u64,
+    /// From the run's start to the last good answer.
+    pub last_good: Option<Duration>,
     /// A row for each second, and for what is left at the end; of the first four hours.
     pub seconds: Vec<Second>,
     response: Histogram<u64>,
@@ -81,6 +83,7 @@ impl Default for Record {
             waited_for_cap: 0,
             retries: 0,
             gave_up: 0,
+            last_good: None,
             seconds: Vec::new(),
             response: times(),
             service: times(),

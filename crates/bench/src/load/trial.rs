@@ -40,6 +40,9 @@ pub struct Trial {
     #[serde(default)]
     pub generator_lag: Distribution,
     pub seconds_series: Vec<Second>,
+    /// Seconds from the run's start to the last good answer.
+    #[serde(default)]
+    pub last_good_s: Option<f64>,
     /// Processor time of the generator, the engines and the servers.
     pub usage: Option<Usage>,
     pub flags: Vec<Flag>,
@@ -114,6 +117,7 @@ impl Trial {
             send_lag: record.send_lag(),
             generator_lag: record.generator_lag(),
             seconds_series: record.seconds.clone(),
+            last_good_s: record.last_good.map(|last| last.as_secs_f64()),
             usage,
             flags: Vec::new(),
             first_surprise: record.first_surprise.clone(),

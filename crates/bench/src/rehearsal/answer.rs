@@ -13,7 +13,7 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
     let count = |value: u64| figure(value as f64, "");
     let time = |us: u64| figure(us as f64, "us");
     let sold_out = match sold_out_s(rehearsed) {
-        Some(at) => format!("all {} units within {at:.0} s", count(*units)),
+        Some(at) => format!("all {} units after {}", count(*units), figure(at, "s")),
         None => format!("no: {} of {} units are left", count(*left), count(*units)),
     };
     let answered = format!(

@@ -17,6 +17,9 @@ const CROWD_LATE_MAX: Duration = Duration::from_millis(250);
 /// crowd is one sample: a fifth is left to them.
 const ADMITTED_SHARE: f64 = 0.8;
 
+/// A second in which the stock ended has a rate only until then, and none if that is less: a batch more or less would change it.
+const PART_MIN_S: f64 = 0.25;
+
 /// Of what admission lets through: from here on it, and not the server, set the best second's rate.
 const ADMISSION_REACHED: f64 = 0.9;
 
@@ -29,7 +32,7 @@ pub struct Finding {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Carried {
-    /// Orders accepted in the best whole second.
+    /// Orders accepted in the best second, or per second in the part of it until the stock ended.
     pub orders_per_s: u64,
     /// The crowd was not the limit's match: more may be possible.
     pub at_least: bool,
@@ -43,18 +46,16 @@ pub fn of(rehearsed: &Rehearsed) -> Finding {
     if let Some(why) = untold(trial) {
         return Finding { sentence: format!("{why} The audit is clean."), carried: None };
     }
-    let Some(best) = best(trial) else {
+    let sold_out_s = sold_out_s(rehearsed);
+    let Some(best) = best(trial, sold_out_s) else {
         let sentence = "No order was accepted, so there is no rate to tell; the audit is clean.".to_owned();
         return Finding { sentence, carried: None };
     };
-    let sold_out_s = sold_out_s(rehearsed);
     let admitted = rehearsed.admitted_per_s as f64 * ADMISSION_REACHED;
-    let by_admission = admitted > 0.0 && best.good as f64 >= admitted;
-    // What ended with the stock within the best second was not ended by the server.
-    let by_stock = sold_out_s.is_some_and(|at| at <= best.at_s);
-    let at_least = by_admission || by_stock || !reached_limit(trial);
-    let admission_orders_per_s = (!at_least).then(|| share(best.good)).filter(|rate| *rate > 0);
-    let carried = Carried { orders_per_s: best.good, at_least, admission_orders_per_s };
+    let by_admission = admitted > 0.0 && best.orders_per_s as f64 >= admitted;
+    let at_least = by_admission || best.by_stock || !reached_limit(trial);
+    let admission_orders_per_s = (!at_least).then(|| share(best.orders_per_s)).filter(|rate| *rate > 0);
+    let carried = Carried { orders_per_s: best.orders_per_s, at_least, admission_orders_per_s };
     Finding { sentence: sentence(carried, trial, sold_out_s), carried: Some(carried) }
 }
 
@@ -62,7 +63,7 @@ fn sentence(carried: Carried, trial: &Trial, sold_out_s: Option<f64>) -> String 
     let at_least = if carried.at_least { "at least " } else { "" };
     let rate = figure(carried.orders_per_s as f64, "");
     let p99 = figure(trial.response.at(0.99) as f64, "us");
-    let sold_out = sold_out_s.map(|at| format!(", sold out within {at:.0} s")).unwrap_or_default();
+    let sold_out = sold_out_s.map(|at| format!(", sold out after {}", figure(at, "s"))).unwrap_or_default();
     let advice = match carried.admission_orders_per_s {
         Some(rate) => format!("set admission to {} orders/s", figure(rate as f64, "")),
         None => "this crowd did not reach the server's limit".to_owned(),
@@ -127,23 +128,39 @@ pub(super) fn crowd_late_us(trial: &Trial) -> u64 {
     trial.flags.iter().find_map(late).unwrap_or_default()
 }
 
-/// The whole second with most orders: the part of one at the end has no rate.
-fn best(trial: &Trial) -> Option<&Second> {
+struct Best {
+    orders_per_s: u64,
+    /// The stock ended in it, too early for a rate: it may be more.
+    by_stock: bool,
+}
+
+/// The whole second with the highest rate: the part of one at the end has none.
+fn best(trial: &Trial, sold_out_s: Option<f64>) -> Option<Best> {
     let whole = |second: &&Second| second.at_s.fract() < 1e-6 && second.good > 0;
+    let rated = |second: &Second| {
+        let begins_s = second.at_s - 1.0;
+        let part = sold_out_s.filter(|at| (begins_s..second.at_s).contains(at)).map(|at| at - begins_s);
+        let by_stock = part.is_some_and(|part| part < PART_MIN_S);
+        let lasted = part.filter(|part| *part >= PART_MIN_S).unwrap_or(1.0);
+        Best { orders_per_s: rounded_down(second.good as f64 / lasted), by_stock }
+    };
     // The first of several.
-    trial.seconds_series.iter().rev().filter(whole).max_by_key(|second| second.good)
+    trial.seconds_series.iter().rev().filter(whole).map(rated).max_by_key(|best| best.orders_per_s)
 }
 
-/// Seconds after the start, by which the last order had been accepted.
+/// Seconds after the start, at which the last order was accepted.
 pub(super) fn sold_out_s(rehearsed: &Rehearsed) -> Option<f64> {
-    let sold = |second: &&Second| second.good > 0;
-    let last = rehearsed.trial.seconds_series.iter().rev().find(sold)?;
-    (rehearsed.left == 0).then_some(last.at_s.ceil())
+    rehearsed.trial.last_good_s.filter(|_| rehearsed.left == 0)
 }
 
-/// Rounded down; a rate that was measured fits.
+/// Rounded down.
 fn share(per_s: u64) -> u64 {
-    Duration::try_from_secs_f64(per_s as f64 * ADMITTED_SHARE).map_or(0, |share| share.as_secs())
+    rounded_down(per_s as f64 * ADMITTED_SHARE)
+}
+
+/// A rate that was measured fits.
+fn rounded_down(rate: f64) -> u64 {
+    Duration::try_from_secs_f64(rate).map_or(0, |rate| rate.as_secs())
 }
 
 #[cfg(test)]
@@ -152,11 +169,11 @@ mod tests {
     use crate::load::record::Record;
     use crate::load::schedule::Schedule;
 
-    /// Three seconds in which so many orders were accepted.
-    fn rehearsed(good: [u64; 3], left: u64) -> Rehearsed {
+    /// Three seconds in which so many orders were accepted, the last one after so many.
+    fn rehearsed(good: [u64; 3], left: u64, last_good_s: f64) -> Rehearsed {
         let schedule = Schedule::constant(1.0, Duration::from_secs(3));
         let mut trial = Trial::new(1, &schedule, &Record::default(), None);
-        trial.seconds = 3.0;
+        (trial.seconds, trial.last_good_s) = (3.0, Some(last_good_s));
         (trial.outcomes.won, trial.outcomes.sold_out) = (good.iter().sum(), 20_000);
         trial.seconds_series = good
             .iter()
@@ -180,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_a_limit_only_if_the_server_was_at_its_limit() {
-        let mut of_stock = rehearsed([5000, 9000, 10], 7);
+        let mut of_stock = rehearsed([5000, 9000, 10], 7, 2.5);
         check(
             &of_stock,
             "Carries at least 9,000 orders/s at a p99 of 0 us, audit clean; this crowd did not reach the server's limit.",
@@ -198,19 +215,43 @@ mod tests {
         (of_stock.left, of_stock.admitted_per_s) = (0, 0);
         check(
             &of_stock,
-            "Carries 9,000 orders/s at a p99 of 0 us, sold out within 3 s, audit clean; set admission to 7,200 orders/s.",
+            "Carries 9,000 orders/s at a p99 of 0 us, sold out after 2.50 s, audit clean; set admission to 7,200 orders/s.",
         );
-        let mut at_once = rehearsed([500, 0, 0], 0);
-        at_once.trial.flags.push(Flag::InFlightCap { cap: 7, times: 9 });
-        check(
-            &at_once,
-            "Carries at least 500 orders/s at a p99 of 0 us, sold out within 1 s, audit clean; this crowd did not reach the server's limit.",
+    }
+
+    #[test]
+    fn a_second_in_which_the_stock_ends_has_the_rate_until_then() {
+        let says = |good, last_good_s, says: &str| {
+            let mut rehearsed = rehearsed(good, 0, last_good_s);
+            rehearsed.trial.flags.push(Flag::InFlightCap { cap: 7, times: 9 });
+            check(&rehearsed, says);
+        };
+        says(
+            [500, 0, 0],
+            0.2,
+            "Carries at least 500 orders/s at a p99 of 0 us, sold out after 200 ms, audit clean; this crowd did not reach the server's limit.",
+        );
+        says(
+            [7200, 0, 0],
+            0.4,
+            "Carries 18,000 orders/s at a p99 of 0 us, sold out after 400 ms, audit clean; set admission to 14,400 orders/s.",
+        );
+        // Nothing is told of the end of a second that was not the best.
+        says(
+            [9000, 500, 0],
+            1.125,
+            "Carries 9,000 orders/s at a p99 of 0 us, sold out after 1.12 s, audit clean; set admission to 7,200 orders/s.",
+        );
+        says(
+            [5000, 6000, 0],
+            1.5,
+            "Carries 12,000 orders/s at a p99 of 0 us, sold out after 1.50 s, audit clean; set admission to 9,600 orders/s.",
         );
     }
 
     #[test]
     fn what_the_crowd_is_late_by_is_none_of_the_server() {
-        let mut late = rehearsed([5000, 9000, 10], 7);
+        let mut late = rehearsed([5000, 9000, 10], 7, 2.5);
         late.trial.flags.push(Flag::SendLag { p99_us: 200_000, most_us: 1 });
         for (p99_us, at_least) in [(1_199_000, true), (1_202_000, false)] {
             let mut times = hdrhistogram::Histogram::<u64>::new(4).unwrap();
@@ -223,7 +264,7 @@ mod tests {
     #[test]
     fn what_can_not_be_believed_is_no_promise() {
         let told = |flag: Flag| {
-            let mut rehearsed = rehearsed([5000, 9000, 10], 7);
+            let mut rehearsed = rehearsed([5000, 9000, 10], 7, 2.5);
             rehearsed.trial.flags.push(flag);
             let finding = of(&rehearsed);
             assert_eq!(finding.carried, None, "{finding:?}");
@@ -233,9 +274,9 @@ mod tests {
         assert!(told(Flag::SendLag { p99_us: 250_001, most_us: 1 }).contains("late by 250 ms"));
         assert!(told(Flag::Unsent { requests: 3 }).contains("3 requests could not be sent"));
         assert!(told(Flag::Stray { answers: 3 }).contains("can't be believed"));
-        let mut small = rehearsed([50, 0, 0], 7);
+        let mut small = rehearsed([50, 0, 0], 7, 0.5);
         small.trial.outcomes.sold_out = 0;
         assert!(of(&small).sentence.starts_with("Too small a crowd to tell: 50 requests in 3 s"));
-        assert!(of(&rehearsed([0; 3], 7)).sentence.starts_with("No order was accepted"));
+        assert!(of(&rehearsed([0; 3], 7, 0.0)).sentence.starts_with("No order was accepted"));
     }
 }

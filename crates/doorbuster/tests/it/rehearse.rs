@@ -81,7 +81,7 @@ fn a_small_crowd_buys_all_and_leaves_nothing() {
     assert_eq!(code, 2, "{stdout}{stderr}");
     assert!(stdout.starts_with("Too small a crowd to tell: "), "{stdout}");
     assert!(stdout.lines().next().unwrap().ends_with("The audit is clean."), "{stdout}");
-    assert!(stdout.contains("all 50 units within "), "{stdout}");
+    assert!(stdout.contains("all 50 units after "), "{stdout}");
     assert!(!stderr.contains("Too small a crowd"), "it is said once: {stderr}");
     assert!(stderr.contains("data: whether a sale is live was not looked at"), "{stderr}");
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));

@@ -16,7 +16,7 @@ const found = ({ answered, units, left, sold_out_s: soldOut, p50_us: p50, p99_us
   const time = (us) => `${milliseconds(us / 1000)} ms`;
   const rows = [
     ["Orders", `${count(answered.won)} of ${count(units)} units`],
-    ["Sold out", left > 0 ? `no: ${count(left)} left` : `within ${soldOut.toFixed(1)} s`],
+    ["Sold out", left > 0 ? `no: ${count(left)} left` : `after ${soldOut.toFixed(1)} s`],
     ["Answered, p50 and p99", `${time(p50)} and ${time(p99)}`],
     ["Told that it is sold out", count(answered.sold_out)],
     ["Tried again", `${count(retries)} times; ${count(gaveUp)} gave up`],

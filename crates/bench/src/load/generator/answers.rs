@@ -151,6 +151,9 @@ impl Generator {
         {
             asking.good += tally.good;
         }
+        if tally.good > 0 {
+            run.record.last_good = Some(now.saturating_duration_since(run.started));
+        }
         run.series.add(tally);
         user.asking = None;
         run.in_flight -= 1;
