@@ -22,6 +22,7 @@ mod init;
 mod ledger;
 mod live;
 mod logging;
+mod new_file;
 mod operators;
 mod orders;
 mod output;

@@ -14,9 +14,9 @@ use server::ledger::{Audit, SaleReport, Source};
 use server::signing::read_document;
 
 use super::gates::GateAndQueue;
-use super::report::write_new;
 use crate::failure::Failure;
 use crate::ledger::{cannot_audit, configured};
+use crate::new_file::NewFile;
 use crate::output;
 use crate::signing_key::KeyFile;
 
@@ -92,20 +92,20 @@ impl Certified<'_> {
     }
 }
 
-/// Writes the certificate, and returns lines that name the key, and say what gate and queue were seen with.
+/// Writes the certificate, which is still to be kept, and lines that name the key, and say what gate and queue were seen with.
 pub(super) fn write(
     file: &Path,
     key: &KeyFile,
     certified: &Certified<'_>,
     now_ms: u64,
-) -> Result<String, Failure> {
+) -> Result<(NewFile, String), Failure> {
     let key = key.read_or_make()?;
     let mut certificate = certified.to_json()?;
     certificate["made_at_ms"] = now_ms.into();
     certificate["program"] = env!("CARGO_PKG_VERSION").into();
     let seen = certified.gates.map_or_else(String::new, |gates| gates.says() + "\n");
-    write_new(file, key.document(NAME, &certificate.to_string()).as_bytes())?;
-    Ok(format!("{seen}{}: signed by the key {}\n", file.display(), key.public()))
+    let written = NewFile::write(file, key.document(NAME, &certificate.to_string()).as_bytes())?;
+    Ok((written, format!("{seen}{}: signed by the key {}\n", file.display(), key.public())))
 }
 
 /// A ledger on a MySQL server has no directory for a key.

@@ -2,8 +2,6 @@
 //!
 //! Must not: add anything up; the ledger's report does. What is not known is named, and never shown as 0.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -19,6 +17,7 @@ use super::{report_html, report_text};
 use crate::cluster_audit;
 use crate::failure::Failure;
 use crate::ledger::{LedgerArguments, cannot_audit};
+use crate::new_file::NewFile;
 use crate::output;
 use crate::signing_key::KeyFile;
 
@@ -104,8 +103,7 @@ pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Res
     let gates = three.as_ref().map(|found| GateAndQueue::of(found, &report, now_ms));
     let certified = Certified { source: &source, audit: &audit, report: &report, gates: gates.as_ref() };
     let written = arguments.certificate.as_ref().zip(key);
-    let written =
-        written.map(|(file, key)| certificate::write(file, &key, &certified, now_ms)).transpose()?;
+    let signed = written.map(|(file, key)| certificate::write(file, &key, &certified, now_ms)).transpose()?;
     let audit = match three {
         // The ledger's own are among these.
         Some(found) if !found.broken.is_empty() => Audit { broken: found.broken, ..audit },
@@ -113,24 +111,18 @@ pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Res
     };
     let history_dir = arguments.ledger.history_dir(environment)?;
     let reported = reported(history_dir.as_deref(), audit, report, now_ms);
-    if let Some(file) = &arguments.html {
-        report_html::write(file, &reported)?;
-    }
+    let page = arguments.html.as_ref().map(|file| report_html::write(file, &reported)).transpose()?;
+    // Both are written whole before one has its name, and no page has it whose certificate has not.
+    let (certificate, signed_by) = signed.unzip();
+    certificate.into_iter().chain(page).try_for_each(NewFile::keep)?;
     if arguments.json {
         let json = serde_json::to_string(&reported).expect("all of it is plain");
         output::print(&format!("{json}\n"))?;
     } else {
         output::print(&report_text::page(&reported))?;
-        output::print(&written.map_or_else(String::new, |line| format!("\n{line}")))?;
+        output::print(&signed_by.map_or_else(String::new, |line| format!("\n{line}")))?;
     }
     broken
-}
-
-/// Makes a file. One that is there is somebody's.
-pub(super) fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let made = File::options().write(true).create_new(true).open(file);
-    let written = made.and_then(|mut made| made.write_all(bytes).and_then(|()| made.sync_all()));
-    written.map_err(|error| Failure::usage(format!("{} can't be written: {error}", file.display())))
 }
 
 fn check(audit: &Audit) -> Result<(), Failure> {

@@ -7,9 +7,10 @@ use std::path::Path;
 use minijinja::Environment;
 use serde::Serialize;
 
-use super::report::{Reported, write_new};
+use super::report::Reported;
 use super::report_text::{self, ACTIONS, HAPPENED, INCIDENTS, LINES, REFUSED, TIMES, UNITS};
 use crate::failure::Failure;
+use crate::new_file::NewFile;
 use crate::output::Column;
 
 /// The name's ending is what has texts escaped.
@@ -36,7 +37,7 @@ struct Head {
     words: bool,
 }
 
-pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
+pub(super) fn write(file: &Path, reported: &Reported) -> Result<NewFile, Failure> {
     let report = &reported.report;
     let refused = report_text::refused_title(reported);
     let of_the_night = [
@@ -62,7 +63,7 @@ pub(super) fn write(file: &Path, reported: &Reported) -> Result<(), Failure> {
     templates.add_template(TEMPLATE.0, TEMPLATE.1).expect("a template that is compiled in is right");
     let template = templates.get_template(TEMPLATE.0).expect("it was just added");
     let text = template.render(page).expect("the template asks for nothing that the page does not have");
-    write_new(file, text.as_bytes())
+    NewFile::write(file, text.as_bytes())
 }
 
 fn table<const N: usize>(

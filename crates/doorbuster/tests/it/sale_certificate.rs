@@ -28,6 +28,36 @@ fn verify(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
+fn neither_page_nor_certificate_is_there_without_the_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let _writer = Writer::on(&directory.join("data"));
+    let report = |html: &str| {
+        let certificate = ["sale", "report", "3", "--data-dir", "data", "--certificate", "drop.json"];
+        run(directory, &[&certificate[..], &["--html", html]].concat())
+    };
+    let files = || {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = entries.filter(|name| name != "data").collect();
+        names.sort();
+        names
+    };
+    let (code, _, errors) = report("nowhere/drop.html");
+    assert!(
+        code == 64 && errors.starts_with("error: nowhere/drop.html can't be written: "),
+        "{code} {errors}"
+    );
+    assert!(files().is_empty(), "{:?}", files());
+    fs::write(directory.join("drop.json"), "somebody's").unwrap();
+    let (code, _, errors) = report("drop.html");
+    assert!(code == 64 && errors.starts_with("error: drop.json can't be written: "), "{code} {errors}");
+    assert_eq!(files(), ["drop.json"]);
+    fs::remove_file(directory.join("drop.json")).unwrap();
+    let (code, _, errors) = report("drop.html");
+    assert_eq!((code, errors.as_str(), files()), (0, "", vec!["drop.html".into(), "drop.json".into()]));
+}
+
+#[test]
 fn a_certificate_holds_without_the_ledger_and_with_one_that_has_grown() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
