@@ -2,7 +2,7 @@
 //!
 //! Must not: hold more than a page in memory.
 
-use rusqlite::{Connection, OptionalExtension, Result, params};
+use rusqlite::{Connection, Result, params};
 use serde_json::Value;
 
 use super::ask::Points;
@@ -49,16 +49,17 @@ impl Export {
         Export { from_ms: signed(from_ms), to_ms: signed(to_ms), item, table: None }
     }
 
-    /// When the next page begins, and ends: with a minute, so that no minute's refusals are in two. `None`: there is no row.
-    pub(super) fn span(&self, connection: &Connection, table: Table) -> Result<Option<(i64, i64)>> {
+    /// The time of the next row, if there is one.
+    pub(super) fn first(&self, connection: &Connection, table: Table) -> Result<Option<i64>> {
         let first = format!("SELECT min(at_ms) FROM {} WHERE at_ms >= ?1 AND at_ms < ?2", table.name);
-        let first = connection.query_row(&first, params![self.from_ms, self.to_ms], |row| row.get(0));
-        let first: Option<Option<i64>> = first.optional()?;
+        connection.query_row(&first, params![self.from_ms, self.to_ms], |row| row.get(0))
+    }
+
+    /// When the page of that row begins, and ends: with a minute, so that no minute's refusals are in two.
+    pub(super) fn span(&self, first: i64, table: Table) -> (i64, i64) {
         let page_ms = PAGE_ROWS * table.row_ms;
-        Ok(first.flatten().map(|first| {
-            let end_ms = (first - first.rem_euclid(page_ms)).saturating_add(page_ms);
-            (first, end_ms.min(self.to_ms))
-        }))
+        let end_ms = (first - first.rem_euclid(page_ms)).saturating_add(page_ms);
+        (first, end_ms.min(self.to_ms))
     }
 }
 
@@ -175,6 +176,35 @@ mod tests {
         );
         assert_eq!((rows[9][16], rows[11][16]), ("7", "0"));
         assert_eq!((rows[99][incidents], rows[101][incidents], rows[105][incidents]), ("", "full", ""));
+    }
+
+    /// What the disk had no room for was left out, and its refusals were never written.
+    #[test]
+    fn what_is_only_in_memory_is_exported_as_it_is_when_it_is_written() {
+        let history = bounded(IN_FILE);
+        let at = |second: i64| {
+            let level = if (10..20).contains(&second) { Level::Red } else { Level::Green };
+            let judged = judged(0, level, "full").judged;
+            let refused = vec![refused(3, Some(30), "sold_out", 1.0)];
+            let stock = vec![left(200 - second)];
+            Taken { refused, stock, judged, ..taken(BEGUN + second * 1_000, 1.5) }
+        };
+        (0..15).for_each(|second| history.record(&at(second)));
+        (15..130).for_each(|second| history.remember(&at(second)));
+        let item = || export(0, i64::MAX, Some((3, 30)));
+        let (in_memory, _) = read(&history, item());
+        let rows: Vec<Vec<_>> = in_memory.lines().skip(1).map(|line| line.split(',').collect()).collect();
+        assert_eq!(rows.len(), 130, "{in_memory}");
+        for (second, row) in (0_i64..).zip(&rows) {
+            let incident = if (10..=20).contains(&second) { "full" } else { "" };
+            assert_eq!((row[16], row[20]), (&*(200 - second).to_string(), incident), "{second}");
+        }
+        let refused = |row: usize| rows[row].iter().rev().find(|count| !count.is_empty()).copied();
+        assert_eq!([0, 60, 120].map(refused), [Some("60"), Some("60"), Some("10")]);
+        history.record(&at(130));
+        let (written, _) = read(&history, item());
+        let first = |csv: &str| csv.lines().take(121).map(str::to_owned).collect::<Vec<_>>();
+        assert!(first(&written) == first(&in_memory) && written.lines().count() == 132, "{written}");
     }
 
     #[test]

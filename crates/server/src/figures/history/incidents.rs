@@ -72,6 +72,25 @@ impl Changes {
         }
     }
 
+    /// To those that are written and were in a time, what waits: their ends, and later ones.
+    pub(super) fn add_to(&self, mut incidents: Vec<Incident>, (from_ms, to_ms): (i64, i64)) -> Vec<Incident> {
+        for (at_ms, judged) in &self.waiting {
+            for open in incidents.iter_mut().filter(|incident| incident.ended_ms.is_none()) {
+                open.ended_ms = Some(open.began_ms.max(*at_ms));
+            }
+            incidents.extend(judged.as_ref().map(|Judged { level, code, says }| Incident {
+                began_ms: *at_ms,
+                ended_ms: None,
+                level: level.as_str().to_owned(),
+                code: (*code).to_owned(),
+                says: says.clone(),
+            }));
+        }
+        let is_in = |it: &Incident| it.began_ms < to_ms && it.ended_ms.is_none_or(|ended| ended >= from_ms);
+        incidents.retain(is_in);
+        incidents
+    }
+
     pub(super) fn write(&mut self, connection: &Connection) -> Result<()> {
         for (at_ms, judged) in self.waiting.drain(..) {
             connection

@@ -267,7 +267,7 @@ impl History {
     /// # Errors
     /// `NoHistory`.
     pub fn page(&self, export: &Export) -> Result<Page, NoHistory> {
-        self.with(|store| store.page(export))
+        self.with(|store| store.page(export, self.aside().as_ref()))
     }
 
     /// Whether there is one, as far as that can be said without waiting for whoever reads or writes it.

@@ -81,6 +81,18 @@ pub(super) fn add(connection: &Connection, minute_ms: i64, refused: &[Refused]) 
     Ok(())
 }
 
+/// Adds all that was kept elsewhere.
+pub(super) fn take_in(connection: &Connection, from: &Connection) -> Result<()> {
+    let mut kept = from.prepare("SELECT at_ms, sale, product, code, orders FROM refusals")?;
+    let mut rows = kept.query([])?;
+    while let Some(row) = rows.next()? {
+        let code = Refused::known(&row.get::<_, String>(3)?);
+        let refused = Refused { sale: row.get(1)?, product: row.get(2)?, code, orders: row.get(4)? };
+        add(connection, row.get(0)?, &[refused])?;
+    }
+    Ok(())
+}
+
 /// Removes what is too much, and what is from before a time.
 pub(super) fn prune(connection: &Connection, before_ms: i64) -> Result<()> {
     connection.execute(

@@ -64,6 +64,26 @@ pub(super) fn add(connection: &Connection, minute_ms: i64, sales: &[SaleOrders])
     Ok(())
 }
 
+/// Adds all that was kept elsewhere.
+pub(super) fn take_in(connection: &Connection, from: &Connection) -> Result<()> {
+    let mut kept =
+        from.prepare("SELECT accepted, replayed, refused, busy, unknown, took, at_ms, sale FROM sales")?;
+    let mut rows = kept.query([])?;
+    while let Some(row) = rows.next()? {
+        let mut orders = [0.0; OUTCOMES];
+        for (place, sum) in orders.iter_mut().enumerate() {
+            *sum = row.get(place)?;
+        }
+        let took = counts(&row.get::<_, String>(OUTCOMES)?);
+        add(
+            connection,
+            row.get(OUTCOMES + 1)?,
+            &[SaleOrders { sale: row.get(OUTCOMES + 2)?, orders, took }],
+        )?;
+    }
+    Ok(())
+}
+
 /// Removes what is too much, and what is from before a time.
 pub(super) fn prune(connection: &Connection, before_ms: i64) -> Result<()> {
     connection

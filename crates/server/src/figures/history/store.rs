@@ -158,7 +158,7 @@ impl Store {
         self.changes.note(taken.at_ms, &taken.judged);
     }
 
-    /// Writes the seconds and the stock that were kept elsewhere meanwhile.
+    /// Writes what was kept elsewhere meanwhile; incidents and events are written with the next second.
     pub(super) fn take_in(&mut self, aside: &Store) -> Result<()> {
         let transaction = self.connection.transaction()?;
         for (columns, table) in
@@ -176,6 +176,8 @@ impl Store {
                 transaction.prepare_cached(&insert)?.execute(rusqlite::params_from_iter(values))?;
             }
         }
+        refusals::take_in(&transaction, &aside.connection)?;
+        sales::take_in(&transaction, &aside.connection)?;
         transaction.commit()?;
         self.stock.clone_from(&aside.stock);
         Ok(())
@@ -251,7 +253,7 @@ impl Store {
         if let Some(aside) = aside {
             points.add_later(aside.points(SECONDS, time, step_ms)?);
         }
-        points.add_incidents(incidents::read(&self.connection, time)?);
+        points.add_incidents(self.changes.add_to(incidents::read(&self.connection, time)?, time));
         if let Some((sale, product)) = asked.item {
             let mut changes = self.stock_of((sale, product), time, step_ms)?;
             let later = aside.map(|aside| aside.stock_of((sale, product), time, step_ms)).transpose()?;
@@ -263,17 +265,31 @@ impl Store {
         Ok(points)
     }
 
-    /// The next page of an export.
-    pub(super) fn page(&mut self, export: &Export) -> Result<Page> {
+    /// The next page of an export. `aside`: as above.
+    pub(super) fn page(&mut self, export: &Export, aside: Option<&Store>) -> Result<Page> {
         let table = export.table.map_or_else(|| self.table(export.from_ms), Ok)?;
-        let time = export.span(&self.connection, table)?.unwrap_or((export.to_ms, export.to_ms));
+        let first = export.first(&self.connection, table)?;
+        let first_aside = aside.map(|aside| export.first(&aside.connection, SECONDS)).transpose()?.flatten();
+        let first = first.into_iter().chain(first_aside).min();
+        let time = first.map_or((export.to_ms, export.to_ms), |first| export.span(first, table));
         let mut points = self.points(table, time, table.row_ms)?;
-        if let Some(item) = export.item {
-            points.add_stock(&self.stock_of(item, time, table.row_ms)?);
+        let mut changes = export.item.map(|item| self.stock_of(item, time, table.row_ms)).transpose()?;
+        let refused =
+            |store: &Store| refusals::read(&store.connection, export.item.unzip(), time, PAGE_ROWS + 1);
+        let (_, mut minutes) = refused(self)?;
+        if let Some(aside) = aside {
+            points.add_later(aside.points(SECONDS, time, table.row_ms)?);
+            if let Some((changes, item)) = changes.as_mut().zip(export.item) {
+                changes.extend(aside.stock_of(item, time, table.row_ms)?);
+            }
+            minutes.extend(refused(aside)?.1);
+            minutes.sort_by_key(|minute| minute.at_ms);
         }
-        points.add_incident_codes(&incidents::read_all(&self.connection, time)?);
-        let of = export.item.unzip();
-        points.add_refused_in_minute(refusals::read(&self.connection, of, time, PAGE_ROWS + 1)?.1);
+        if let Some(changes) = changes {
+            points.add_stock(&changes);
+        }
+        points.add_incident_codes(&self.changes.add_to(incidents::read_all(&self.connection, time)?, time));
+        points.add_refused_in_minute(minutes);
         let goes_on = time.1 < export.to_ms;
         let next = goes_on.then_some(Export { from_ms: time.1, table: Some(table), ..*export });
         Ok(Page { csv: points.to_csv(export.table.is_none()), next })
