@@ -73,6 +73,18 @@ pub(super) fn broker_frozen(alarm: &mut Alarm) {
     alarm.is_gone();
 }
 
+/// Orders go on: brokers are reached where they were last.
+pub(super) fn name_server_frozen(alarm: &mut Alarm) {
+    let (engines, server) = one_server(alarm, "alarm_names");
+    engines.freeze("rocketmq-namesrv");
+    let mut buyers = 2..;
+    alarm.is_seen(|| {
+        accepted(&server, buyers.next().expect("there are buyers enough"), "k", PLENTY);
+    });
+    engines.thaw("rocketmq-namesrv");
+    alarm.is_gone();
+}
+
 pub(super) fn server_frozen(alarm: &mut Alarm) {
     configure(alarm.directory(), "alarm_silent");
     let (a, b) = (serve(alarm.directory()), serve(alarm.directory()));
