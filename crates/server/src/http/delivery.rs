@@ -81,6 +81,7 @@ impl HttpService {
             }
         }
         self.read = read;
+        self.send_delayed(delivery);
         self.send_figures(delivery);
         self.send_exports(delivery);
     }
@@ -117,7 +118,9 @@ impl HttpService {
                 }
                 Err(problem) => self.write_later(recipient, delivery, |_, _| Err(problem)),
             },
-            Waiting::Thread => unreachable!("what another thread answers does not come through the mailbox"),
+            Waiting::Thread | Waiting::Delay => {
+                unreachable!("what another thread or nobody answers does not come through the mailbox")
+            }
         }
     }
 
@@ -133,6 +136,13 @@ impl HttpService {
             self.hand_over(ticket, request, Pending { waiting, origin, problems });
         } else {
             self.write_later(recipient, delivery, |_, _| Err(Problem::busy()));
+        }
+    }
+
+    /// To a request that waits; if it does still.
+    pub(super) fn reply_with(&mut self, ticket: Ticket, problem: Problem, delivery: &mut impl Delivery) {
+        if let Some(Pending { origin, problems, .. }) = self.pending.take(ticket) {
+            self.write_later(Recipient { ticket, origin, problems }, delivery, |_, _| Err(problem));
         }
     }
 

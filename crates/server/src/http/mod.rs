@@ -11,6 +11,7 @@ mod access;
 mod actions;
 mod auth;
 mod call;
+mod delayed;
 mod delivery;
 mod exports;
 #[cfg(fuzzing)]
@@ -52,6 +53,7 @@ use access::Access;
 use auth::console::ConsoleSession;
 use auth::operators::{Actor, Known};
 use call::Call;
+use delayed::Delayed;
 use exports::Exports;
 use pages::shelf::LoopPages;
 use pending::{Pending, PendingTable, Show, Waiting};
@@ -115,6 +117,7 @@ pub struct HttpService {
     pages: LoopPages,
     sold_out: SoldOut,
     streams: Streams,
+    delayed: Delayed,
     exports: Exports,
     attempts: LoopAttempts,
     /// What was signed of the draws of lines.
@@ -137,6 +140,7 @@ impl HttpService {
             pages: LoopPages::default(),
             sold_out: SoldOut::new(),
             streams: Streams::default(),
+            delayed: Delayed::default(),
             exports: Exports::default(),
             attempts: shared.attempts.of_loop(),
             signed_draws: HashMap::new(),
@@ -408,7 +412,10 @@ impl Service for HttpService {
             Err(problem) if problem.status == 404 && call.problems == Shape::Page && call.wants_html() => {
                 self.not_found_page(&call.fields, &mut out);
             }
-            Err(problem) => self.write_problem(&problem, call.problems, &mut out),
+            Err(problem) => match self.delay(&call, problem) {
+                Some(problem) => self.write_problem(&problem, call.problems, &mut out),
+                None => return Answer::Later,
+            },
         }
         self.tally.answered(out.status);
         Answer::Ready

@@ -56,6 +56,8 @@ pub(super) enum Waiting {
     Step(NextStep),
     /// A thread beside the loops, which reads the ledger or renders; what writes the answer comes from there.
     Thread,
+    /// Nothing: its answer is known, and comes late.
+    Delay,
 }
 
 impl fmt::Debug for Waiting {
@@ -65,6 +67,7 @@ impl fmt::Debug for Waiting {
             Waiting::Reply(_) => "Reply",
             Waiting::Step(_) => "Step",
             Waiting::Thread => "Thread",
+            Waiting::Delay => "Delay",
         })
     }
 }

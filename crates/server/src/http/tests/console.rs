@@ -1,8 +1,11 @@
 //! The console: who may sign in, and what the session does for whom.
 
-use super::problem;
-use super::shop::{NOW, Sent, Setup, Shop, demo_mode};
+use std::time::Duration;
+
+use super::shop::{Delivered, NOW, Sent, Setup, Shop, demo_mode};
+use super::{Response, problem};
 use crate::http::Entrance;
+use crate::http::delayed::{DELAYED_MAX, Delayed};
 
 const SESSION: &str = "/api/v1/console/session";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
@@ -46,6 +49,36 @@ fn who_guesses_at_the_console_is_slowed_down() {
     answers.dedup();
     assert_eq!(answers, [401, 429]);
     sign_in(&mut shop);
+}
+
+#[test]
+fn a_wrong_token_is_answered_late_and_so_many_wait_at_most() {
+    let mut shop = Shop::new(demo_mode());
+    let guess = |number: usize| {
+        let address = u32::try_from(number).unwrap().to_be_bytes();
+        Sent::post(SESSION, "").with("Authorization", "Bearer wrong").from(address)
+    };
+    assert!(Delayed::default().delay >= Duration::from_millis(300));
+    shop.service.delayed.delay = Duration::from_secs(3600);
+    for number in 0..DELAYED_MAX {
+        assert_eq!(shop.call(&guess(number)).1, None, "{number}");
+    }
+    let mut delivered = Delivered::default();
+    shop.service.deliver_to(&mut delivered);
+    assert!(delivered.0.is_empty());
+    let (_, ready) = shop.call(&guess(DELAYED_MAX));
+    assert_eq!(ready.unwrap().problem(), problem(401, "operator_unauthorized"), "there is no more room");
+    sign_in(&mut shop);
+
+    let mut shop = Shop::new(demo_mode());
+    let (_, ready) = shop.call(&Sent::post(SESSION, ""));
+    assert_eq!(ready.unwrap().status, 401, "what is no guess is answered at once");
+    let of_page = guess(0).with("Origin", "http://here");
+    let (ticket, ready) = shop.call(&of_page);
+    assert_eq!(ready, None);
+    shop.service.deliver_to(&mut delivered);
+    let [(answered, bytes)] = &delivered.0[..] else { panic!("{delivered:?}") };
+    assert_eq!((*answered, Response::read(bytes).problem()), (ticket, problem(401, "operator_unauthorized")));
 }
 
 /// Nothing is stored of a session: there is nothing that a flood could fill or push out.

@@ -184,7 +184,7 @@ impl Sent {
 }
 
 /// Answers that came later, as bytes.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Delivered(pub(super) Vec<(Ticket, Vec<u8>)>);
 
 impl Delivery for Delivered {
@@ -263,7 +263,8 @@ impl Shop {
             stop: stop.clone(),
         };
         let shared = Shared::new(parts, setup.options, &setup.secrets);
-        let service = HttpService::new(Arc::clone(&shared), mailbox.client(0), Entrance::Only);
+        let mut service = HttpService::new(Arc::clone(&shared), mailbox.client(0), Entrance::Only);
+        service.delayed.delay = Duration::ZERO;
         let options = Options {
             data_dir: data_dir.path().to_owned(),
             synchronous: Synchronous::Off,
@@ -297,7 +298,9 @@ impl Shop {
 
     /// The service of a loop at this listener.
     pub(super) fn at(&self, entrance: Entrance) -> HttpService {
-        HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0), entrance)
+        let mut service = HttpService::new(Arc::clone(&self.shared), self.mailbox.client(0), entrance);
+        service.delayed.delay = Duration::ZERO;
+        service
     }
 
     /// Does something to the book without HTTP.

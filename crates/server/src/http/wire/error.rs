@@ -152,6 +152,10 @@ impl Problem {
         Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
     }
 
+    pub(in crate::http) fn is_of_no_operator(&self) -> bool {
+        self.code == "operator_unauthorized"
+    }
+
     /// The token is good, and may less.
     pub(in crate::http) fn role_required(role: Role) -> Problem {
         let detail = format!("This takes the role {}: ask somebody who has it.", role.as_str());
