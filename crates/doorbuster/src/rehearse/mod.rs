@@ -61,22 +61,22 @@ const KEPT: [Keys; 4] = [
 Reads the file of `doorbuster sale create`, starts a server of its own with the settings of the configuration (threads,
 admission, how the ledger is written) on a ledger of its own beside the data directory, and plays the crowd: nine of ten buyers
 come in the first moments, each wants one unit, a tenth of the requests are from bots, and whoever is told to wait tries again.
-Then half of those who hold an order pay, the units of the others come back and are sold again to late ones (the time to pay is
-shortened to 10 s after the crowd). Then every accepted order is looked up in the ledger, and the ledger is audited. The first
+Then half of those who hold an order pay, the units of the others come back and are sold again to buyers who come late (the time to
+pay is shortened to 10 s after the crowd). Then every accepted order is looked up in the ledger, and the ledger is audited. The first
 line printed says what came of it. Nothing of the installation is changed; the rehearsal's files are removed.
 
 Run it on the machine of the sale, when nothing is sold there. It is refused while the ledger has a sale that is live or begins
 within 15 min, or orders that wait for their payment; and, without --yes, while a server answers at http.listen: the crowd would take
-that server's processors and disk. Where there is no ledger to look at, that is asked about, and without a terminal refused unless
---yes is there.
+that server's processors and disk. Where there is no ledger to look at, it asks whether to go on; without a terminal it is refused
+unless --yes is there.
 
 Of a cluster (cluster.enabled) the servers are its own, --servers of them on this machine, and the engines are the
 installation's: a database beside the ledger's, keys of another prefix, topics of another name, all of them NAME_rehearsal_...,
-one rehearsal at a time. It is looked before whether the engines have room, and whether all of that may be made and removed; it
-is removed when the rehearsal ends or is stopped. What a killed one leaves, the next one removes, or --clean-up. Gate, queue and
+one rehearsal at a time. Before anything is made it checks that the engines have room, and that all of that may be made and removed;
+it is removed when the rehearsal ends or is stopped. What a killed one leaves, the next one removes, or --clean-up. Gate, queue and
 ledger are audited. One server with its ledger on a MySQL server is rehearsed on a database beside it in the same way.
 
-Exit codes: 0 it holds; 1 refused, an accepted order is missing, the audit failed or a signal came; 2 nothing can be
+Exit codes: 0 it holds; 1 refused, an accepted order is missing, the audit failed or a signal came; 2 no rate can be
 told (the first line says why); 64 wrong arguments or configuration; 69 the server can't be started.
 
 Examples:

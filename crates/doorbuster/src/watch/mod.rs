@@ -37,11 +37,12 @@ const REST_OF_SCREEN: &str = "\x1b[J\x1b[?7h";
 /// Watch a running server: a verdict in one line with what to do next, rates, times, stock and the machine.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-On a terminal it is drawn again in place, the verdict first, and as much as there is room for: the last line says how much is not
-shown. Elsewhere each look is a line, with --json the server's answer. Ctrl-C stops it. A server that goes away is waited for.
+On a terminal the screen is drawn again in place: the verdict first, then as much as there is room for; the last line says how much is
+left out. Into a pipe or a file each look is a line; with --json it is the server's answer, on a terminal too. Ctrl-C stops it. A server
+that goes away is waited for.
 
-Exit codes: 0 at the last look the server took orders, in a cluster every server; 1 it ran and took none, or in a cluster one server
-at least took none or was silent, which is named; 64 the token is not the operator's; 69 the server does not answer.
+Exit codes, by the last look: 0 the server took orders, in a cluster every server; 1 it answered and took none, or in a cluster at
+least one server took none or was silent, which is named; 64 the token is not an operator's; 69 the server did not answer.
 
 Examples:
   doorbuster watch
