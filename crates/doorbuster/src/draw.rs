@@ -21,7 +21,7 @@ use server::signing::{SigningKey, is_signed};
 use crate::failure::Failure;
 use crate::ledger::LedgerArguments;
 use crate::output;
-use crate::signing_key::{KeyFile, parse_public_key, signed_by};
+use crate::signing_key::{parse_public_key, signed_by};
 
 const FORMAT: u64 = 2;
 /// Of its first line.
@@ -66,7 +66,7 @@ struct ExportArguments {
     /// The file, which must not be there yet
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// The shop's key, which signs [default: report-key in the data directory]
+    /// The shop's key, which signs [default: ledger.signing_key_file, or report-key in the data directory]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
@@ -76,8 +76,9 @@ struct ExportArguments {
 #[command(after_help = "\
 It checks that the secret is the one that was committed to before, that the entries add up to the root that was published at the
 close, that the beacon said so in its round, that every place follows from these, and that one key signed both who took part and
-what was drawn. With a ticket, also that it took part, and where it stands. Compare commitment, root and round with what the server
-showed before the draw, and the signatures with what it showed after it: a file can't prove when it was made.
+what was drawn. With a ticket, also that it took part, and where it stands; whoever joined after the close did not. Compare
+commitment, root and round with what the server showed before the draw, and the signatures with what it showed after it: a file
+can't prove when it was made.
 
 Exit codes: 0 it holds; 1 it does not, or it can't be verified, and why; 64 the arguments are wrong, or the file is not there.
 
@@ -142,7 +143,9 @@ pub(crate) fn run(arguments: &DrawArguments, environment: &Environment) -> Resul
 
 fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), Failure> {
     let source = arguments.ledger.source(environment)?;
-    let key = KeyFile::of(arguments.key.as_deref(), Some(&source))
+    let key = arguments
+        .ledger
+        .key_file(arguments.key.as_deref(), environment)?
         .ok_or_else(|| Failure::usage("a draw is signed: name the shop's key with --key"))?;
     let key = key.read()?.ok_or_else(|| Failure::usage(format!("there is no key {key}")))?;
     let product = arguments.product;
@@ -234,13 +237,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     );
     text.push_str(&format!("seed       {}\nclose and draw are {signed}\n", head.seed));
     if let Some((number, place)) = own {
-        if number > head.entries {
-            let text_of =
-                "whoever joined after the close has the place of their number, and their receipt says so";
-            text.push_str(&format!("number {number} is not among these entries: {text_of}\n"));
-        } else {
-            text.push_str(&format!("your number {number} has place {place}\n"));
-        }
+        text.push_str(&format!("your number {number} has place {place}\n"));
     }
     output::print(&text)
 }
@@ -351,11 +348,13 @@ fn check_entries(
     if hex(&entries.root()) != head.root {
         return Err("its entries do not add up to the root".to_owned());
     }
-    if ticket.is_some_and(|ticket| ticket.number == 0) {
-        return Err("a ticket's number is 1 or more".to_owned());
+    match ticket {
+        Some(LineTicket { number, .. }) if own.is_none() => Err(format!(
+            "all of it holds, but number {number} is not among these entries, and can't be verified: whoever joined after the \
+             close has the place of their number, and their receipt says so"
+        )),
+        _ => Ok(own),
     }
-    // Who joined after the close has the place of the number, which this file has no proof of.
-    Ok(own.or(ticket.map(|ticket| (ticket.number, ticket.number))))
 }
 
 /// Reads lines of a bounded length.

@@ -16,6 +16,7 @@ use crate::audit_report::report;
 use crate::cluster_audit;
 use crate::failure::Failure;
 use crate::output;
+use crate::signing_key::KeyFile;
 
 /// Check every invariant over the whole ledger.
 #[derive(Args, Debug)]
@@ -100,6 +101,15 @@ impl LedgerArguments {
             return Ok(Source::Directory(data_dir.clone()));
         }
         configured(self.config.as_ref().expect("one of the two is required"), environment)
+    }
+
+    /// Where the shop's key is: the one that is named, or the server's own.
+    pub(crate) fn key_file(
+        &self,
+        named: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Option<KeyFile>, Failure> {
+        KeyFile::of(named, (self.config.as_deref(), self.data_dir.as_deref()), environment)
     }
 
     /// Where a server on this machine keeps the history of its figures; `None`: in its memory.

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use server::config::SIGNING_KEY_FILE;
+use server::config::{Environment, SIGNING_KEY_FILE, Sources};
 use server::hex::unhex;
-use server::ledger::Source;
 use server::signing::SigningKey;
 
 use crate::failure::Failure;
@@ -20,13 +19,21 @@ impl fmt::Display for KeyFile {
 }
 
 impl KeyFile {
-    /// The one that is named, or that of the data directory; `None`: the ledger is in none.
-    pub(crate) fn of(named: Option<&Path>, source: Option<&Source>) -> Option<KeyFile> {
-        match (named, source) {
-            (Some(file), _) => Some(KeyFile(file.to_owned())),
-            (None, Some(Source::Directory(data_dir))) => Some(KeyFile(data_dir.join(SIGNING_KEY_FILE))),
-            (None, _) => None,
-        }
+    /// The one that is named, or that of the server that has this configuration file, or that of the data directory; `None`: the
+    /// ledger is in none.
+    pub(crate) fn of(
+        named: Option<&Path>,
+        (config, data_dir): (Option<&Path>, Option<&Path>),
+        environment: &Environment,
+    ) -> Result<Option<KeyFile>, Failure> {
+        let file = match (named, config) {
+            (Some(file), _) => Some(file.to_owned()),
+            (None, Some(config)) => {
+                Sources::default().file(config).environment(environment).load()?.signing_key()
+            }
+            (None, None) => data_dir.map(|data_dir| data_dir.join(SIGNING_KEY_FILE)),
+        };
+        Ok(file.map(KeyFile))
     }
 
     /// It is made when it is needed first.

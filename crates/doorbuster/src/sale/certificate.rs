@@ -54,7 +54,7 @@ pub(super) struct VerifyArguments {
     /// The same, by the configuration file of the server that has it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The key that must have signed it [default: report-key in the data directory]
+    /// The key that must have signed it [default: ledger.signing_key_file, or report-key in the data directory]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
@@ -130,7 +130,8 @@ pub(super) fn verify(arguments: &VerifyArguments, environment: &Environment) -> 
         text += &format!("{}\n", gates.says());
     }
     let source = arguments.source(environment)?;
-    let key = KeyFile::of(arguments.key.as_deref(), source.as_ref());
+    let ledger = (arguments.config.as_deref(), arguments.data_dir.as_deref());
+    let key = KeyFile::of(arguments.key.as_deref(), ledger, environment)?;
     let mut differences =
         key.as_ref().map_or(Ok(None), |key| key.is_not(&public_key))?.into_iter().collect::<Vec<_>>();
     if let Some(source) = &source {

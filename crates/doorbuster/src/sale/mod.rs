@@ -241,6 +241,19 @@ struct Opening {
     before_s: Option<u64>,
 }
 
+impl Access {
+    fn in_words(&self) -> String {
+        let from = |before_s: Option<u64>| match before_s {
+            None => "always".to_owned(),
+            Some(s) => format!("from {} before the start", format_duration(Duration::from_secs(s))),
+        };
+        let groups =
+            self.groups.iter().map(|group| format!("{} {}, ", plain(&group.name), from(group.before_s)));
+        let others = self.others.as_ref().map_or("never".to_owned(), |others| from(others.before_s));
+        format!("may join: {}all others {others}", groups.collect::<String>())
+    }
+}
+
 #[derive(Clone, Deserialize)]
 struct Image {
     name: String,
@@ -534,10 +547,11 @@ fn line_terms(product: u64, line: &Line) -> String {
     };
     format!(
         "item {product} is sold to its line: a turn is {} long, for {} at most. Entries close {} before the start; then places are drawn, \
-         {draw}.\n",
+         {draw}.\n{}",
         seconds(line.turn_s),
         if line.units == 1 { "1 unit".to_owned() } else { format!("{} units", line.units) },
         seconds(line.close_s),
+        line.access.as_ref().map_or_else(String::new, |access| access.in_words() + "\n"),
     )
 }
 

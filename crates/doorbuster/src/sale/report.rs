@@ -19,7 +19,6 @@ use crate::failure::Failure;
 use crate::ledger::{LedgerArguments, cannot_audit};
 use crate::new_file::NewFile;
 use crate::output;
-use crate::signing_key::KeyFile;
 
 /// Report what a sale came to, when it is over or so far.
 #[derive(Args, Debug)]
@@ -53,7 +52,7 @@ pub(super) struct ReportArguments {
     /// queue are audited with it
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// The key that signs: made if there is none [default: report-key in the data directory]
+    /// The key that signs: made if there is none [default: ledger.signing_key_file, or report-key in the data directory]
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
 }
@@ -84,7 +83,7 @@ pub(super) struct Audited {
 
 pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Result<(), Failure> {
     let source = arguments.ledger.source(environment)?;
-    let key = KeyFile::of(arguments.key.as_deref(), Some(&source));
+    let key = arguments.ledger.key_file(arguments.key.as_deref(), environment)?;
     let three = match arguments.certificate {
         Some(_) if key.is_none() => return Err(certificate::key_needed()),
         Some(_) => arguments.ledger.cluster(environment)?,

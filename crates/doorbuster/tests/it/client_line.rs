@@ -21,6 +21,19 @@ fn a_sale_to_a_line_says_what_comes_of_its_beacon() {
 }
 
 #[test]
+fn a_sale_to_a_line_shows_who_may_join_it() {
+    let line = r#""limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false,
+        "access":{"groups":[{"name":"gold","before_s":null},{"name":"club","before_s":86400}],"others":OTHERS}}"#;
+    let began = "may join: gold always, club from 1d before the start, all others ";
+    for (others, said) in [("{\"before_s\":1800}", "from 30m before the start"), ("null", "never")] {
+        let line = line.replace("OTHERS", others);
+        let sale: &'static str = SALE.replace(r#""limit":1"#, &line).leak();
+        let ((code, stdout, _), _) = ask(&["sale", "show", "3"], vec![Some((200, sale))]);
+        assert!(code == 0 && stdout.ends_with(&format!("{began}{said}\n")), "{stdout}");
+    }
+}
+
+#[test]
 fn a_sale_to_a_line_shows_its_turns_and_how_it_is_steered() {
     let line = r#""turns":3,"limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
         "line_now":{"pace_max_per_s":7,"message":"Slow \u001bnight","promised":90}"#;

@@ -318,6 +318,9 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
         output.contains("genuine") && output.contains(&format!("your number 7 has place {}\n", places[6])),
         "{output}"
     );
+    let late = format!("41.{}", ticket.split_once('.').unwrap().1);
+    let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--ticket", &late]);
+    assert!(code == 1 && errors.contains("number 41 is not among these entries"), "{output}{errors}");
     let key = drawn["signed_by"].as_str().unwrap();
     let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--key", key]);
     assert!(
@@ -342,15 +345,38 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     assert_eq!(serving.stop(), 0);
 }
 
+/// Also one of whose server the configuration names the key: an older one in the data directory signs nothing.
 #[test]
 fn a_draw_of_nobody_is_one_too() {
     let directory = tempfile::tempdir().unwrap();
-    let serving = Serving::demo(&directory.path().join("data"), &[]);
+    std::fs::write(
+        directory.path().join("doorbuster.toml"),
+        "[ledger]\ndata_dir = \"data\"\nsigning_key_file = \"line-key\"\n",
+    )
+    .unwrap();
+    SigningKey::read_or_make(&directory.path().join("report-key-of-before")).unwrap();
+    let mut command = doorbuster(directory.path());
+    command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--config", "doorbuster.toml"]);
+    let serving = Serving::start(command);
+    std::fs::rename(directory.path().join("report-key-of-before"), directory.path().join("data/report-key"))
+        .unwrap();
     make_sale(directory.path(), serving.address);
     let mut connection = Connection::open(serving.address).unwrap();
     let drawn = until(&mut connection, &format!("{LINE}/draw"), |draw| draw["state"] == "drawn");
     assert_eq!(drawn["entries"], 0);
-    let (code, _, errors) = run(directory.path(), &export("draw.txt"));
+    let by_config = [
+        "draw",
+        "export",
+        "--config",
+        "doorbuster.toml",
+        "--sale",
+        "70",
+        "--product",
+        "5",
+        "--to",
+        "draw.txt",
+    ];
+    let (code, _, errors) = run(directory.path(), &by_config);
     assert_eq!(code, 0, "{errors}");
     let key = drawn["signed_by"].as_str().unwrap();
     let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--key", key]);
