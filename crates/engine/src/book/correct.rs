@@ -51,8 +51,13 @@ impl Book {
         let before = self.corrections.last().map_or(0, |(_, total)| *total);
         self.corrections.push((seq, before.saturating_add(shift)));
         for sku in self.sku_numbers() {
+            let sale = self.sales.of_sku(sku).expect("a SKU is of a sale");
+            let (ends_at, phase) = (sale.spec.ends_at, sale.phase(to));
             if let Some(line) = self.line_mut(sku) {
+                // The sale's end does not move: a pause that it ended may go on, and one may be over at once.
+                line.end_pause(from, ends_at);
                 line.shift(shift);
+                line.follow(to, phase);
             }
         }
         let waiting = std::mem::take(&mut self.deadlines).into_vec();

@@ -9,8 +9,8 @@ use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::sale::title_fault;
 use crate::{
-    Accepted, Borders, BuyerId, DrawView, EntryView, Event, LineTerms, Payment, Phase, PlaceView, Reached,
-    Refusal, Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs, limits,
+    Accepted, Borders, BuyerId, DrawView, Entry, EntryView, Event, LineTerms, Payment, Phase, PlaceView,
+    Reached, Refusal, Sale, Seq, SkuId, Spoken, Standing, Standings, Stock, TurnEnd, UnixMs, limits,
 };
 
 const UNPLAIN_MESSAGE: &str =
@@ -181,7 +181,7 @@ impl Book {
             self.judge_join(now, (sku, buyer), self.line_places_max)?;
             record(self, now, Event::LineJoined { sku, buyer });
         }
-        let place = self.place_in_line(sku, buyer).expect("the buyer has a place");
+        let place = self.place_now(now, sku, buyer).expect("the buyer has a place");
         Ok(Accepted::Place { sku, place, replayed })
     }
 
@@ -192,7 +192,7 @@ impl Book {
         sku: SkuId,
         buyer: BuyerId,
     ) -> Result<Accepted, Refusal> {
-        let place = self.place_in_line(sku, buyer)?;
+        let place = self.place_now(now, sku, buyer)?;
         if let Some(at) = place.place {
             self.line_mut(sku).expect("the buyer has a place in it").see(at, now);
         }
@@ -205,14 +205,14 @@ impl Book {
         sku: SkuId,
         buyer: BuyerId,
     ) -> Result<Accepted, Refusal> {
-        let known = self.place_in_line(sku, buyer)?;
+        let known = self.place_now(now, sku, buyer)?;
         let turn = self.known_line(sku)?.turn_of(buyer);
         if let Some(place) = turn {
             record(self, now, Event::TurnEnded { sku, place, how: TurnEnd::GivenBack });
         } else if !matches!(known.standing, Standing::Ordered | Standing::LetGo(_)) {
             return Err(Refusal::TurnRequired);
         }
-        let place = self.place_in_line(sku, buyer)?;
+        let place = self.place_now(now, sku, buyer)?;
         Ok(Accepted::Place { sku, place, replayed: turn.is_none() })
     }
 
@@ -300,6 +300,7 @@ impl Book {
         // Of a deleted sale nobody is called.
         self.sales.known_sku(sku).ok()?;
         let (phase, starts_at) = (self.phase_of(now, sku), self.starts_at(sku));
+        self.end_pause(now, sku);
         let called_off = self.sales.of_sku(sku).is_some_and(Sale::is_called_off);
         let entry = &mut self.skus[sku.0 as usize];
         let available = entry.row.stock.available();
@@ -314,6 +315,34 @@ impl Book {
             Call::Move(to) => Event::LineMoved { sku, to },
             Call::Open(turn) => Event::TurnOpened { sku, turn },
         })
+    }
+
+    /// If the sale's end has ended it by itself.
+    fn end_pause(&mut self, now: UnixMs, sku: SkuId) {
+        let ends_at = self.sales.of_sku(sku).expect("a line is of a SKU").spec.ends_at;
+        if now >= ends_at
+            && let Some(line) = self.skus[sku.0 as usize].line.as_deref_mut()
+        {
+            line.end_pause(now, ends_at);
+        }
+    }
+
+    /// Before an event is looked at that goes by a line's times.
+    pub(super) fn end_pause_before(&mut self, Entry { at, event, .. }: &Entry) {
+        if let Event::LineMoved { sku, .. } | Event::TurnOpened { sku, .. } | Event::TurnEnded { sku, .. } =
+            event
+            && self.sales.terms(*sku).is_some()
+        {
+            self.end_pause(*at, *sku);
+        }
+    }
+
+    /// As it stands now.
+    fn place_now(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
+        self.known_line(sku)?;
+        self.end_pause(now, sku);
+        let line = self.known_line(sku)?;
+        line.view_at(now, buyer).ok_or(Refusal::NotInLine)
     }
 
     /// Whether a buyer may have one more open order in the sale of a SKU. Their turns there count, since each comes to an order; so a

@@ -28,6 +28,7 @@ impl Book {
     /// # Errors
     /// If the entry does not follow from the ones before it; the book is as it was.
     pub fn replay(&mut self, kind: LedgerKind, entry: &Entry) -> Result<(), Inconsistent> {
+        self.end_pause_before(entry);
         self.check_entry(kind, entry).map_err(|why| Inconsistent { seq: entry.seq, why })?;
         apply::apply(self, entry);
         Ok(())

@@ -54,8 +54,8 @@ impl Line {
         if to.away_to > from.reached || to.reached > to.sure_to || to.sure_to > self.joined() {
             return Err("the borders of a line are out of their order");
         }
-        let over =
-            self.graces.iter().take_while(|(_, until)| *until <= at).last().map_or(0, |(place, _)| *place);
+        let over = self.graces.iter().take_while(|(_, until)| self.is_over(*until, at)).last();
+        let over = over.map_or(0, |(place, _)| *place);
         if to.away_to > from.away_to.max(over) {
             return Err("a grace was over before its time");
         }
@@ -99,7 +99,16 @@ impl Line {
 
     pub(crate) fn check_end(&self, at: UnixMs, place: u32, how: TurnEnd) -> Result<(), &'static str> {
         let until = self.turns.get(&place).ok_or("no turn of this place is open")?.until;
-        if how == TurnEnd::Expired && until > at { Err("a turn expired before its time") } else { Ok(()) }
+        if how == TurnEnd::Expired && !self.is_over(until, at) {
+            Err("a turn expired before its time")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// By what a ledger is judged: one of before may have ended it without the time of a pause that ended with the sale.
+    fn is_over(&self, until: UnixMs, at: UnixMs) -> bool {
+        until.0.saturating_sub(self.forgiven_ms) <= at.0
     }
 
     /// Every invariant that a line has, of an item with so many units available.

@@ -25,7 +25,7 @@ mod turn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::sharded::{Sharded, hash_of};
-use crate::{BuyerId, Seq, UnixMs};
+use crate::{BuyerId, Phase, Seq, UnixMs};
 
 pub use access::{GroupName, LineAccess, Opening};
 pub(crate) use call::{Call, Moment};
@@ -257,6 +257,8 @@ pub(crate) struct Line {
     gave_up: u32,
     /// Since when the sale is paused.
     paused_at: Option<UnixMs>,
+    /// What the last pause was long that ended with the sale: releases of before gave that time to nobody.
+    forgiven_ms: u64,
     /// No turn and no grace is over before. No ledger has it.
     kept_until: UnixMs,
     /// Places that may be reached per second.
@@ -292,6 +294,7 @@ impl Line {
             given_back: 0,
             gave_up: 0,
             paused_at: None,
+            forgiven_ms: 0,
             kept_until: UnixMs(0),
             pace_max: None,
             paced_until: UnixMs(0),
@@ -351,6 +354,28 @@ impl Line {
         let place = self.place_of_number(number);
         let standing = place.map_or(Standing::Waiting, |place| self.standing(place));
         Some(PlaceView { number, proof: self.secrets.proof(number, buyer), place, standing })
+    }
+
+    /// How long its time has stood.
+    fn paused_ms(&self, now: UnixMs) -> u64 {
+        self.paused_at.map_or(0, |paused_at| now.0.saturating_sub(paused_at.0))
+    }
+
+    /// Until when turns and graces last at least, if a pause ended at this time.
+    fn kept_if_resumed(&self, at: UnixMs) -> UnixMs {
+        let kept_until = self.kept_until.plus(self.paused_ms(at));
+        kept_until.min(at.plus(AFTER_START_MS)).max(self.kept_until)
+    }
+
+    /// How somebody stands at a moment: in a pause a turn lasts as long as it would if that ended now.
+    pub(crate) fn view_at(&self, now: UnixMs, buyer: BuyerId) -> Option<PlaceView> {
+        let mut view = self.view(buyer)?;
+        if let (Standing::Called { until, .. }, Some(turn)) =
+            (&mut view.standing, view.place.and_then(|place| self.turns.get(&place)))
+        {
+            *until = turn.until.plus(self.paused_ms(now)).max(self.kept_if_resumed(now));
+        }
+        Some(view)
     }
 
     pub(crate) fn standing(&self, place: u32) -> Standing {
@@ -505,25 +530,43 @@ impl Line {
         self.patience = self.patience.shifted(by_ms);
         self.paced_until = self.paced_until.shifted(by_ms);
         self.paused_at = self.paused_at.map(|paused_at| paused_at.shifted(by_ms));
-        self.shift_people(by_ms);
+        self.kept_until = self.kept_until.shifted(by_ms);
+        self.shift_deadlines(by_ms);
+        self.present.values_mut().for_each(|seen| *seen = seen.shifted(by_ms));
     }
 
-    fn shift_people(&mut self, by_ms: i64) {
-        self.kept_until = self.kept_until.shifted(by_ms);
+    fn shift_deadlines(&mut self, by_ms: i64) {
         let graces = self.graces.iter_mut().chain(&mut self.expiring).map(|(_, until)| until);
         let turns = self.turns.values_mut().map(|turn| &mut turn.until);
-        for time in graces.chain(turns).chain(self.present.values_mut()) {
-            *time = time.shifted(by_ms);
+        graces.chain(turns).for_each(|time| *time = time.shifted(by_ms));
+    }
+
+    /// The sale is in this phase from now on, maybe as before.
+    pub(crate) fn follow(&mut self, at: UnixMs, phase: Phase) {
+        match phase {
+            Phase::Paused => self.paused_at = self.paused_at.or(Some(at)),
+            Phase::Ended => self.end_pause(at, at),
+            Phase::NotStarted | Phase::Live => self.resume(at),
         }
     }
 
-    pub(crate) fn pause(&mut self, at: UnixMs) {
-        self.paused_at = Some(at);
+    /// A pause is over: turns and graces get its time back. A beacon was waited for in it, too.
+    fn resume(&mut self, at: UnixMs) {
+        let paused_ms = self.paused_ms(at);
+        self.paused_at = None;
+        self.kept_until = self.kept_if_resumed(at);
+        self.shift_deadlines(paused_ms.cast_signed());
+        for seen in self.present.values_mut() {
+            // Whoever was there at its beginning is there again, and nobody for longer than if seen at its end.
+            *seen = at.min(seen.plus(paused_ms)).max(*seen);
+        }
     }
 
-    /// Turns and graces get back the time of the pause. A beacon was waited for in it, too.
-    pub(crate) fn resume(&mut self, at: UnixMs) {
-        let paused_at = self.paused_at.take().unwrap_or(at);
-        self.shift_people(at.0.saturating_sub(paused_at.0).cast_signed());
+    /// A pause ends with its sale, also if that comes by itself, which no entry says.
+    pub(crate) fn end_pause(&mut self, now: UnixMs, ends_at: UnixMs) {
+        if self.paused_at.is_some() && now >= ends_at {
+            self.forgiven_ms = self.paused_ms(ends_at);
+            self.resume(ends_at);
+        }
     }
 }

@@ -28,18 +28,10 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
             rows.registry_mut().apply(entry);
             created(rows, spec);
         }
-        Event::SaleChanged { sale, .. } | Event::SaleEnded(sale) => {
-            rows.registry_mut().apply(entry);
-            each_line(rows, *sale, |_line| {});
-        }
-        Event::SalePaused(sale) => {
-            rows.registry_mut().apply(entry);
-            each_line(rows, *sale, |line| line.pause(at));
-        }
-        Event::SaleResumed(sale) => {
-            rows.registry_mut().apply(entry);
-            each_line(rows, *sale, |line| line.resume(at));
-        }
+        Event::SaleChanged { sale, .. }
+        | Event::SaleEnded(sale)
+        | Event::SalePaused(sale)
+        | Event::SaleResumed(sale) => change_sale(rows, *sale, entry),
         Event::SaleDeleted(_) => rows.registry_mut().apply(entry),
         Event::StockAdjusted { sku, how, units, key } => adjusted(rows, *sku, *how, *units, key),
         Event::OrderPlaced { id, buyer, quantity, unit_price, fingerprint } => {
@@ -102,11 +94,20 @@ fn line<R: Rows>(rows: &mut R, sku: SkuId) -> &mut Line {
     rows.line_mut(sku).expect("only an item that is sold to a line has events of one")
 }
 
-/// What changes in a sale may be for its lines to hear.
-fn each_line<R: Rows>(rows: &mut R, sale: SaleId, change: impl Fn(&mut Line)) {
-    let skus = rows.registry().get(sale).expect("only sales that exist change").skus();
+/// Its lines hear of it. A pause that was over by then ended when the sale did as it was before.
+fn change_sale<R: Rows>(rows: &mut R, sale: SaleId, entry: &Entry) {
+    let known = |rows: &R| {
+        let sale = rows.registry().get(sale).expect("only sales that exist change");
+        (sale.skus(), sale.spec.ends_at, sale.phase(entry.at))
+    };
+    let (skus, ends_at, _) = known(rows);
+    rows.registry_mut().apply(entry);
+    let (at, (.., phase)) = (entry.at, known(rows));
     for sku in skus {
-        rows.line_mut(sku).map(&change);
+        if let Some(line) = rows.line_mut(sku) {
+            line.end_pause(at, ends_at);
+            line.follow(at, phase);
+        }
     }
 }
 

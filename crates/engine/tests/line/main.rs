@@ -4,6 +4,7 @@
 mod draw;
 mod holds;
 mod model;
+mod pauses;
 mod rules;
 mod shop;
 mod wrong;

@@ -245,17 +245,27 @@ impl Model {
         if !resumes {
             return;
         }
-        let pause = now - self.paused_at.take().expect("it was paused");
+        assert!(self.paused_at.is_some(), "it was paused");
+        self.give_back_the_pause(now);
+    }
+
+    /// Once it is over, which it is with the sale at the latest.
+    fn give_back_the_pause(&mut self, at: u64) {
+        let Some(paused_at) = self.paused_at.take() else { return };
+        let pause = at - paused_at;
         for person in &mut self.people {
             match &mut person.state {
                 State::Reached { until } | State::Called { until, .. } => *until += pause,
                 State::Waiting | State::Ordered | State::LetGo(_) => {}
             }
-            person.seen = person.seen.map(|seen| seen + pause);
+            person.seen = person.seen.map(|seen| seen.max(at.min(seen + pause)));
         }
     }
 
     pub(crate) fn end(&mut self, now: u64, ends: bool) {
+        if ends {
+            self.give_back_the_pause(now.min(END));
+        }
         self.ended |= ends;
         self.called_off |= ends && now < START;
     }
@@ -305,6 +315,9 @@ impl Model {
 
     /// `seed`: of the draw that was made, if one was to be. Returns how many were reached.
     pub(crate) fn call(&mut self, now: u64, reach_max: u32, seed: impl Fn() -> [u8; 32]) -> u32 {
+        if self.is_over(now) {
+            self.give_back_the_pause(END);
+        }
         if self.draw == Draw::Open && now >= START - CLOSE_MS && !self.is_over(now) {
             let entries = u32::try_from(self.people.len()).expect("a few");
             // The first that is due three seconds later or more.

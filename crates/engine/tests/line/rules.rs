@@ -9,7 +9,7 @@ use crate::shop::{
     CLOSE_MS, GRACE_MS, PAYMENT_MS, SALE, SKU, START, Shop, TURN_MS, buyer, item, place, sale,
 };
 
-fn joined(total: u64, people: u64) -> Shop {
+pub(crate) fn joined(total: u64, people: u64) -> Shop {
     joined_for(total, 1, people)
 }
 
@@ -282,35 +282,6 @@ fn of_a_sale_that_is_ended_before_its_start_nobody_is_called() {
         assert_eq!(shop.standing(0), Standing::Waiting);
     }
     assert_eq!(shop.book.next_deadline(), None, "there is nothing to wait for");
-}
-
-#[test]
-fn a_pause_stops_a_lines_time() {
-    let mut shop = joined(1, 1);
-    shop.at(START, &[0]);
-    assert!(shop.pause());
-    shop.at(START + 10 * TURN_MS, &[0]);
-    assert_eq!(shop.book.next_deadline(), Some(UnixMs(crate::shop::END)), "nothing is looked for in a pause");
-    assert!(matches!(shop.standing(0), Standing::Called { .. }));
-    let paused = shop.book.place(UnixMs(shop.now), &place(1, buyer(0), 1));
-    assert_eq!(paused, Err(Refusal::Paused));
-    assert!(shop.resume());
-    shop.at(shop.now + TURN_MS - 1, &[0]);
-    assert!(matches!(shop.standing(0), Standing::Called { .. }));
-    shop.at(shop.now + 1, &[0]);
-    assert_eq!(shop.standing(0), Standing::LetGo(TurnEnd::Expired));
-}
-
-#[test]
-fn a_start_gives_turns_and_graces_time() {
-    let mut shop = joined(1, 2);
-    shop.at(START, &[0]);
-    let down = START + 50 * TURN_MS;
-    shop.book.open_lines(UnixMs(down));
-    shop.at(down, &[]);
-    assert!(matches!(shop.standing(0), Standing::Called { until, .. } if until.0 > down));
-    shop.at(down + 60_000, &[]);
-    assert_eq!(shop.standing(0), Standing::LetGo(TurnEnd::Expired));
 }
 
 /// Whoever is not reached yet has no grace that could pass.
