@@ -38,6 +38,11 @@ impl Sale {
         Phase::at(now, self.spec.starts_at, self.spec.ends_at, self.paused, self.ended_at.is_some())
     }
 
+    /// When the time of its lines goes on by itself, if it stands.
+    pub(crate) fn lines_go_on_at(&self) -> UnixMs {
+        if self.paused { self.spec.ends_at } else { self.spec.starts_at.min(self.spec.ends_at) }
+    }
+
     /// It was ended before its start: it never sold.
     pub fn is_called_off(&self) -> bool {
         self.ended_at.is_some_and(|at| at < self.spec.starts_at)

@@ -52,10 +52,11 @@ impl Book {
         self.corrections.push((seq, before.saturating_add(shift)));
         for sku in self.sku_numbers() {
             let sale = self.sales.of_sku(sku).expect("a SKU is of a sale");
-            let (ends_at, phase) = (sale.spec.ends_at, sale.phase(to));
+            let (over_at, phase) = (sale.lines_go_on_at(), sale.phase(to));
             if let Some(line) = self.line_mut(sku) {
-                // The sale's end does not move: a pause that it ended may go on, and one may be over at once.
-                line.end_pause(from, ends_at);
+                // The sale's times do not move: a pause that its end was the end of may go on, one may be over at once, and
+                // what had started may wait for its start.
+                line.end_pause(from, over_at);
                 line.shift(shift);
                 line.follow(to, phase);
             }

@@ -319,11 +319,9 @@ impl Book {
 
     /// If the sale's end has ended it by itself.
     fn end_pause(&mut self, now: UnixMs, sku: SkuId) {
-        let ends_at = self.sales.of_sku(sku).expect("a line is of a SKU").spec.ends_at;
-        if now >= ends_at
-            && let Some(line) = self.skus[sku.0 as usize].line.as_deref_mut()
-        {
-            line.end_pause(now, ends_at);
+        let over_at = self.sales.of_sku(sku).expect("a line is of a SKU").lines_go_on_at();
+        if let Some(line) = self.skus[sku.0 as usize].line.as_deref_mut() {
+            line.end_pause(now, over_at);
         }
     }
 

@@ -21,7 +21,7 @@ impl Book {
         place(self, now, placement, |book| {
             let open_holds = book.judge_window(now, placement)?;
             if book.has_turn(placement) {
-                return Ok(open_holds);
+                return book.judge_started(now, placement).map(|()| open_holds);
             }
             let open_holds = open_holds.map(|holds| book.bounds_of_new(holds, placement)).transpose()?;
             book.judge_returned_holds(now, placement)?;
@@ -55,6 +55,13 @@ impl Book {
         }
         let has = |max| OpenHolds { has: self.holds.get(terms.sale, placement.buyer), max };
         Ok(sale.spec.open_holds_per_buyer_max.map(has))
+    }
+
+    /// A clock that was set back has turns of before its sale's start, and they wait for it. No rule of the ledger, which has orders of
+    /// before it.
+    fn judge_started(&self, now: UnixMs, placement: &Placement) -> Result<(), Refusal> {
+        let sale = self.sales.of_sku(placement.id.sku).ok_or(Refusal::UnknownSku)?;
+        if sale.phase(now) == Phase::NotStarted { Err(Refusal::NotStarted) } else { Ok(()) }
     }
 
     /// Whether the order is of somebody who was called.

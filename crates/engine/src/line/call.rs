@@ -51,7 +51,7 @@ impl Line {
             DrawView::Closed(_) => return (self.patience_ends(starts_at) <= now).then_some(Call::Draw),
             DrawView::Drawn { .. } => {}
         }
-        if phase == Phase::Paused {
+        if phase == Phase::Paused || self.is_paused() {
             return None;
         }
         let over_at = if now < self.kept_until { UnixMs(0) } else { now };

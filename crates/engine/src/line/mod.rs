@@ -255,9 +255,9 @@ pub(crate) struct Line {
     /// Of `let_go`.
     given_back: u32,
     gave_up: u32,
-    /// Since when the sale is paused.
+    /// Since when its time stands: the sale is paused, or has not begun any more.
     paused_at: Option<UnixMs>,
-    /// What the last pause was long that ended with the sale: releases of before gave that time to nobody.
+    /// What the last pause was long that ended by itself or with the sale: releases of before gave that time to nobody.
     forgiven_ms: u64,
     /// No turn and no grace is over before. No ledger has it.
     kept_until: UnixMs,
@@ -354,6 +354,11 @@ impl Line {
         let place = self.place_of_number(number);
         let standing = place.map_or(Standing::Waiting, |place| self.standing(place));
         Some(PlaceView { number, proof: self.secrets.proof(number, buyer), place, standing })
+    }
+
+    /// Whether its time stands.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused_at.is_some()
     }
 
     /// How long its time has stood.
@@ -544,9 +549,11 @@ impl Line {
     /// The sale is in this phase from now on, maybe as before.
     pub(crate) fn follow(&mut self, at: UnixMs, phase: Phase) {
         match phase {
-            Phase::Paused => self.paused_at = self.paused_at.or(Some(at)),
+            // Nobody has a turn or a grace before the start, unless the clock was set back.
+            Phase::NotStarted if self.turns.is_empty() && self.graces.is_empty() => self.resume(at),
+            Phase::NotStarted | Phase::Paused => self.paused_at = self.paused_at.or(Some(at)),
             Phase::Ended => self.end_pause(at, at),
-            Phase::NotStarted | Phase::Live => self.resume(at),
+            Phase::Live => self.resume(at),
         }
     }
 
@@ -563,10 +570,10 @@ impl Line {
     }
 
     /// A pause ends with its sale, also if that comes by itself, which no entry says.
-    pub(crate) fn end_pause(&mut self, now: UnixMs, ends_at: UnixMs) {
-        if self.paused_at.is_some() && now >= ends_at {
-            self.forgiven_ms = self.paused_ms(ends_at);
-            self.resume(ends_at);
+    pub(crate) fn end_pause(&mut self, now: UnixMs, over_at: UnixMs) {
+        if self.paused_at.is_some() && now >= over_at {
+            self.forgiven_ms = self.paused_ms(over_at);
+            self.resume(over_at);
         }
     }
 }

@@ -98,14 +98,14 @@ fn line<R: Rows>(rows: &mut R, sku: SkuId) -> &mut Line {
 fn change_sale<R: Rows>(rows: &mut R, sale: SaleId, entry: &Entry) {
     let known = |rows: &R| {
         let sale = rows.registry().get(sale).expect("only sales that exist change");
-        (sale.skus(), sale.spec.ends_at, sale.phase(entry.at))
+        (sale.skus(), sale.lines_go_on_at(), sale.phase(entry.at))
     };
-    let (skus, ends_at, _) = known(rows);
+    let (skus, over_at, _) = known(rows);
     rows.registry_mut().apply(entry);
     let (at, (.., phase)) = (entry.at, known(rows));
     for sku in skus {
         if let Some(line) = rows.line_mut(sku) {
-            line.end_pause(at, ends_at);
+            line.end_pause(at, over_at);
             line.follow(at, phase);
         }
     }

@@ -135,6 +135,27 @@ fn a_clock_that_is_corrected_in_a_pause_takes_nothing() {
     back.assert_replays();
 }
 
+/// A clock that is set back before the start: nothing is sold before it, and what was left of turns is left then.
+#[test]
+fn turns_wait_for_a_start_that_comes_again() {
+    let mut shop = joined(4, 6);
+    shop.at(START, &[0, 1]);
+    shop.book.correct_clock(UnixMs(START + 1_000), UnixMs(START - 60_000), "system").expect("it can be");
+    let order = |shop: &mut Shop| shop.book.place(UnixMs(shop.now), &place(1, buyer(0), 1)).map(drop);
+    for now in [START - 60_000, START - 1] {
+        shop.at(now, &[]);
+        assert_eq!(order(&mut shop), Err(Refusal::NotStarted));
+        assert_eq!(shop.standing(2), Standing::Grace);
+    }
+    assert_eq!(shop.book.next_deadline(), Some(UnixMs(START)));
+    shop.at(START, &[]);
+    assert_eq!(shop.standing(0), Standing::Called { units: 1, until: UnixMs(START + TURN_MS - 1_000) });
+    assert_eq!(order(&mut shop), Ok(()));
+    shop.at(START + GRACE_MS - 1_000, &[]);
+    assert_eq!(shop.standing(2), Standing::Away);
+    shop.assert_replays();
+}
+
 /// What a buyer is answered meanwhile is when the turn would be over if the pause were.
 #[test]
 fn in_a_pause_the_end_of_a_turn_moves_with_the_time() {
