@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::{Command, Pay, Payment, SaleSpec, Status, UnixMs};
+use engine::{BuyerId, Command, LineTerms, Pay, Payment, SaleSpec, SkuId, Standing, Status, UnixMs};
 use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use rusqlite::Connection;
 use server::clock::{Checks, Trust};
@@ -15,7 +15,7 @@ use crate::history::sale;
 use crate::places::{Database, Place};
 
 /// One wall clock for each test: they run beside each other, and a clock is a plain function.
-static WALLS: [AtomicU64; 15] = [const { AtomicU64::new(0) }; 15];
+static WALLS: [AtomicU64; 17] = [const { AtomicU64::new(0) }; 17];
 
 fn wall<const N: usize>() -> UnixMs {
     UnixMs(WALLS[N].load(Ordering::SeqCst))
@@ -425,4 +425,60 @@ fn a_correction_that_could_not_be_written_is_asked_for_again() {
     writer.finish().unwrap();
     assert_eq!(corrections(dir.path()), 1);
     assert_sound(dir.path());
+}
+
+/// Whoever was called or reached before could not order while it stood, and finds the server again.
+#[test]
+fn a_clock_that_goes_on_gives_turns_and_graces_time() {
+    let synchronised = Checks { is_synchronised: || WALLS[16].load(Ordering::SeqCst) > 0, ..CHECKS };
+    for closed in [Some(true), Some(false), None] {
+        let dir = tempfile::tempdir().unwrap();
+        WALLS[16].store(0, Ordering::SeqCst);
+        line::<15>(dir.path());
+        let mut writer = start::<15>(dir.path(), 2 * HOUR, synchronised);
+        assert!(!writer.shared.clock.is_confirmed());
+        match closed {
+            Some(closed) => drop(confirmed(&writer.one(Request::ConfirmClock { closed }))),
+            None => WALLS[16].store(1, Ordering::SeqCst),
+        }
+        wait_until(|| writer.shared.clock.is_confirmed());
+        // Each is answered before whoever is due in its batch.
+        let [_, standings] = [(); 2].map(|()| [1, 2].map(|buyer| standing(&mut writer, buyer)));
+        let goes_on_at = UnixMs(NOON).shifted(2 * HOUR);
+        let [Standing::Called { until, .. }, Standing::Grace] = standings else { panic!("{standings:?}") };
+        assert!(until >= goes_on_at.plus(29_000), "{closed:?}: {until:?}");
+        writer.finish().unwrap();
+        assert_sound(dir.path());
+    }
+}
+
+/// Without showing that they are there.
+fn standing(writer: &mut Harness, buyer: u128) -> Standing {
+    let buyer = BuyerId(buyer);
+    match writer.one(Request::Receipt { sku: SkuId(0), buyer }) {
+        Reply::Receipt(receipt) => receipt.place.standing,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two units, and two who joined; at noon, when the sale starts, the one is called and the other is not there.
+fn line<const N: usize>(dir: &Path) {
+    let mut spec = sale(1);
+    (spec.starts_at, spec.ends_at) = (UnixMs(NOON), UnixMs(NOON).shifted(DAY));
+    let terms =
+        LineTerms { units: 1, turn_ms: 30_000, grace_ms: 20_000, close_ms: 0, beacon: None, access: None };
+    (spec.items[0].line, spec.items[0].total) = (Some(terms), 2);
+    let mut writer = start::<N>(dir, -MINUTE, CHECKS);
+    writer.one(Request::Execute(Command::CreateSale(spec)));
+    for buyer in [1, 2] {
+        writer.one(Request::Join { sku: SkuId(0), buyer: BuyerId(buyer), buyer_text: None });
+    }
+    writer.finish().unwrap();
+    let mut writer = start::<N>(dir, 0, CHECKS);
+    wait_until(|| {
+        writer.one(Request::Execute(Command::ShowPresence { sku: SkuId(0), buyer: BuyerId(1) }));
+        let standings = [1, 2].map(|buyer| standing(&mut writer, buyer));
+        matches!(standings, [Standing::Called { .. }, Standing::Grace])
+    });
+    writer.finish().unwrap();
 }

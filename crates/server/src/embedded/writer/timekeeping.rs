@@ -123,7 +123,7 @@ impl Writer {
         if self.timekeeper.runs && to.0.abs_diff(now.0) <= CLOCK_DIFFERENCE_MS_MAX {
             // It is right as it is; but a demo's, for one, was nobody's word so far.
             if self.timekeeper.confirmed_since == Some(NEVER) {
-                self.timekeeper.goes_on(now, Some(Who::Operator));
+                self.clock_goes_on(now, Some(Who::Operator));
             }
             return Reply::ClockConfirmed { from: now, to: now };
         }
@@ -134,7 +134,7 @@ impl Writer {
         }
         if closed && !self.timekeeper.runs && self.timekeeper.correction.is_none() {
             self.shared.clock.set(to);
-            self.timekeeper.goes_on(to, Some(Who::Operator));
+            self.clock_goes_on(to, Some(Who::Operator));
             tracing::warn!(
                 from = format_utc(now.0),
                 to = format_utc(to.0),
@@ -160,7 +160,7 @@ impl Writer {
     pub(super) fn clock_corrected(&mut self) {
         let Some(Correction { from, to, who }) = self.timekeeper.correction.take() else { return };
         self.shared.clock.set(to);
-        self.timekeeper.goes_on(to, Some(who));
+        self.clock_goes_on(to, Some(who));
         let (from, to, who) = (format_utc(from.0), format_utc(to.0), who.as_str());
         tracing::warn!(from, to, who, "the clock was corrected");
     }
@@ -197,8 +197,17 @@ impl Writer {
             _ if !self.shared.clock.is_confirmed() => self.shared.clock.set(wall.max(last_at)),
             _ => {}
         }
-        self.timekeeper.goes_on(self.shared.clock.now(), who);
+        self.clock_goes_on(self.shared.clock.now(), who);
         self.note_clock()
+    }
+
+    /// On this one's word. While it stood nobody could order, as before a start.
+    fn clock_goes_on(&mut self, at: UnixMs, who: Option<Who>) {
+        let stood = !self.timekeeper.runs;
+        self.timekeeper.goes_on(at, who);
+        if stood {
+            self.open_lines();
+        }
     }
 
     /// Notes the time once a minute. Not of a clock that nobody has confirmed: a second start would take it for right.
