@@ -360,6 +360,7 @@ class PlaceInLine(TypedDict):
     number: int
     place: int | None
     standing: Literal['waiting', 'reached', 'away', 'called', 'over']
+    blocked_by: Literal['too_many_holds'] | None
     outcome: Literal['ordered', 'expired', 'given_back'] | None
     turn_until_ms: Milliseconds | None
     turn_units: int | None
@@ -377,6 +378,7 @@ class Receipt(TypedDict):
     number: int
     place: int | None
     outcome: Literal['waiting', 'reached', 'away', 'called', 'ordered', 'expired', 'given_back', 'not_reached', 'called_off']
+    blocked_by: Literal['too_many_holds'] | None
     reached_by_entry: int | None
     left_when_reached: int | None
     state: Literal['not_started', 'live', 'paused', 'ended']

@@ -94,7 +94,15 @@ impl Book {
     /// # Errors
     /// If there is no such SKU, no line, or no place.
     pub fn place_in_line(&self, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
-        self.known_line(sku)?.view(buyer).ok_or(Refusal::NotInLine)
+        self.known_line(sku)?
+            .view(buyer)
+            .map(|place| self.with_holds(sku, buyer, place))
+            .ok_or(Refusal::NotInLine)
+    }
+
+    fn with_holds(&self, sku: SkuId, buyer: BuyerId, place: PlaceView) -> PlaceView {
+        let waits = matches!(place.standing, Standing::Grace | Standing::Away);
+        PlaceView { has_too_many_holds: waits && !self.may_hold_more(sku, buyer), ..place }
     }
 
     /// How many in the line of a SKU are there, of those who can be called soon; 0 without a line. Costs a pass over them.
@@ -339,8 +347,8 @@ impl Book {
     fn place_now(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId) -> Result<PlaceView, Refusal> {
         self.known_line(sku)?;
         self.end_pause(now, sku);
-        let line = self.known_line(sku)?;
-        line.view_at(now, buyer).ok_or(Refusal::NotInLine)
+        let place = self.known_line(sku)?.view_at(now, buyer).ok_or(Refusal::NotInLine)?;
+        Ok(self.with_holds(sku, buyer, place))
     }
 
     /// Whether a buyer may have one more open order in the sale of a SKU. Their turns there count, since each comes to an order; so a

@@ -209,6 +209,8 @@ pub struct PlaceView {
     /// `None`: not drawn yet.
     pub place: Option<u32>,
     pub standing: Standing,
+    /// Reached, and not called only because the buyer has as many unpaid orders and open turns in the sale as one may have.
+    pub has_too_many_holds: bool,
 }
 
 /// Somebody's entry in the tree of a draw.
@@ -353,7 +355,8 @@ impl Line {
         let number = self.number_of(buyer)?;
         let place = self.place_of_number(number);
         let standing = place.map_or(Standing::Waiting, |place| self.standing(place));
-        Some(PlaceView { number, proof: self.secrets.proof(number, buyer), place, standing })
+        let proof = self.secrets.proof(number, buyer);
+        Some(PlaceView { number, proof, place, standing, has_too_many_holds: false })
     }
 
     /// Whether its time stands.

@@ -42,9 +42,11 @@ fn who_has_too_many_open_orders_is_passed_over_as_who_is_away() {
     order(&mut shop, PLAIN, 0).expect("it has no line");
     shop.at(START + 1, &[0, 1]);
     assert_eq!([0, 1].map(|who| shop.standing(who)), [Standing::Grace, Standing::Waiting]);
+    let blocked = |shop: &Shop, who| shop.book.place_in_line(SKU, buyer(who)).unwrap().has_too_many_holds;
+    assert_eq!([0, 1].map(|who| blocked(&shop, who)), [true, false]);
     // The grace is over: the unit goes to the next.
     shop.at(START + GRACE_MS, &[0, 1]);
-    assert_eq!(shop.standing(0), Standing::Away);
+    assert_eq!((shop.standing(0), blocked(&shop, 0)), (Standing::Away, true));
     shop.at(shop.now, &[0, 1]);
     assert!(matches!(shop.standing(1), Standing::Called { .. }));
     // Whoever has paid by then is called for what is left, once they show themselves.
@@ -54,6 +56,7 @@ fn who_has_too_many_open_orders_is_passed_over_as_who_is_away() {
     let mut paid = place(9, buyer(0), 1).id;
     paid.sku = PLAIN;
     shop.run(Command::Pay(Pay { id: "p".into(), order: paid, amount: 250 })).expect("it is held");
+    assert!(!blocked(&shop, 0), "it is as it is now");
     shop.at(shop.now + 1, &[0]);
     assert!(matches!(shop.standing(0), Standing::Called { .. }));
     shop.assert_replays();

@@ -25,6 +25,7 @@ const WORDS = {
   none: ["line-none", "line-none-text"],
   unknown: ["line-unknown", "line-unknown-text"],
   reached: ["line-reached", "line-reached-text"],
+  blocked: ["line-blocked", "line-blocked-text"],
   called: ["line-called", "line-called-text"],
   away: ["line-away", "line-away-text"],
   over: ["line-over", "line-over-text"],
@@ -92,7 +93,7 @@ function viewNow() {
   if (standing === "away" && phase === "ended") return "closed";
   if (standing === "away" && openUnits(board) === 0) return "none";
   if (standing === "waiting") return place === null && phase !== "ended" ? "drawing" : worthOf(board, place ?? Infinity);
-  return performance.now() > mineAt + 2 * OLD_MS ? "unknown" : standing;
+  return performance.now() > mineAt + 2 * OLD_MS ? "unknown" : mine.blocked_by ? "blocked" : standing;
 }
 
 function redraw() {
@@ -127,7 +128,7 @@ function change(next) {
   byId("worth").classList.toggle("good", view === "sure" || view === "called");
   byId("join").hidden = view !== "outside";
   byId("meaning").hidden = view !== "outside";
-  byId("receipt").hidden = !mine || !["away", "over", "none", "closed"].includes(view);
+  byId("receipt").hidden = !mine || !["blocked", "away", "over", "none", "closed"].includes(view);
   byId("sound").hidden = ["outside", "over", "closed"].includes(view);
   document.title = view === "called" ? `${t("line-called")} · ${pageTitle}` : pageTitle;
   drawForm();
@@ -253,9 +254,9 @@ function ring(times) {
 
 function takePlace(place, sentAt) {
   observe(place.now_ms, sentAt, performance.now());
-  const { number = null, place: drawn = null, standing, outcome, turn_until_ms, turn_units, ticket } = place;
+  const { number = null, place: drawn = null, standing, blocked_by, outcome, turn_until_ms, turn_units, ticket } = place;
   // What this page has computed is what the shop would say.
-  mine = { number, place: drawn ?? mine?.place ?? null, standing, outcome, turn_until_ms, turn_units, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
+  mine = { number, place: drawn ?? mine?.place ?? null, standing, blocked_by, outcome, turn_until_ms, turn_units, ticket, said_ms: place.now_ms, commitment: mine?.commitment ?? draw?.commitment };
   mineAt = performance.now();
   local.set(mineName, JSON.stringify(mine));
   redraw();

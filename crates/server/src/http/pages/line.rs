@@ -217,17 +217,19 @@ fn open_units(line: &LineView) -> u64 {
 
 fn worth_of(
     line: &LineView,
-    PlaceView { place, standing, .. }: PlaceView,
+    PlaceView { place, standing, has_too_many_holds, .. }: PlaceView,
     phase: Phase,
     called_off: bool,
 ) -> &'static str {
     let is_sure = !called_off && place.is_some_and(|place| place <= line.borders.sure_to);
     match standing {
         Standing::Called { .. } => "called",
+        Standing::Grace if has_too_many_holds => "blocked",
         Standing::Grace => "reached",
         // Who was away is called for what is left over, and for nothing after the end.
         Standing::Away if phase == Phase::Ended => "closed",
         Standing::Away if open_units(line) == 0 => "none",
+        Standing::Away if has_too_many_holds => "blocked",
         Standing::Away => "away",
         Standing::Ordered | Standing::LetGo(_) => "over",
         Standing::Waiting if is_sure => "sure",

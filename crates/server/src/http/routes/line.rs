@@ -410,7 +410,8 @@ pub(super) fn push_hex_text(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64) {
-    let PlaceView { number, proof, place, standing } = place;
+    let blocked = blocked_by(&place);
+    let PlaceView { number, proof, place, standing, .. } = place;
     let word = match standing {
         Standing::Waiting => "waiting",
         Standing::Grace => "reached",
@@ -424,10 +425,16 @@ fn write_place(out: &mut Vec<u8>, buyer: BuyerId, place: PlaceView, now_ms: u64)
     };
     let mut object = Object::begin(out);
     object.number("number", number.into()).number_or_null("place", place.map(u64::from));
-    object.text("standing", word).text_or_null("outcome", outcome(standing));
+    object.text("standing", word).text_or_null("blocked_by", blocked);
+    object.text_or_null("outcome", outcome(standing));
     object.number_or_null("turn_until_ms", until).number_or_null("turn_units", units);
     object.text("ticket", &LineTicket { number, buyer, proof }.to_string());
     object.number("now_ms", now_ms).end();
+}
+
+/// Why whoever was reached is not called now; `None`: nothing but that they must be there, and a unit left.
+pub(super) fn blocked_by(place: &PlaceView) -> Option<&'static str> {
+    place.has_too_many_holds.then(|| Refusal::TooManyHolds.code())
 }
 
 /// What became of a turn; `None`: there was none, or it is open.

@@ -5,7 +5,7 @@ use engine::{BuyerId, DrawView, Phase, PlaceView, ReceiptView, SkuId, Standing};
 use crate::http::HttpService;
 use crate::http::call::Call;
 use crate::http::route::{Handler, Route};
-use crate::http::routes::line::{hex_or_null, outcome, push_hex_text};
+use crate::http::routes::line::{blocked_by, hex_or_null, outcome, push_hex_text};
 use crate::http::wire::Object;
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
@@ -80,6 +80,7 @@ fn write_receipt(
     object.text("title", &item.title).text("buyer", &buyer.to_string());
     object.number("number", place.number.into()).number_or_null("place", place.place.map(u64::from));
     object.text("outcome", what_became_of(*place, sale, phase, line.borders.sure_to));
+    object.text_or_null("blocked_by", blocked_by(place));
     object.number_or_null("reached_by_entry", reached.map(|reached| reached.by.0));
     object.number_or_null("left_when_reached", reached.map(|reached| reached.left));
     object.text("state", phase.as_str());

@@ -26,6 +26,7 @@ mod sales;
 mod sessions;
 mod shop;
 mod support;
+mod turns;
 mod verifying;
 mod words;
 

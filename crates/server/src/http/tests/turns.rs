@@ -1,0 +1,88 @@
+//! Turns of a line where something stands in their way: open orders of another item, a pause, the end of the sale.
+
+use serde_json::{Value, json};
+
+use super::shop::{NOW, Sent, Setup, Shop};
+use crate::http::AuthMode;
+
+/// Two items, each of one unit and sold to its line; one open order or turn per buyer. Places are in the order of joining.
+fn shop() -> Shop {
+    let mut shop = Shop::with(Setup::new(AuthMode::MemberId));
+    let item = |product: u64| {
+        let line = json!({ "close_s": 3600, "turn_s": 120, "grace_s": 20 });
+        json!({ "product": product, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": line })
+    };
+    let sale = json!({
+        "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60, "open_holds_per_buyer_max": 1,
+        "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 3_600_000, "items": [item(5), item(6)],
+    });
+    let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
+    assert_eq!(made.status, 201, "{}", made.text());
+    shop.advance(0);
+    for (product, buyer) in [(5, 1), (6, 1), (5, 2), (6, 2)] {
+        ask(&mut shop, product, "", buyer);
+    }
+    shop.advance(60_000);
+    shop
+}
+
+fn ask(shop: &mut Shop, product: u64, path: &str, buyer: u64) -> Value {
+    let path = format!("/api/v1/sales/77/items/{product}/line{path}");
+    let answer = shop.send(&Sent::post(&path, "").member(buyer));
+    assert!(answer.status < 300, "{path}: {}", answer.text());
+    // As the writer does with each batch.
+    shop.advance(0);
+    answer.json()
+}
+
+/// As it is after the batch that has heard of somebody.
+fn standing(shop: &mut Shop, product: u64, buyer: u64) -> Value {
+    ask(shop, product, "/presence", buyer);
+    ask(shop, product, "/presence", buyer)
+}
+
+fn operate(shop: &mut Shop, what: &str) {
+    let answer = shop.send(&Sent::post(&format!("/api/v1/sales/77/{what}"), "{}").operator());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    shop.advance(0);
+}
+
+#[test]
+fn who_may_have_no_further_hold_is_told_so() {
+    let mut shop = shop();
+    assert_eq!(standing(&mut shop, 5, 1)["standing"], "called");
+    let said = |shop: &mut Shop| {
+        let place = standing(shop, 6, 1);
+        let receipt = ask(shop, 6, "/receipt", 1)["receipt"].clone();
+        assert_eq!(receipt["blocked_by"], place["blocked_by"]);
+        assert_eq!(receipt["outcome"], place["standing"]);
+        let page = shop.send(&Sent::get("/line?sale=77&product=6").member(1));
+        let is_told = page.text().contains("data-view=\"blocked\"");
+        assert_eq!(is_told, !place["blocked_by"].is_null(), "{}", page.text());
+        (place["standing"].as_str().unwrap().to_owned(), place["blocked_by"].clone())
+    };
+    assert_eq!(said(&mut shop), ("reached".to_owned(), json!("too_many_holds")));
+    shop.advance(20_000);
+    assert_eq!(said(&mut shop), ("away".to_owned(), json!("too_many_holds")));
+    assert_eq!(standing(&mut shop, 6, 2)["blocked_by"], Value::Null);
+    ask(&mut shop, 5, "/leave", 1);
+    assert_eq!(said(&mut shop), ("away".to_owned(), Value::Null));
+    // Of who waits, and of who is called, it says nothing.
+    assert_eq!(standing(&mut shop, 6, 2)["standing"], "called");
+    let waiting = standing(&mut shop, 5, 2);
+    assert_eq!((&waiting["standing"], &waiting["blocked_by"]), (&json!("reached"), &json!("too_many_holds")));
+}
+
+#[test]
+fn in_a_pause_a_turn_is_over_when_it_would_be_if_that_ended() {
+    let mut shop = shop();
+    assert_eq!(standing(&mut shop, 5, 1)["standing"], "called");
+    shop.advance(20_000);
+    operate(&mut shop, "pause");
+    for _ in 0..2 {
+        shop.advance(300_000);
+        let place = ask(&mut shop, 5, "/presence", 1);
+        let left = place["turn_until_ms"].as_u64().unwrap() - place["now_ms"].as_u64().unwrap();
+        assert_eq!((place["standing"].as_str(), left), (Some("called"), 100_000));
+    }
+}
