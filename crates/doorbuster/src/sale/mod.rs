@@ -73,9 +73,9 @@ enum SaleCommand {
     Apply(apply::ApplyArguments),
     Edit(edit::EditArguments),
     Delete(delete::DeleteArguments),
-    /// List the sales that are not over, the newest first
+    /// List the sales that are not over, or in whose lines somebody may order still, the newest first
     List {
-        /// Only those in this state; "ended" are listed nowhere else
+        /// Only those in this state; those that are "ended" and done with are listed nowhere else
         #[arg(long, value_parser = ["upcoming", "open", "ended"])]
         state: Option<String>,
         #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use engine::{Phase, UnixMs};
 
+use super::STALE_STOCK_MS;
 use super::page::States;
 use crate::intake::catalog::{Catalog, Sale};
 
@@ -13,6 +14,7 @@ pub(super) struct Listing {
     until: UnixMs,
     upcoming: Vec<u32>,
     open: Vec<u32>,
+    /// Those that are not over, and of the others those in whose lines somebody may order still.
     current: Vec<u32>,
     ended: Vec<u32>,
 }
@@ -31,6 +33,10 @@ impl Listing {
             listing.until = listing.until.min(until);
             if state(sale, now) != State::Ended {
                 listing.current.push(place);
+            } else if serves_on(catalog, sale) {
+                // Until that is over, which no change of the sales says.
+                listing.current.push(place);
+                listing.until = listing.until.min(now.plus(STALE_STOCK_MS));
             }
         }
         listing
@@ -59,6 +65,15 @@ impl Listing {
         };
         all[..all.partition_point(|place| *place < before)].iter().rev().copied()
     }
+}
+
+/// Whether somebody in a line of a sale that is over may order still, or is sure to be called. Once nobody is, nobody will be.
+fn serves_on(catalog: &Catalog, sale: &Sale) -> bool {
+    let items = sale.spec.items.iter().zip(&catalog.skus[sale.first_sku.0 as usize..]);
+    items.filter_map(|(_, sku)| sku.board.as_ref()?.read()).any(|line| {
+        let is_awaited = line.standings.in_grace > 0 || line.borders.reached < line.borders.sure_to;
+        line.standings.called > 0 || (is_awaited && !sale.is_called_off())
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ const NEWEST: u32 = u32::MAX;
 /// Which sales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::http) enum States {
-    /// Those that are not over.
+    /// Those that are not over, or in whose lines somebody may order still.
     Current,
     Upcoming,
     Open,

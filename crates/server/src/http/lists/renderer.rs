@@ -190,7 +190,7 @@ impl Lists {
         waiting.try_send(Asked { event_loop, ticket, job }).is_ok()
     }
 
-    /// SKUs of the sales that are not over, the newest sale's first.
+    /// SKUs of the sales that are not over, or in whose lines somebody may order still, the newest sale's first.
     pub(in crate::http) fn current_skus(&self, catalog: &Catalog, now: UnixMs, max: usize) -> Vec<u32> {
         let listing = self.rendering.listing(catalog, now);
         let sales = listing.before(States::Current, u32::MAX).map(|place| &catalog.sales[place as usize]);

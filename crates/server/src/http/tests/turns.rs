@@ -86,3 +86,34 @@ fn in_a_pause_a_turn_is_over_when_it_would_be_if_that_ended() {
         assert_eq!((place["standing"].as_str(), left), (Some("called"), 100_000));
     }
 }
+
+/// Whoever was called may order still, and whoever is sure is called: it is followed until that is over.
+#[test]
+fn a_sale_is_listed_and_counted_while_somebody_may_order_after_its_end() {
+    let mut shop = shop();
+    let is_listed = |shop: &mut Shop| {
+        let list = shop.send(&Sent::get("/api/v1/sales").operator()).json();
+        let listed = list["sales"].as_array().unwrap().iter().any(|sale| sale["id"] == 77);
+        let metrics = shop.send(&Sent::get("/metrics"));
+        let counted = [
+            "doorbuster_stock_units{sale=\"77\",product=\"5\",kind=\"turns\"}",
+            "doorbuster_line_people{sale=\"77\",product=\"5\",kind=\"turn\"}",
+        ];
+        assert_eq!(counted.map(|name| metrics.text().contains(name)), [listed; 2]);
+        listed
+    };
+    // Of the first item one is called; the unit of the second is kept for one who is not there.
+    assert_eq!(standing(&mut shop, 5, 1)["standing"], "called");
+    ask(&mut shop, 5, "/leave", 1);
+    operate(&mut shop, "end");
+    shop.advance(10_000);
+    assert!(is_listed(&mut shop), "the units are kept for those in grace");
+    assert_eq!(standing(&mut shop, 5, 2)["standing"], "called");
+    shop.advance(60_000);
+    assert!(is_listed(&mut shop), "a turn is open");
+    let ended = shop.send(&Sent::get("/api/v1/sales?state=ended").operator()).json();
+    assert!(ended["sales"].as_array().unwrap().iter().any(|sale| sale["id"] == 77), "it is over, too");
+    ask(&mut shop, 5, "/leave", 2);
+    shop.advance(2_000);
+    assert!(!is_listed(&mut shop), "nobody may order any more");
+}
