@@ -17,6 +17,8 @@ const LEFT_MS_MIN: u64 = 60 * 1_000;
 const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;
 const PAYMENT_S_MIN: u64 = 60;
 const PAYMENT_S_MAX: u64 = 24 * 3_600;
+/// Of a line: a page needs some seconds to hear that its place is reached.
+const GRACE_S_MIN: u64 = 10;
 /// Times the largest item so far; of a restock, times what the item had.
 pub(super) const TOTAL_GROWTH_MAX: u64 = 10;
 /// Of an answer on a terminal.
@@ -37,7 +39,7 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 8] = [
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 9] = [
     start_is_past,
     is_short,
     is_long,
@@ -45,6 +47,7 @@ const SLIPS: [fn(&Intent<'_>) -> Option<String>; 8] = [
     is_paid_soon,
     is_paid_late,
     costs_nothing,
+    waits_hardly,
     has_too_many_units,
 ];
 
@@ -58,8 +61,9 @@ pub(super) fn of_change(new: &NewSale, found: &[Difference], now_ms: u64) -> Vec
         let mut edits = found.iter().filter(|found| found.change == Change::Edit);
         edits.any(|found| found.product == product && fields.contains(&found.field))
     };
-    let priced: Vec<_> =
-        new.items.iter().filter(|item| differs(Some(item.product), &["price"])).cloned().collect();
+    let priced = new.items.iter().filter(|item| differs(Some(item.product), &["price"]));
+    // The terms of a line can't be changed.
+    let priced: Vec<_> = priced.map(|item| NewItem { line: None, ..item.clone() }).collect();
     find(&Intent {
         now_ms,
         starts_at_ms: differs(None, &["starts_at"]).then_some(new.starts_at_ms),
@@ -143,6 +147,16 @@ fn costs_nothing(intent: &Intent<'_>) -> Option<String> {
     Some(format!("item {} costs nothing{others}", item.product))
 }
 
+fn waits_hardly(intent: &Intent<'_>) -> Option<String> {
+    let grace_s = |item: &NewItem| item.line.as_ref().map(|line| line.grace_s);
+    let (item, others) =
+        first_of(intent.items, |item| grace_s(item).is_some_and(|grace| grace < GRACE_S_MIN))?;
+    let (product, grace) = (item.product, grace_s(item).unwrap_or_default());
+    Some(format!(
+        "whoever is not there when reached is waited for less than {GRACE_S_MIN}s in the line of item {product}: {grace}s{others}"
+    ))
+}
+
 fn has_too_many_units(intent: &Intent<'_>) -> Option<String> {
     let largest = intent.largest_total?;
     let (item, others) =
@@ -168,6 +182,7 @@ fn first_of(items: &[NewItem], is_so: impl Fn(&NewItem) -> bool) -> Option<(&New
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sale::Line;
 
     const DAY_MS: u64 = 24 * 3_600 * 1_000;
     const NOW_MS: u64 = 100 * DAY_MS;
@@ -199,6 +214,11 @@ mod tests {
             items: &fine,
             largest_total: Some(1),
         };
+        let line = |grace_s| {
+            let line = Line { units: 1, turn_s: 120, grace_s, close_s: 30, beacon: None, access: None };
+            NewItem { line: Some(line), ..item(4, 1, 1) }
+        };
+        let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);
         for (at_bound, slip, text) in [
             (
@@ -233,6 +253,11 @@ mod tests {
                 "buyers have more than a day to pay: 1d1m, and what they hold is nobody else's",
             ),
             (usual, Intent { items: &free, ..usual }, "item 1 costs nothing (and 1 more)"),
+            (
+                Intent { items: &usual_line, ..usual },
+                Intent { items: &hasty, ..usual },
+                "whoever is not there when reached is waited for less than 10s in the line of item 4: 9s",
+            ),
             (
                 Intent { items: &many, largest_total: None, ..usual },
                 Intent { items: &many, ..usual },

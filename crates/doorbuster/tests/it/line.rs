@@ -35,7 +35,7 @@ pub(crate) fn make_sale(directory: &Path, address: SocketAddr) {
     std::fs::write(directory.join("drop.toml"), file).unwrap();
     let server = format!("http://{address}");
     let mut create = doorbuster(directory);
-    create.args(["sale", "create", "drop.toml", "--server", &server]);
+    create.args(["sale", "create", "drop.toml", "--server", &server, "--yes"]);
     let made = outcome(create.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
     assert!(made.0 == 0 && made.1.contains("item 5 is sold to its line: a turn is 10m long"), "{made:?}");
 }

@@ -28,7 +28,7 @@ const times = (startsAt, length) => [
 const post = (body) => {
   if (!body.items.every((item) => Number.isSafeInteger(item.product))) return { problem: TOO_LARGE };
   const { starts_at_ms, ends_at_ms, payment_s, items } = body;
-  const odd = slips({ starts_at_ms, length_ms: ends_at_ms - starts_at_ms, payment_s, items: items.map(({ product, price, total }) => ({ product, price, units: total })) });
+  const odd = slips({ starts_at_ms, length_ms: ends_at_ms - starts_at_ms, payment_s, items: items.map(({ product, price, total, line }) => ({ product, price, units: total, line })) });
   return { method: "POST", path: "/api/v1/sales", body, odd };
 };
 

@@ -4,6 +4,8 @@ import { count, dayAndTime, duration, night, serverNow } from "./console-words.j
 const MINUTE_MS = 60_000;
 const PAYMENT_MIN_S = 60;
 const DAY_S = 86_400;
+// Of a line: a page needs some seconds to hear that its place is reached.
+const GRACE_MIN_S = 10;
 const LENGTH_MAX_MS = 30 * DAY_S * 1000;
 // Times the largest item so far; of a restock, times what the item has.
 const GROWTH_MAX = 10;
@@ -16,8 +18,9 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
   if (length > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(length)}.`);
   if (payment !== null && payment < PAYMENT_MIN_S) found.push(`Buyers have ${duration(payment * 1000)} to pay.`);
   if (payment > DAY_S) found.push(`Buyers have ${duration(payment * 1000)} to pay, and what they hold is nobody else's.`);
-  for (const { product, price } of items) {
+  for (const { product, price, line } of items) {
     if (price === 0) found.push(`Product ${product} costs nothing.`);
+    if (line?.grace_s < GRACE_MIN_S) found.push(`Whoever is not there when reached is waited for ${duration(line.grace_s * 1000)} in the line of product ${product}.`);
   }
   const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));
   for (const { product, units } of items) {

@@ -43,13 +43,14 @@ const PRESENCE_FAILING_MS_MAX = 4000;
 const WARN_AT_S = [60, 30, 10];
 const CLOSE_FROM_MINUTES = 15;
 const MINUTE_MS = 60_000;
-// Where a browser can't compute its place, the shop is asked, by everybody within this.
+// Where a browser can't compute its place, the shop is asked, by everybody within this and before the first grace is over.
 const ASK_WITHIN_MS = 30_000;
 // Of a slow browser the first task may have lapsed before it was done.
 const TASKS_MAX = 2;
 
 const offer = readOffer();
 const unitsOfTurn = Number(byId("line").dataset.units);
+const graceMs = Number(byId("line").dataset.grace);
 const path = `/api/v1/sales/${offer.sale}/items/${offer.product}/line`;
 const mineName = `doorbuster.line.${buyer}.${offer.sale}.${offer.product}`;
 const pageTitle = document.title;
@@ -417,10 +418,10 @@ async function readMessage() {
 
 function waitForBoard() {
   if (mine?.standing === "over" || view === "closed") return jittered(30_000);
-  if (document.hidden) return jittered(11_000);
   const place = mine?.place ?? null;
-  // Before the start nothing moves but the number of those who join.
-  return jittered(startsIn() > MINUTE_MS ? 11_000 : boardDelay(board, place));
+  // Before the start nothing moves but the number of those who join. A page that nobody sees still has to hear of its place.
+  const isSlow = startsIn() > MINUTE_MS || (document.hidden && place !== null);
+  return jittered(isSlow ? 11_000 : boardDelay(board, place, graceMs));
 }
 
 // The board says when there was a draw; the page then finds its place by itself.
@@ -432,13 +433,15 @@ async function followDraw() {
 
 async function findPlace() {
   if (!crypto.subtle) {
-    asking ??= setTimeout(() => askAs("").catch(() => { asking = null; }), ASK_WITHIN_MS * Math.random());
+    const within = Math.min(Math.max(startsIn(), 0) + graceMs / 4, ASK_WITHIN_MS);
+    asking ??= setTimeout(() => askAs("").then(comeBack, () => { asking = null; }), within * Math.random());
     return;
   }
   const place = await placeOf(draw.seed, draw.entries, mine.number);
   if (!mine) return;
   mine = { ...mine, place };
   local.set(mineName, JSON.stringify(mine));
+  boardWait = waitForBoard();
   wakePresence();
 }
 

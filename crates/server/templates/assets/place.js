@@ -7,6 +7,9 @@ const PRESENT_BEFORE_START_MS = 20_000;
 const BOARD_MS_MIN = 1000;
 // A third more at most: at the back of a line of a million that is one request in a quarter of a minute.
 const BOARD_MS_MAX = 11_000;
+// Of a grace that is shorter, such a part at most, with the third more.
+const SHORT_GRACE_MS = 20_000;
+const GRACE_PART = 0.45;
 
 // Whoever is reached is called within moments, unless the shop may not call them.
 const REACHED_MS = 1000;
@@ -24,9 +27,10 @@ export function worthOf(board, place) {
 /** Whether somebody in this place has to show that they are there. */
 export const isNear = (board, place, startsInMs) => place <= board.sure_to + PRESENT_AHEAD && startsInMs < PRESENT_BEFORE_START_MS;
 
-/** How long a board is good enough for this place: a second near the front, longer the farther back. */
-export function boardDelay(board, place) {
-  if (place === null) return BOARD_MS_MAX;
+/** How long a board is good enough for this place: a second near the front, longer the farther back. Who has none yet may be the
+ * first who is reached, and is to hear of it within a grace that is short. */
+export function boardDelay(board, place, graceMs) {
+  if (place === null) return graceMs < SHORT_GRACE_MS ? Math.max(GRACE_PART * graceMs, BOARD_MS_MIN) : BOARD_MS_MAX;
   const ahead = Math.max(place - board.served, 0);
   return Math.min(Math.max(BOARD_MS_MIN * Math.sqrt(ahead / 100), BOARD_MS_MIN), BOARD_MS_MAX);
 }

@@ -17,13 +17,13 @@ use super::steps::{
 use super::webdriver::Browser;
 
 /// Nobody takes part in its draw: places are in the order of joining.
-fn sell(shop: &Shop, mut terms: Value) {
+pub(super) fn sell(shop: &Shop, mut terms: Value) {
     terms["line"]["close_s"] = json!(86_400);
     shop.sell(&terms);
     shop.wait_for_draw();
 }
 
-fn join(browser: &Browser, shop: &Shop) {
+pub(super) fn join(browser: &Browser, shop: &Shop) {
     open_sale(browser, &shop.base, SALE, PRODUCT);
     browser.click("#join-button");
     browser.wait_until("a place", |browser| browser.text("#place").starts_with("Your place"));
@@ -386,88 +386,6 @@ fn whoever_has_a_place_checks_it_in_the_browser() {
         ));
         assert_eq!(held, json!(expected), "{change}");
     }
-}
-
-/// Counts how often the shop is told that its reader is there, and notes how long the page pauses by its worker.
-const WATCH: &str = "window.shown = 0;
-    const ask = window.fetch;
-    window.fetch = (url, how) => {
-      if (url.endsWith('/presence')) window.shown += 1;
-      return window.answer?.(url) ?? ask(url, how);
-    };
-    window.pauses = [];
-    const post = Worker.prototype.postMessage;
-    Worker.prototype.postMessage = function ([number, ms]) {
-      window.pauses.push(ms);
-      return post.call(this, [number, ms]);
-    };";
-
-/// A page that waits for the only unit, which somebody else was called for: buyer 77.
-fn behind_who_was_called() -> (Shop, Browser) {
-    let (shop, browser) = (Shop::demo(), Browser::start());
-    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 1 }));
-    shop.line_as("77", "");
-    shop.line_as("77", "/presence");
-    join(&browser, &shop);
-    wait_for_view(&browser, "#line", "maybe");
-    (shop, browser)
-}
-
-/// A browser lets the timers of a page that is not shown go off once a minute: these never do.
-#[test]
-fn who_looks_at_another_page_is_there_still_and_called() {
-    let (shop, browser) = behind_who_was_called();
-    browser.run("window.setTimeout = () => 0; window.setInterval = () => 0");
-    browser.run(WATCH);
-    let shown = |browser: &Browser, least: u64| browser.run("return window.shown").as_u64() >= Some(least);
-    browser.wait_until("the shop is told again and again", |browser| shown(browser, 3));
-    shop.line_as("77", "/leave");
-    wait_for_view(&browser, "#line", "called");
-    assert_eq!(browser.run("return document.title.startsWith('It is your turn')"), true);
-}
-
-/// The turn of whoever is reached opens any moment. The pauses of the board are longer, as nobody sees it.
-#[test]
-fn whoever_is_reached_asks_again_soon_and_then_more_seldom() {
-    let (_shop, browser) = behind_who_was_called();
-    browser.run(
-        "Object.defineProperty(document, 'hidden', { value: true });
-         const place = { number: 2, place: 2, standing: 'reached', outcome: null, turn_until_ms: null, turn_units: null, ticket: '' };
-         window.answer = (url) => (url.endsWith('/presence')
-           ? Promise.resolve(Response.json({ ...place, now_ms: Date.now() })) : undefined)",
-    );
-    browser.run(WATCH);
-    let short = "return window.pauses.filter((ms) => ms < 4000)";
-    browser.wait_until("it has asked five times", |browser| {
-        browser.run(short).as_array().is_some_and(|pauses| pauses.len() >= 4)
-    });
-    assert_eq!(browser.run(short), json!([1000, 1500, 2250, 3375]));
-}
-
-/// What the page does by the board, as modules of its own say it.
-#[test]
-fn a_page_asks_more_seldom_the_farther_back_it_stands_and_promises_what_the_board_has() {
-    let (shop, browser) = (Shop::demo(), Browser::start());
-    sell(&shop, json!({ "line": {}, "total": 1 }));
-    open_sale(&browser, &shop.base, SALE, PRODUCT);
-    let found = browser.run_async(
-        "const { href } = document.querySelector('link[href*=\"/assets/place-\"]');
-         const board = { state: 'live', served: 0, sure_to: 2, free: 0, turns: 0, held: 0 };
-         import(href).then(({ boardDelay, worthOf, isNear }) => ({
-           delays: [null, 1, 100, 400, 10_000, 1_000_000].map((place) => boardDelay(board, place)),
-           moved: boardDelay({ ...board, served: 999_900 }, 1_000_000),
-           worth: [2, 3].map((place) => worthOf(board, place)),
-           open: ['free', 'turns', 'held'].map((units) => worthOf({ ...board, [units]: 1 }, 3)),
-           ended: [2, 3].map((place) => worthOf({ ...board, state: 'ended', held: 1 }, place)),
-           near: [[10_002, 0], [10_003, 0], [1, 21_000]].map(([place, startsIn]) => isNear(board, place, startsIn)),
-         })).then(done, (error) => done(String(error)));",
-    );
-    let expected = json!({
-        "delays": [11_000, 1_000, 1_000, 2_000, 10_000, 11_000], "moved": 1_000,
-        "worth": ["sure", "none"], "open": ["maybe", "maybe", "maybe"], "ended": ["sure", "closed"],
-        "near": [true, false, false],
-    });
-    assert_eq!(found, expected);
 }
 
 #[test]

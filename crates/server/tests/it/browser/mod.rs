@@ -18,6 +18,7 @@ mod fake_console;
 mod joining;
 mod languages;
 mod line;
+mod line_waits;
 mod looking;
 mod phone;
 mod plain;
