@@ -181,6 +181,8 @@ pub(super) struct Line {
     joins_per_s: Option<f64>,
     waiting: u64,
     present: u64,
+    sure_to: u64,
+    reached: u64,
     turns: u64,
     called: u64,
     ordered: u64,
@@ -296,7 +298,11 @@ impl Line {
     pub(super) fn words(&self) -> String {
         let joins = self.joins_per_s.map_or_else(String::new, |rate| format!(" ({rate}/s)"));
         let last = match self.tail_wait_s {
-            None => "stands".to_owned(),
+            None if self.waiting == 0 => "nobody waits".to_owned(),
+            None if self.pace == 0 || self.reached < self.sure_to => {
+                "no saying how long the last waits".to_owned()
+            }
+            None => "the last is hardly reached before the end".to_owned(),
             Some(wait) => format!("the last waits {}", format_duration(Duration::from_secs(wait))),
         };
         let limit = self.pace_max_per_s.map_or_else(String::new, |per_s| format!(" (limited to {per_s}/s)"));

@@ -333,6 +333,31 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_the_last_in_a_line_waits_is_said_where_it_is_known() {
+        for (figures, said) in [
+            (
+                r#""sure_to":200,"reached":200,"pace":60,"tail_wait_s":null"#,
+                "the last is hardly reached before the end",
+            ),
+            (
+                r#""sure_to":210,"reached":200,"pace":60,"tail_wait_s":null"#,
+                "no saying how long the last waits",
+            ),
+            (
+                r#""sure_to":200,"reached":200,"pace":0,"tail_wait_s":null"#,
+                "no saying how long the last waits",
+            ),
+        ] {
+            let line = format!(
+                r#"{{"draw":"drawn","joined":9,"joins_per_s":null,"waiting":7,"present":0,"turns":0,"called":2,"ordered":2,
+                    "expired":0,"given_back":0,"away":0,"pace_max_per_s":null,"wait":null,{figures}}}"#
+            );
+            let line: crate::watch::figures::Line = serde_json::from_str(&line).unwrap();
+            assert!(line.words().contains(said), "{}", line.words());
+        }
+    }
+
+    #[test]
     fn the_screen_has_the_verdict_first_and_says_how_old_it_is() {
         let text = shown(false, 1, None);
         let head = "AMBER  http://a:1  2026-12-01T10:00:00Z  1 s ago\n4 GiB\u{fffd} are free.\n-> Make room.\nnot ready: it stops\n";

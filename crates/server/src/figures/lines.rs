@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::sales::{room, watched};
 use super::sample::per_s;
-use crate::intake::board::Board;
+use crate::intake::board::{Board, ahead_of};
 use crate::intake::catalog::Catalog;
 use crate::time::Instant;
 
@@ -41,11 +41,11 @@ pub(super) struct LineFigures {
     ordered: u32,
     expired: u32,
     given_back: u32,
-    /// Places reached in the last minute.
+    /// Places a minute, as its board has it.
     pace: u32,
     /// As an operator has limited it; `None`: not at all.
     pace_max_per_s: Option<u32>,
-    /// How long whoever is last in the line would wait at that pace. `None`: it stands.
+    /// How long whoever is last in the line would wait at that pace. `None`: that can't be said, or they may not be reached before the end.
     tail_wait_s: Option<u64>,
     wait: Option<Wait>,
     /// What everybody in it is to read; empty: nothing.
@@ -101,7 +101,7 @@ impl Lines {
                     continue;
                 };
                 let before = before.remove(&SkuId(number));
-                let mut figures = LineFigures::of(&line, board, now, phase);
+                let mut figures = LineFigures::of(&line, board, now, (phase, sale.spec.ends_at));
                 if let Some((before, looked_at)) = before.as_ref().zip(self.looked_at) {
                     let joined = u64::from(figures.joined.saturating_sub(before.figures.joined));
                     figures.joins_per_s = Some(per_s(joined, at.duration_since(looked_at)));
@@ -119,10 +119,13 @@ impl Lines {
 }
 
 impl LineFigures {
-    fn of(line: &LineView, board: &Board, now: UnixMs, phase: Phase) -> LineFigures {
+    fn of(line: &LineView, board: &Board, now: UnixMs, (phase, end): (Phase, UnixMs)) -> LineFigures {
         let LineView { draw, borders, joined, standings, pace_max, .. } = line;
         let Standings { in_grace, away, called, ordered, expired, given_back, .. } = *standings;
         let (waiting, pace) = (joined - borders.reached, board.pace(now));
+        let is_in_time =
+            |wait_s: &u64| *joined <= borders.sure_to || now.plus(wait_s.saturating_mul(1000)) < end;
+        let tail_wait_s = ahead_of(line, *joined).and_then(|ahead| wait_s(ahead, pace)).filter(is_in_time);
         LineFigures {
             draw: draw.as_str(phase == Phase::Ended),
             joined: *joined,
@@ -140,14 +143,14 @@ impl LineFigures {
             given_back,
             pace,
             pace_max_per_s: *pace_max,
-            tail_wait_s: wait_s(waiting, pace),
+            tail_wait_s,
             wait: None,
             message: board.message().map(|(_, message)| message).unwrap_or_default(),
         }
     }
 }
 
-/// As a page says it: so many places at the pace of the last minute. `None`: the line stands.
+/// As a page says it: so many places at that pace. `None`: the line stands.
 fn wait_s(places: u32, pace: u32) -> Option<u64> {
     (u64::from(places) * 60).checked_div(pace.into())
 }
@@ -186,6 +189,7 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::{Borders, DrawView, LineTerms, Seq, Stock};
 
     fn figures(reached: u32, pace: u32) -> LineFigures {
         LineFigures {
@@ -209,6 +213,35 @@ mod tests {
             wait: None,
             message: Arc::default(),
         }
+    }
+
+    /// One who becomes sure a minute, and ten who wait.
+    #[test]
+    fn whoever_is_last_waits_till_the_end_at_most_unless_they_are_sure() {
+        let line = |reached, sure_to, joined| LineView {
+            terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None, access: None },
+            draw: DrawView::Open,
+            borders: Borders { away_to: 0, reached, sure_to },
+            joined,
+            standings: Standings::default(),
+            pace_max: None,
+            message_changes: 0,
+            commitment: [0; 32],
+            version: Seq(1),
+            promised: 0,
+            stock: Stock::new(1),
+        };
+        let tail = |to: LineView, end_s: u64| {
+            let (board, now) = (Board::default(), UnixMs(60_000));
+            board.publish(UnixMs(0), line(1, 1, to.joined), "");
+            board.publish(now, to, "");
+            LineFigures::of(&to, &board, now, (Phase::Live, UnixMs(end_s * 1000))).tail_wait_s
+        };
+        let last = line(2, 2, 12);
+        assert_eq!([600, 601].map(|end_s| tail(last, end_s)), [None, Some(540)]);
+        assert_eq!(tail(line(2, 12, 12), 61), Some(540), "sure, after the end too");
+        assert_eq!(tail(line(2, 3, 12), 10_000), None, "others who are sure go first");
+        assert_eq!(tail(line(12, 12, 12), 10_000), None, "nobody waits");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use image::{IMAGE_BYTES_MAX, Image, NotAnImage, is_image_name};
 pub use language::{
     LANGUAGE_BYTES_MAX, LANGUAGE_COOKIE, LANGUAGES_MAX, Language, LanguageId, Languages, is_language_code,
 };
-pub use plain::{CheckView, OrderPageView, PlacePageView, TroubleView};
+pub use plain::{CheckView, OrderPageView, PlacePageView, PlaceWait, TroubleView};
 pub use rendered::{Rendered, Tags, write_file};
 use view::Picture;
 pub use view::{ImageView, ItemView, Links, SaleState, SaleView, TurnView};

@@ -68,8 +68,8 @@ pub struct PlacePageView<'a> {
     pub now_ms: u64,
     /// How many were reached and gave up.
     pub gave_up: u64,
-    /// Between how many minutes and how many it is reached, while that is known.
-    pub minutes: Option<(u64, u64)>,
+    /// Until it is reached, while the line moves.
+    pub wait: Option<PlaceWait>,
     /// What moved the borders last: the text, when, and how many units or people.
     pub moved: Option<(&'static str, u64, u64)>,
     /// When the place is drawn, until it is.
@@ -83,6 +83,15 @@ pub struct PlacePageView<'a> {
     pub asks_again: bool,
     /// What the shop says to everybody in the line; may be empty.
     pub message: &'a str,
+}
+
+/// How long a place waits until it is reached, by what the line does.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceWait {
+    /// Between how many minutes and how many; `None`: that can't be said, or not before the end.
+    pub minutes: Option<(u64, u64)>,
+    /// The sale's end, if it may well not be reached before.
+    pub ends_at_ms: Option<u64>,
 }
 
 /// Why there is no such page.
@@ -156,7 +165,10 @@ impl Pages {
             open => view.open,
             now_ms => view.now_ms,
             gave_up => view.gave_up,
-            minutes => view.minutes.map(|(from, to)| context! { from, to }),
+            wait => view.wait.map(|wait| {
+                let minutes = wait.minutes.map(|(from, to)| context! { from, to });
+                context! { minutes, ends_at_ms => wait.ends_at_ms }
+            }),
             moved => view.moved.map(|(text, at_ms, count)| context! { text, at_ms, count }),
             starts_at_ms => view.starts_at_ms,
             order_by_ms => view.order_by_ms,

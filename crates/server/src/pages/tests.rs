@@ -183,7 +183,11 @@ fn plain_places(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             open: 3,
             now_ms: 1_795_176_030_000,
             gave_up: u64::from(view == "maybe"),
-            minutes: (view == "maybe").then_some((2, 6)),
+            wait: match view {
+                "sure" => Some(PlaceWait { minutes: None, ends_at_ms: None }),
+                "maybe" => Some(PlaceWait { minutes: Some((2, 6)), ends_at_ms: Some(1_795_183_200_000) }),
+                _ => None,
+            },
             moved: (view == "none").then_some(("line-moved-unpaid", 1_795_176_020_000, 1)),
             drawn_at_ms: (!is_drawn).then_some(1_795_175_970_000),
             starts_at_ms: (view == "sure").then_some(1_795_176_000_000),

@@ -12,6 +12,12 @@ export const newLines = (sale, latestOf) =>
     .filter((item) => item.line)
     .map((item) => element("section", { "aria-label": `Line of ${item.title}` }, element("h4", {}, `Line: ${item.title}`), element("dl", { class: "health", id: idOf(sale, item) }), element("p", { class: "row" }, ...itemButtons(latestOf(item), true))));
 
+const lastWait = ({ waiting, pace, reached, sure_to, tail_wait_s }) => {
+  if (waiting === 0) return "";
+  if (tail_wait_s !== null) return `the last one waits about ${duration(tail_wait_s * 1000)}`;
+  return pace === 0 || reached < sure_to ? "how long the last one waits can't be said" : "the last one is hardly reached before the end";
+};
+
 /** Its figures; nothing, of an item without a line. */
 export const drawLine = (sale, item) => {
   const { line } = item;
@@ -26,7 +32,7 @@ export const drawLine = (sale, item) => {
     ["Called", count(line.called), `${count(line.ordered)} ordered`],
     ["Turns not used", count(line.expired + line.given_back), `${count(line.expired)} let the time pass, ${count(line.given_back)} gave it back`],
     ["Away", count(line.away), "not there when reached"],
-    ["Pace", `${count(line.pace)} a minute`, line.tail_wait_s === null ? "the line stands" : `the last one waits about ${duration(line.tail_wait_s * 1000)}`],
+    ["Pace", `${count(line.pace)} a minute`, lastWait(line)],
     ["Pace is limited", line.pace_max_per_s === null ? "no" : `${count(line.pace_max_per_s)} a second`, line.pace_max_per_s === 0 ? "nobody more is reached" : ""],
     ["Everybody reads", line.message || "nothing"],
     ["Waited", line.wait ? duration(line.wait.took_s * 1000) : "–", line.wait ? `the page had said about ${duration(line.wait.said_s * 1000)}` : "nothing to compare yet"],

@@ -214,8 +214,15 @@ function prospects(place) {
     if (startsIn() > 10 * MINUTE_MS) backAt = offer.startsAt - 5 * MINUTE_MS;
   } else if (place !== null && isKnown() && phase !== "paused") {
     const wait = minutesUntil(board, place);
-    if (wait) said.push(t("line-minutes", { from: count(wait.from), to: count(wait.to) }));
-    if (wait?.from >= CLOSE_FROM_MINUTES) backAt = now() + wait.from * MINUTE_MS / 2;
+    // Whoever is not sure by the end is never reached.
+    const isLate = (minutes) => view !== "sure" && now() + minutes * MINUTE_MS >= offer.endsAt;
+    if (!wait) said.push(t("line-no-time"));
+    else if (!isLate(wait.from)) {
+      said.push(t("line-minutes", { from: count(wait.from), to: count(wait.to) }));
+      const half = now() + wait.from * MINUTE_MS / 2;
+      if (wait.from >= CLOSE_FROM_MINUTES && half < offer.endsAt) backAt = half;
+    }
+    if (wait && isLate(wait.to)) said.push(t("line-late", { time: moment(offer.endsAt) }));
   }
   said.push(backAt ? t("line-may-close", { time: moment(backAt) }) : t("line-stay"));
   return said;

@@ -38,10 +38,11 @@ export function boardDelay(board, place, graceMs) {
 /** How long whoever is reached waits before they ask whether they are called, the longer the more often they asked. */
 export const reachedDelay = (asks) => REACHED_MS * 1.5 ** (asks - 1);
 
-/** Between how many minutes and how many a place is reached, at the pace of the last one; null while the line stands. */
-export function minutesUntil({ pace, served }, place) {
+/** Between how many minutes and how many a place is reached, at the line's pace. null: that can't be said, as the line stands, or goes on by
+ * those who are sure, and how fast others become sure is not known. */
+export function minutesUntil({ pace, served, sure_to }, place) {
   const ahead = place - served - 1;
-  if (pace === 0 || ahead < 0) return null;
+  if (pace === 0 || ahead < 0 || (place > sure_to && served < sure_to)) return null;
   const minutes = ahead / pace;
   return { from: Math.floor(minutes * 0.7), to: Math.ceil(minutes * 1.5) + 1 };
 }

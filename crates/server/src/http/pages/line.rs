@@ -4,7 +4,7 @@
 
 use engine::{
     Accepted, BuyerId, Command, LineView, PRESENT_AHEAD, Phase, PlaceView, ProductId, Refusal, SaleId, SkuId,
-    Standing, TurnEnd,
+    Standing, TurnEnd, UnixMs,
 };
 
 use crate::http::HttpService;
@@ -16,11 +16,11 @@ use crate::http::routes::line::Joining;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
-use crate::intake::board::{Moved, Why};
+use crate::intake::board::{Moved, Why, ahead_of};
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
-use crate::pages::{LanguageId, Pages, PlacePageView};
+use crate::pages::{LanguageId, Pages, PlacePageView, PlaceWait};
 use crate::verifier::Given;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
@@ -144,7 +144,10 @@ impl HttpService {
             open: open_units(&line),
             now_ms: now.0,
             gave_up: line.standings.gave_up.into(),
-            minutes: place.filter(|_| moves).and_then(|place| minutes_until(&line, place, board.pace(now))),
+            wait: place.filter(|_| moves).map(|place| {
+                let end = (view == "maybe").then_some(sale.spec.ends_at);
+                wait_until(ahead_of(&line, place), board.pace(now), (now, end))
+            }),
             moved: board.moved().filter(|_| matches!(view, "sure" | "maybe" | "none")).map(said),
             drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
             starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
@@ -204,11 +207,18 @@ fn said(Moved { at, why, count }: Moved) -> (&'static str, u64, u64) {
     (text, at.0, count)
 }
 
-/// Between how many minutes and how many a place is reached, at the pace of the last one; `None` while the line stands.
-fn minutes_until(line: &LineView, place: u32, pace: u32) -> Option<(u64, u64)> {
-    let ahead = u64::from(place.checked_sub(line.borders.reached + 1)?);
+/// How long a place waits with so many before it; `end`: after it nobody is reached who is not sure by then.
+fn wait_until(ahead: Option<u32>, pace: u32, (now, end): (UnixMs, Option<UnixMs>)) -> PlaceWait {
     let tenths = 10 * u64::from(pace);
-    (pace > 0).then(|| (ahead * 7 / tenths, (ahead * 15).div_ceil(tenths) + 1))
+    let Some(ahead) = ahead.map(u64::from).filter(|_| pace > 0) else {
+        return PlaceWait { minutes: None, ends_at_ms: None };
+    };
+    let (from, to) = (ahead * 7 / tenths, (ahead * 15).div_ceil(tenths) + 1);
+    let is_late = |minutes: u64| end.is_some_and(|end| now.plus(minutes.saturating_mul(60_000)) >= end);
+    PlaceWait {
+        minutes: (!is_late(from)).then_some((from, to)),
+        ends_at_ms: end.filter(|_| is_late(to)).map(|end| end.0),
+    }
 }
 
 fn open_units(line: &LineView) -> u64 {

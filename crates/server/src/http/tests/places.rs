@@ -9,6 +9,8 @@ use crate::http::AuthMode;
 const ITEM: &str = "sale=77&product=5";
 const PLACE: &str = "/line?sale=77&product=5";
 
+const NO_TIME: &str = "How long it takes until your place is reached can't be said right now.";
+
 /// Nobody takes part in its draw: places are in the order of joining.
 fn shop(auth: AuthMode) -> Shop {
     shop_that_closes(auth, 3600)
@@ -109,8 +111,12 @@ fn who_waits_reads_what_moves_the_line() {
         !before.contains("Gave up") && !before.contains("in line.") && !before.contains("minutes"),
         "{before}"
     );
-    shop.advance(61_000);
+    shop.advance(60_000);
     let called = says(&mut shop, 1, "It is your turn", false);
+    // One who was called at once is no pace.
+    let start = says(&mut shop, 9, "You may get one", true);
+    assert!(start.contains(NO_TIME) && !start.contains("minutes"), "{start}");
+    shop.advance(30_000);
     let order_by = called.split("Order by ").nth(1).unwrap().split(' ').nth(3).unwrap();
     assert_eq!(order_by.matches(':').count(), 2, "{called}");
     press(&mut shop, "/line/leave", 1);
@@ -118,11 +124,27 @@ fn who_waits_reads_what_moves_the_line() {
     for said in [
         "Gave up so far: 1.",
         "UTC): 1. What was set aside goes to whoever is next in line.",
-        // Two were reached in a minute; of six who are ahead the last is reached in three, more or less.
+        // One became sure in half a minute; of six who are ahead the last is reached in three, more or less.
         "your place is reached in 2 to 6 minutes.",
     ] {
         assert!(after.contains(said), "{said:?} is not in {after}");
     }
+    assert!(!after.contains(NO_TIME) && !after.contains("The sale may well end"), "{after}");
+    // With an end before the earlier, and before the later of both.
+    for (left_ms, has_minutes) in [(100_000, false), (300_000, true)] {
+        let ends_at_ms = NOW.0 + 90_000 + left_ms;
+        let moved = Sent::post("/api/v1/sales/77", &json!({ "ends_at_ms": ends_at_ms }).to_string());
+        let moved = Sent { method: "PATCH".to_owned(), ..moved }.operator();
+        assert_eq!(shop.send(&moved).status, 200);
+        let late = says(&mut shop, 9, "You may get one", true);
+        assert!(late.contains("The sale may well end before your place is reached"), "{late}");
+        assert_eq!(late.contains(" minutes."), has_minutes, "{late}");
+    }
+    let limit = Sent::post("/api/v1/sales/77/items/5/line/pace", r#"{"per_s_max":0}"#).operator();
+    assert_eq!(shop.send(&limit).status, 200);
+    shop.advance(0);
+    let stands = says(&mut shop, 9, "You may get one", true);
+    assert!(stands.contains(NO_TIME) && !stands.contains("The sale may well end"), "{stands}");
     let restock = Sent::post("/api/v1/sales/77/items/5/restock", r#"{"units":2}"#).operator().key("r");
     assert_eq!(shop.send(&restock).status, 200);
     shop.advance(0);

@@ -141,3 +141,44 @@ fn a_page_asks_more_seldom_the_farther_back_it_stands_and_promises_what_the_boar
     });
     assert_eq!(found, expected);
 }
+
+/// A page in place 100 of a sale that ends in 40 minutes, by boards that are made up.
+#[test]
+fn what_is_said_of_the_time_holds_by_pace_and_end() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": {}, "total": 1, "ends_at_ms": shop.now_ms() + 2_400_000 }));
+    for member in 101..200 {
+        shop.line_as(&member.to_string(), "");
+    }
+    join(&browser, &shop);
+    assert_eq!(browser.text("#place"), "Your place: 100");
+    browser.run(
+        "const ask = window.fetch;
+         const changed = async (answer) => Response.json({ ...await answer.json(), free: 1, ...window.board });
+         window.fetch = (url, how) => (url.endsWith('/line') ? ask(url, how).then(changed) : ask(url, how));",
+    );
+    let (minutes, late, no_time) =
+        ("your place is reached in ", "The sale may well end before", "can't be said");
+    let (close, stay) = ("You may close this page", "Keep this page open");
+    for (board, said) in [
+        (json!({ "pace": 10, "served": 50, "sure_to": 50 }), vec![minutes, stay]),
+        (json!({ "pace": 0, "served": 50, "sure_to": 50 }), vec![no_time, stay]),
+        (json!({ "pace": 1, "served": 50, "sure_to": 50 }), vec![minutes, late, close]),
+        (json!({ "pace": 1, "served": 10, "sure_to": 10 }), vec![late, stay]),
+        // The pace is of those who are sure and not reached yet.
+        (json!({ "pace": 10, "served": 50, "sure_to": 60 }), vec![no_time, stay]),
+        // Whoever is sure is called after the end, too.
+        (json!({ "pace": 1, "served": 10, "sure_to": 100 }), vec![minutes, close]),
+        (json!({ "pace": 1, "served": 0, "sure_to": 100, "state": "paused" }), vec![stay]),
+    ] {
+        browser.run(&format!("window.board = {board}"));
+        come_back(&browser);
+        let all = [minutes, late, no_time, close, stay];
+        let found = |browser: &Browser| {
+            let when = browser.text("#when");
+            all.into_iter().filter(|text| when.contains(text)).collect::<Vec<_>>()
+        };
+        browser.wait_until(&format!("{said:?} of {board}"), |browser| found(browser) == said);
+    }
+    assert_eq!(browser.complaints(), [""; 0]);
+}
