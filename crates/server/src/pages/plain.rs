@@ -78,7 +78,9 @@ pub struct PlacePageView<'a> {
     pub starts_at_ms: Option<u64>,
     /// Of the reader's turn, or of one that may come.
     pub units: u32,
-    /// When it is the reader's turn: its end.
+    /// The sale is, so nobody is called or can order.
+    pub is_paused: bool,
+    /// When it is the reader's turn and they can order: its end.
     pub order_by_ms: Option<u64>,
     pub asks_again: bool,
     /// What the shop says to everybody in the line; may be empty.
@@ -158,6 +160,11 @@ impl Pages {
             turn_units => view.units,
             view => view.view,
             heading => format!("line-{}", view.words),
+            lead => match (view.view, view.is_paused) {
+                ("called" | "reached", true) => format!("line-{}-paused", view.words),
+                _ => format!("line-{}-text", view.words),
+            },
+            is_paused => view.is_paused,
             number => view.number,
             place => view.place,
             drawn_at_ms => view.drawn_at_ms,

@@ -192,6 +192,7 @@ fn plain_places(pages: &Pages, language: LanguageId) -> Vec<(String, String)> {
             drawn_at_ms: (!is_drawn).then_some(1_795_175_970_000),
             starts_at_ms: (view == "sure").then_some(1_795_176_000_000),
             units: 2,
+            is_paused: view == "reached",
             order_by_ms: (view == "called").then_some(1_795_176_900_000),
             asks_again: view == "maybe",
             message: if view == "maybe" { "We ship <on> Monday & \"Tuesday\"." } else { "" },

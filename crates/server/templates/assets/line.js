@@ -34,6 +34,8 @@ const WORDS = {
   given_back: ["line-given-back", "line-given-back-text"],
   closed: ["line-closed", "line-closed-text"],
 };
+// What else is said while the sale is paused.
+const PAUSED_WORDS = { reached: "line-reached-paused", called: "line-called-paused" };
 // A board that is older than this when it comes, or what the shop said of a place, promises nothing.
 const OLD_MS = 5000;
 // The server's clock is asked for seldom: everybody waits here, and for long.
@@ -114,6 +116,7 @@ function changePhase() {
   byId("offer").dataset.view = phase;
   byId("badge").textContent = VIEWS[phase].badge;
   say(byId("status"), phase === "paused" ? VIEWS.paused.said : "");
+  drawWords();
   drawForm();
 }
 
@@ -121,11 +124,7 @@ function change(next) {
   const before = view;
   view = next;
   byId("line").dataset.view = view;
-  const words = WORDS[(view === "over" && mine.outcome) || view];
-  const heading = document.createElement("strong");
-  heading.textContent = words ? t(words[0]) : "";
-  const text = words ? ` ${t(words[1], { units: units(turnUnits()) })}` : "";
-  byId("worth").replaceChildren(...(words ? [heading, text] : []));
+  drawWords();
   byId("worth").classList.toggle("good", view === "sure" || view === "called");
   byId("join").hidden = view !== "outside";
   byId("meaning").hidden = view !== "outside";
@@ -134,6 +133,14 @@ function change(next) {
   document.title = view === "called" ? `${t("line-called")} · ${pageTitle}` : pageTitle;
   drawForm();
   if (view === "called" && before) ring(3);
+}
+
+function drawWords() {
+  const words = WORDS[(view === "over" && mine.outcome) || view];
+  const heading = document.createElement("strong");
+  heading.textContent = words ? t(words[0]) : "";
+  const name = words && ((phase === "paused" && PAUSED_WORDS[view]) || words[1]);
+  byId("worth").replaceChildren(...(words ? [heading, ` ${t(name, { units: units(turnUnits()) })}`] : []));
 }
 
 // Whoever waits can fill it in; who was called can send it. An order whose answer is missing is asked for in any view.

@@ -126,12 +126,14 @@ impl HttpService {
         let sale = &self.catalog.sales[entry.sale];
         let phase = sale.phase(now);
         let view = worth_of(&line, place, phase, sale.is_called_off());
+        let is_over = matches!(view, "over" | "closed");
+        let is_paused = phase == Phase::Paused && !is_over;
         let (units, order_by_ms) = match place.standing {
-            Standing::Called { units, until } => (units, Some(until.0)),
+            Standing::Called { units, until } => (units, (!is_paused).then_some(until.0)),
             _ => (line.terms.units, None),
         };
         // A page that is asked for again loses what is typed into it.
-        let asks_again = !matches!(view, "called" | "over" | "closed");
+        let asks_again = !is_over && order_by_ms.is_none();
         let PlaceView { number, place, standing, .. } = place;
         let starts_at = sale.spec.starts_at.0;
         let moves = matches!(phase, Phase::Live | Phase::Ended) && matches!(view, "sure" | "maybe");
@@ -152,6 +154,7 @@ impl HttpService {
             drawn_at_ms: place.is_none().then_some(starts_at.saturating_sub(line.terms.close_ms)),
             starts_at_ms: (phase == Phase::NotStarted).then_some(starts_at),
             units,
+            is_paused,
             order_by_ms,
             asks_again,
             message: &message,

@@ -99,6 +99,42 @@ fn a_place_is_worth_what_the_board_says() {
     says(&mut shop, 3, "The line is closed", false);
 }
 
+/// It goes on by itself, and nobody is told of a time that stands, or to order.
+#[test]
+fn a_pause_is_said_to_everybody_who_waits() {
+    let mut shop = shop(AuthMode::MemberId);
+    for member in 1..=3 {
+        press(&mut shop, "/line", member);
+    }
+    shop.advance(60_000);
+    let called = says(&mut shop, 1, "It is your turn", false);
+    assert!(!called.contains("before the start") && !called.contains("paused"), "{called}");
+    // The next is reached, and not seen yet.
+    press(&mut shop, "/line/leave", 1);
+    let steer = |shop: &mut Shop, verb: &str| {
+        let sent = Sent::post(&format!("/api/v1/sales/77/{verb}"), "{}").operator();
+        assert_eq!(shop.send(&sent).status, 200);
+        shop.advance(0);
+    };
+    steer(&mut shop, "pause");
+    let paused = "The sale is paused. It will go on here by itself.";
+    let reached = says(&mut shop, 2, "Your place is reached", true);
+    assert!(reached.contains(paused) && reached.contains("you are called once it goes on"), "{reached}");
+    let waiting = says(&mut shop, 3, "You may get one", true);
+    assert!(waiting.contains(paused), "{waiting}");
+    let over = says(&mut shop, 1, "You gave your turn back", false);
+    assert!(!over.contains(paused), "{over}");
+    steer(&mut shop, "resume");
+    says(&mut shop, 2, "It is your turn", false);
+    steer(&mut shop, "pause");
+    let called = says(&mut shop, 2, "It is your turn", true);
+    assert!(called.contains("the time of your turn stands until then"), "{called}");
+    assert!(!called.contains("Order by") && !called.contains("action=\"/buy\""), "{called}");
+    steer(&mut shop, "resume");
+    let called = says(&mut shop, 2, "It is your turn", false);
+    assert!(called.contains("Order by") && called.contains("action=\"/buy\""), "{called}");
+}
+
 /// As the page with scripts says it: how fast it goes, who gave up, what moved the borders last, and the end of a turn to the second.
 #[test]
 fn who_waits_reads_what_moves_the_line() {

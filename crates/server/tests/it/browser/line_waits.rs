@@ -63,6 +63,29 @@ fn whoever_is_reached_asks_again_soon_and_then_more_seldom() {
     assert_eq!(browser.run(short), json!([1000, 1500, 2250, 3375]));
 }
 
+/// In a pause nobody is called, and a turn's time stands.
+#[test]
+fn in_a_pause_nobody_is_told_to_order_or_that_the_call_comes_in_a_moment() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    sell(&shop, json!({ "line": {}, "total": 1 }));
+    join(&browser, &shop);
+    wait_for_view(&browser, "#line", "called");
+    assert!(browser.text("#worth").contains("before the time is up"), "{}", browser.text("#worth"));
+    shop.steer("pause");
+    browser.wait_for_text("#worth", "The sale is paused: you can order once it goes on");
+    assert_eq!(browser.run("return document.getElementById('turn').hidden"), true);
+    browser.run(
+        "const place = { number: 1, place: 1, standing: 'reached', outcome: null, turn_until_ms: null, turn_units: null, ticket: '' };
+         window.answer = (url) => (url.endsWith('/presence')
+           ? Promise.resolve(Response.json({ ...place, now_ms: Date.now() })) : undefined)",
+    );
+    browser.run(WATCH);
+    wait_for_view(&browser, "#line", "reached");
+    browser.wait_for_text("#worth", "Stay here: the sale is paused");
+    shop.steer("resume");
+    browser.wait_for_text("#worth", "Stay here: you are called in a moment.");
+}
+
 /// A page that has joined, of a sale that starts within a minute, and waits for its place; its pauses are noted.
 fn before_the_draw(grace_s: u64) -> (Shop, Browser) {
     let (shop, browser) = (Shop::demo(), Browser::start());
