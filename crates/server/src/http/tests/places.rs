@@ -159,7 +159,7 @@ fn who_waits_reads_what_moves_the_line() {
     let after = says(&mut shop, 9, "You may get one", true);
     for said in [
         "Gave up so far: 1.",
-        "UTC): 1. What was set aside goes to whoever is next in line.",
+        "UTC): 1.</p>",
         // One became sure in half a minute; of six who are ahead the last is reached in three, more or less.
         "your place is reached in 2 to 6 minutes.",
     ] {

@@ -161,7 +161,7 @@ fn who_waits_reads_what_moved_the_borders() {
     assert_eq!(browser.text("#moved"), "");
     shop.line_as("77", "/leave");
     browser.wait_for_text("#moved", "Gave up (");
-    browser.wait_for_text("#moved", "): 1. What was set aside goes to whoever is next in line.");
+    browser.wait_for_text("#moved", "): 1.");
     shop.restock(1);
     browser.wait_for_text("#moved", "Added (");
     browser.wait_for_text("#moved", "): 1 unit.");
