@@ -302,7 +302,10 @@ line-check-bad = Es stimmt nicht: Was veröffentlicht ist, gibt Ihrer Nummer { $
 line-check-failed = Der Shop war dafür nicht zu erreichen. Versuchen Sie es noch einmal.
 line-draw-open = Die Plätze werden um { $time } unter allen verlost, die sich bis dahin angestellt haben: Ob früh oder spät, macht bis dahin keinen Unterschied. Wer später kommt, steht dahinter.
 line-draw-alone = Kein öffentlicher Zufallsgeber ist beteiligt: Wer den Verkauf betreibt, könnte durch die letzten Einträge noch wählen, welche Verlosung daraus wird.
-line-draw-beacon = Ein öffentlicher Zufallsgeber ist beteiligt, dessen Wert hier vorher niemand kennt. Schweigt er, wird ohne ihn verlost, sobald der Verkauf beginnt.
+line-draw-beacon = { $late ->
+    [0] Ein öffentlicher Zufallsgeber ist beteiligt, dessen Wert hier vorher niemand kennt. Schweigt er, wird ohne ihn verlost, sobald der Verkauf beginnt.
+   *[other] Ein öffentlicher Zufallsgeber ist beteiligt, dessen Wert hier vorher niemand kennt. Schweigt er, wird ohne ihn verlost, höchstens { $late } Sekunden nach Beginn des Verkaufs, und vorher wird niemand aufgerufen.
+}
 line-join = Anstellen
 line-working = Bevor Sie sich anstellen, rechnet Ihr Browser etwas aus, was Programmen zu viel wird, die sich tausendfach anstellen wollen. Das dauert einige Sekunden.
 line-verify = Zu dieser Seite

@@ -335,7 +335,10 @@ line-check-bad = It does not hold: what was published does not give your number 
 line-check-failed = The shop could not be reached to check it. Try again.
 line-draw-open = Places are drawn at { $time } among everybody who has joined by then: until then, joining early or late makes no difference. Whoever joins later stands behind them.
 line-draw-alone = No public beacon takes part: whoever runs the sale could still choose by the last entries which draw comes of them.
-line-draw-beacon = A public beacon takes part, whose value nobody here knows before. If it stays silent, the places are drawn without it once the sale starts.
+line-draw-beacon = { $late ->
+    [0] A public beacon takes part, whose value nobody here knows before. If it stays silent, the places are drawn without it once the sale starts.
+   *[other] A public beacon takes part, whose value nobody here knows before. If it stays silent, the places are drawn without it, at most { $late } seconds after the sale starts, and nobody is called before that.
+}
 line-join = Join the line
 line-working = Your browser is working something out before you join, which is too much for programs that would join by the thousand. It takes some seconds.
 line-verify = Go to that page

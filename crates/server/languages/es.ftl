@@ -306,7 +306,10 @@ line-check-bad = No es correcto: lo publicado no da a su número { $number } el 
 line-check-failed = No se pudo contactar con la tienda para comprobarlo. Inténtelo de nuevo.
 line-draw-open = Los puestos se sortean el { $time } entre quienes se hayan puesto en la cola hasta entonces: hasta ese momento da igual llegar antes o después. Quien llegue más tarde queda detrás.
 line-draw-alone = No participa ninguna fuente pública de azar: quien organiza la venta aún podría elegir, con las últimas inscripciones, qué sorteo resulta.
-line-draw-beacon = Participa una fuente pública de azar, cuyo valor nadie conoce aquí de antemano. Si calla, los puestos se sortean sin ella en cuanto empiece la venta.
+line-draw-beacon = { $late ->
+    [0] Participa una fuente pública de azar, cuyo valor nadie conoce aquí de antemano. Si calla, los puestos se sortean sin ella en cuanto empiece la venta.
+   *[other] Participa una fuente pública de azar, cuyo valor nadie conoce aquí de antemano. Si calla, los puestos se sortean sin ella, como mucho { $late } segundos después del comienzo de la venta, y antes no se llama a nadie.
+}
 line-join = Ponerse en la cola
 line-working = Antes de ponerse en la cola, su navegador calcula algo que resulta demasiado para los programas que quieren ponerse mil veces. Tarda unos segundos.
 line-verify = Ir a esa página

@@ -9,7 +9,7 @@ import { everySecond, isSet, keepSynced, now, observe, spanText } from "./clock.
 import { count, jittered, keepAsking, local, moment, stored, timeOfDay, units } from "./common.js";
 import { placeOf } from "./draw.js";
 import { drawCountdown, nextMoment, readOffer } from "./offer.js";
-import { boardDelay, isNear, minutesUntil, openUnits, reachedDelay, worthOf } from "./place.js";
+import { boardDelay, isNear, minutesUntil, openUnits, reachedDelay, secondsWithoutBeacon, worthOf } from "./place.js";
 import { holds } from "./proof.js";
 import {
   buyer, byId, call, closeSession, handedVerification, isSignedIn, linkThere, openSession, say, signInLink,
@@ -181,7 +181,7 @@ function drawPlace() {
   const closes = draw?.closes_at_ms && draw.state === "open" ? { time: moment(draw.closes_at_ms) } : null;
   byId("drawn").hidden = view !== "outside" || !closes;
   // Also what whoever runs the sale could still do.
-  if (closes) byId("drawn").textContent = `${t("line-draw-open", closes)} ${t(draw.beacon ? "line-draw-beacon" : "line-draw-alone")}`;
+  if (closes) byId("drawn").textContent = `${t("line-draw-open", closes)} ${draw.beacon ? t("line-draw-beacon", { late: secondsWithoutBeacon(draw, offer.startsAt) }) : t("line-draw-alone")}`;
 }
 
 // Who is sure stays so. All else may be another by now, the more so the farther back one stands: it is said of when it is.

@@ -14,6 +14,10 @@ const GRACE_PART = 0.45;
 // Whoever is reached is called within moments, unless the shop may not call them.
 const REACHED_MS = 1000;
 
+// The round that a draw waits for is emitted so long after the close or a period later, and waited for so long then.
+const ROUND_AFTER_MS = 3_000;
+const ROUND_WAITED_FOR_MS = 20_000;
+
 /** Units that somebody may still get who was not promised one. */
 export const openUnits = (board) => board.free + board.turns + board.held;
 
@@ -45,4 +49,10 @@ export function minutesUntil({ pace, served, sure_to }, place) {
   if (pace === 0 || ahead < 0 || (place > sure_to && served < sure_to)) return null;
   const minutes = ahead / pace;
   return { from: Math.floor(minutes * 0.7), to: Math.ceil(minutes * 1.5) + 1 };
+}
+
+/** How many seconds after the start a draw is made at the latest whose beacon stays silent; 0: at the start. */
+export function secondsWithoutBeacon({ closes_at_ms, beacon }, startsAt) {
+  const latest = closes_at_ms + ROUND_AFTER_MS + beacon.period_s * 1000 + ROUND_WAITED_FOR_MS;
+  return Math.max(Math.ceil((latest - startsAt) / 1000), 0);
 }

@@ -147,7 +147,10 @@ fn a_page_asks_more_seldom_the_farther_back_it_stands_and_promises_what_the_boar
     let found = browser.run_async(
         "const { href } = document.querySelector('link[href*=\"/assets/place-\"]');
          const board = { state: 'live', served: 0, sure_to: 2, free: 0, turns: 0, held: 0 };
-         import(href).then(({ boardDelay, worthOf, isNear }) => ({
+         const silent = (closes, period_s) => ({ closes_at_ms: 600_000 - closes, beacon: { period_s } });
+         import(href).then(({ boardDelay, worthOf, isNear, secondsWithoutBeacon }) => ({
+           silent: [[30_000, 3], [26_000, 3], [4_000, 3], [0, 30]].map(([closes, period_s]) => (
+             secondsWithoutBeacon(silent(closes, period_s), 600_000))),
            delays: [null, 1, 100, 400, 10_000, 1_000_000].map((place) => boardDelay(board, place, 20_000)),
            short: [19_000, 8_000, 0].map((grace) => boardDelay(board, null, grace)),
            moved: boardDelay({ ...board, served: 999_900 }, 1_000_000, 20_000),
@@ -160,6 +163,7 @@ fn a_page_asks_more_seldom_the_farther_back_it_stands_and_promises_what_the_boar
     let expected = json!({
         "delays": [11_000, 1_000, 1_000, 2_000, 10_000, 11_000], "short": [8_550, 3_600, 1_000], "moved": 1_000,
         "worth": ["sure", "none"], "open": ["maybe", "maybe", "maybe"], "ended": ["sure", "closed"],
+        "silent": [0, 0, 22, 53],
         "near": [true, false, false],
     });
     assert_eq!(found, expected);
