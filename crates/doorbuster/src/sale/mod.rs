@@ -538,7 +538,7 @@ fn line_terms(product: u64, line: &Line) -> String {
     let draw = match line.beacon {
         Some(true) => {
             "with the value of a public beacon, which nobody here knows before. If the beacon stays silent, they are drawn without \
-             it once the sale starts"
+             it once the sale starts, or 20s after its round if that is later"
         }
         Some(false) => {
             "without a public beacon: whoever runs the sale could still choose by the last entries which draw comes of them"

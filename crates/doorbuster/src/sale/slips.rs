@@ -201,6 +201,11 @@ mod tests {
         }
     }
 
+    fn line(grace_s: u64) -> NewItem {
+        let line = Line { units: 1, turn_s: 120, grace_s, close_s: 30, beacon: None, access: None };
+        NewItem { line: Some(line), ..item(4, 1, 1) }
+    }
+
     /// Each row alone is one slip, and its neighbour at the bound is none.
     #[test]
     fn each_slip_is_found_and_its_bound_is_none() {
@@ -213,10 +218,6 @@ mod tests {
             payment_s: Some(900),
             items: &fine,
             largest_total: Some(1),
-        };
-        let line = |grace_s| {
-            let line = Line { units: 1, turn_s: 120, grace_s, close_s: 30, beacon: None, access: None };
-            NewItem { line: Some(line), ..item(4, 1, 1) }
         };
         let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);

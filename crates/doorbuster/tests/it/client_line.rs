@@ -6,7 +6,7 @@ use crate::client::{SALE, SHOWN, ask};
 #[test]
 fn a_sale_to_a_line_says_what_comes_of_its_beacon() {
     for (beacon, said) in [
-        (true, "If the beacon stays silent, they are drawn without it once the sale starts.\n"),
+        (true, "are drawn without it once the sale starts, or 20s after its round if that is later.\n"),
         (false, "whoever runs the sale could still choose by the last entries which draw comes of them.\n"),
     ] {
         let line = format!(
