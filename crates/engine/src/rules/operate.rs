@@ -73,7 +73,7 @@ pub(crate) fn execute<R: Rows>(
     let event = judged?;
     if let Some(event) = &event {
         judge_orders(rows, event)?;
-        judge_promises(rows, event)?;
+        judge_deletion(rows, event)?;
     }
     Ok(of_sale(rows, now, sale, event))
 }
@@ -103,25 +103,15 @@ pub(crate) fn judge_orders<R: Rows>(rows: &R, event: &Event) -> Result<(), Refus
     if sold { Err(Refusal::SaleStarted) } else { Ok(()) }
 }
 
-/// Whether a change keeps what those were told who have joined a line of a sale. No rule of the ledger, which has others of before it.
-fn judge_promises<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
-    let known = |sale: &SaleId| rows.registry().get(*sale);
-    let (sale, why) = match event {
-        Event::SaleDeleted(sale) => {
-            (known(sale), "somebody has joined a line of this sale, and its draw stays listed: end the sale")
-        }
-        Event::SaleChanged { sale, change } => {
-            let moves_earlier =
-                |sale: &&Sale| change.starts_at.is_some_and(|starts_at| starts_at < sale.spec.starts_at);
-            let why = "somebody has joined a line of this sale, and was told when to be back: its start can be moved later, but not \
-                       earlier; end this sale and create another instead";
-            (known(sale).filter(moves_earlier), why)
-        }
-        _ => return Ok(()),
-    };
-    let mut skus = sale.into_iter().flat_map(Sale::skus);
-    let has_joined = skus.any(|sku| rows.line(sku).is_some_and(|line| line.joined() > 0));
-    if has_joined { Err(Refusal::InvalidChange(why)) } else { Ok(()) }
+/// Whether nobody has joined a line of a sale that is to be deleted. No rule of the ledger, which has deletions of before it.
+fn judge_deletion<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
+    let Event::SaleDeleted(sale) = event else { return Ok(()) };
+    let mut skus = rows.registry().get(*sale).into_iter().flat_map(Sale::skus);
+    if skus.any(|sku| rows.line(sku).is_some_and(|line| line.joined() > 0)) {
+        let why = "somebody has joined a line of this sale, and its draw stays listed: end the sale";
+        return Err(Refusal::InvalidChange(why));
+    }
+    Ok(())
 }
 
 /// Whether there is what a notice is about.

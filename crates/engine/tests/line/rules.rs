@@ -270,25 +270,6 @@ fn who_is_sure_is_called_after_the_end_and_nobody_becomes_sure() {
     assert_eq!(shop.run(Command::Join { sku: SKU, buyer: buyer(8) }), Err(Refusal::Ended));
 }
 
-/// Whoever has joined may have gone, and be back for the start that there was.
-#[test]
-fn once_somebody_has_joined_a_start_moves_later_alone() {
-    let mut shop = Shop::new(item(1, 1));
-    let move_to = |shop: &mut Shop, starts_at: u64| {
-        let change = SaleChange { starts_at: Some(UnixMs(starts_at)), ..SaleChange::default() };
-        shop.run(Command::ChangeSale { sale: SALE, change }).map(drop)
-    };
-    assert_eq!(move_to(&mut shop, START - 1), Ok(()), "nobody was told anything");
-    shop.run(Command::Join { sku: SKU, buyer: buyer(0) }).expect("anybody can join");
-    assert_eq!([START - 1, START].map(|starts_at| move_to(&mut shop, starts_at)), [Ok(()), Ok(())]);
-    let refused = move_to(&mut shop, START - 1).unwrap_err();
-    assert_eq!(refused.code(), "invalid_change");
-    assert!(refused.to_string().contains("told when to be back"), "{refused}");
-    // A ledger of before it was refused.
-    let change = SaleChange { starts_at: Some(UnixMs(START - 1)), ..SaleChange::default() };
-    assert_eq!(shop.apply(Event::SaleChanged { sale: SALE, change: Box::new(change) }), Ok(()));
-}
-
 /// Whoever ends a sale before it starts calls it off, however much its line was promised.
 #[test]
 fn of_a_sale_that_is_ended_before_its_start_nobody_is_called() {
