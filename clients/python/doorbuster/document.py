@@ -170,6 +170,7 @@ class LineNow(TypedDict):
     pace_max_per_s: int | None
     message: str
     promised: int
+    joined: int
 
 
 class ItemChangeRequest(TypedDict, closed=True):

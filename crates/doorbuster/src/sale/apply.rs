@@ -188,7 +188,7 @@ impl Pair {
         if self.found.iter().all(|found| found.change != Change::Edit) {
             return Ok(false);
         }
-        slips::confirm(&slips::of_change(&self.new, &self.found, self.now_ms), yes)?;
+        slips::confirm(&slips::of_change(&self.sale, &self.new, &self.found, self.now_ms), yes)?;
         let id = self.new.id;
         client.patch(&format!("/sales/{id}"), &self.request(), Once::Set(id))?;
         Ok(true)

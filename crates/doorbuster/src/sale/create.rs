@@ -174,6 +174,7 @@ impl Maker<'_> {
             payment_s: new.payment_s.flatten(),
             items: &new.items,
             largest_total,
+            surprised: 0,
         });
         if self.making.dry_run {
             return match there {

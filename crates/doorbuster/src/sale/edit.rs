@@ -113,7 +113,7 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
     if arguments.making.dry_run {
         return preview(&sale, &new, &found, &arguments.server);
     }
-    slips::confirm(&slips::of_change(&new, &found, now_ms), arguments.making.yes)?;
+    slips::confirm(&slips::of_change(&sale, &new, &found, now_ms), arguments.making.yes)?;
     let changes = [
         ("title", arguments.title.clone().map(Value::from)),
         ("starts_at_ms", starts_at_ms.map(Value::from)),

@@ -204,6 +204,9 @@ struct LineNow {
     message: String,
     /// Units that are available and kept for those who are sure to be called.
     promised: u64,
+    /// People in it; one that is older does not say.
+    #[serde(default)]
+    joined: u64,
 }
 
 /// How an item is sold to its line, as the API gives and takes it.

@@ -6,6 +6,7 @@
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::time::Duration;
 
+use super::Sale;
 use super::difference::{Change, Difference};
 use super::plan::{NewItem, NewSale};
 use crate::failure::Failure;
@@ -36,11 +37,14 @@ pub(super) struct Intent<'a> {
     pub(super) items: &'a [NewItem],
     /// Of the server's other sales; `None`: there are none to compare with.
     pub(super) largest_total: Option<u64>,
+    /// So many were told when its start is, and it comes sooner.
+    pub(super) surprised: u64,
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 9] = [
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 10] = [
     start_is_past,
+    comes_sooner,
     is_short,
     is_long,
     ends_soon,
@@ -56,12 +60,13 @@ pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
 }
 
 /// Of a sale that is changed to be like `new`, in what is `found` to differ: nothing is asked about what is left as it is.
-pub(super) fn of_change(new: &NewSale, found: &[Difference], now_ms: u64) -> Vec<String> {
+pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms: u64) -> Vec<String> {
     let differs = |product: Option<u64>, fields: &[&str]| {
         let mut edits = found.iter().filter(|found| found.change == Change::Edit);
         edits.any(|found| found.product == product && fields.contains(&found.field))
     };
     let priced = new.items.iter().filter(|item| differs(Some(item.product), &["price"]));
+    let joined = sale.items.iter().filter_map(|item| item.line_now.as_ref()).map(|line| line.joined).sum();
     // The terms of a line can't be changed.
     let priced: Vec<_> = priced.map(|item| NewItem { line: None, ..item.clone() }).collect();
     find(&Intent {
@@ -72,6 +77,7 @@ pub(super) fn of_change(new: &NewSale, found: &[Difference], now_ms: u64) -> Vec
         payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
         items: &priced,
         largest_total: None,
+        surprised: if new.starts_at_ms < sale.starts_at_ms { joined } else { 0 },
     })
 }
 
@@ -110,6 +116,13 @@ fn start_is_past(intent: &Intent<'_>) -> Option<String> {
     let starts_at_ms = intent.starts_at_ms.filter(|at| *at < intent.now_ms)?;
     let (at, ago) = (format_utc(starts_at_ms), format_distance(starts_at_ms, intent.now_ms));
     Some(format!("the start is past: {at}, {ago}"))
+}
+
+fn comes_sooner(intent: &Intent<'_>) -> Option<String> {
+    let told = intent.surprised;
+    (told > 0).then(|| {
+        format!("the start comes sooner than {told} people were told who have joined a line, and whoever closed the page may miss it")
+    })
 }
 
 fn is_short(intent: &Intent<'_>) -> Option<String> {
@@ -218,6 +231,7 @@ mod tests {
             payment_s: Some(900),
             items: &fine,
             largest_total: Some(1),
+            surprised: 0,
         };
         let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);

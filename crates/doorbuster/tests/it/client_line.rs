@@ -50,6 +50,29 @@ fn a_sale_to_a_line_shows_its_turns_and_how_it_is_steered() {
     }
 }
 
+/// They were told when to be back.
+#[test]
+fn a_start_that_comes_sooner_than_people_in_a_line_were_told_is_asked_about() {
+    let line = r#""limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
+        "line_now":{"pace_max_per_s":null,"message":"","promised":0,"joined":JOINED}"#;
+    let sale = |joined: &str| -> &'static str {
+        let sale = SALE.replace(r#""state":"live""#, r#""state":"not_started""#);
+        sale.replacen(r#""limit":1"#, &line.replace("JOINED", joined), 1).leak()
+    };
+    let asked = |joined, starts_at: &str| {
+        let arguments = ["sale", "edit", "3", "--starts-at", starts_at];
+        let answers = [Some((200, r#"{"now_ms":1796000000000}"#)), Some((200, sale(joined)))];
+        ask(&arguments, [&answers[..], &answers[1..]].concat()).0
+    };
+    let (sooner, later) = ("2026-12-01T09:59:59Z", "2026-12-01T10:00:01Z");
+    let (code, _, stderr) = asked("1901", sooner);
+    assert!(code == 64 && stderr.contains("the start comes sooner than 1901 people were told"), "{stderr}");
+    for (joined, starts_at) in [("1901", later), ("0", sooner)] {
+        let (code, _, stderr) = asked(joined, starts_at);
+        assert_eq!(code, 0, "{joined} {starts_at}: {stderr}");
+    }
+}
+
 #[test]
 fn the_pace_of_a_line_is_limited_and_the_limit_lifted() {
     for (pace, body) in

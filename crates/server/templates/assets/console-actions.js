@@ -31,6 +31,8 @@ const endsSooner = (sale, ends) => {
 // Whether an action is for a sale as it is now. `before_start`: also while it is paused.
 export const isOffered = ({ states }, sale) => states.includes(sale.state) || (states.includes("before_start") && !hasStarted(sale));
 
+const joinedIn = (sale) => sale.items.reduce((sum, { line }) => sum + (line?.joined ?? 0), 0);
+
 // Of a sale.
 export const ACTIONS = {
   edit: {
@@ -54,7 +56,7 @@ export const ACTIONS = {
       }
       const { starts_at_ms: starts, ends_at_ms: ends } = body;
       const length = starts || ends ? (ends ?? sale.ends_at_ms) - (starts ?? sale.starts_at_ms) : undefined;
-      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length }), typed: endsSooner(sale, ends) };
+      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length, surprised: starts < sale.starts_at_ms ? joinedIn(sale) : 0 }), typed: endsSooner(sale, ends) };
     },
     done: "Changed.",
   },

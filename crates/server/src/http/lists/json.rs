@@ -184,6 +184,7 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
             .number_or_null("pace_max_per_s", line.pace_max.map(u64::from))
             .text("message", &message)
             .number("promised", line.promised)
+            .number("joined", line.joined.into())
             .end();
     }
     object.end();
