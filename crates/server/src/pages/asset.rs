@@ -187,11 +187,12 @@ impl Assets {
 
     /// `import .. from "./shop.js"` must name the fingerprinted file, or a browser would mix versions.
     fn with_imports(&self, name: &str, source: &str) -> String {
-        let mut body = source.to_owned();
-        if name.ends_with(".js") {
-            for (imported, path) in &self.paths {
-                body = body.replace(&format!("\"./{imported}\""), &format!("\"{path}\""));
-            }
+        if !name.ends_with(".js") {
+            return source.to_owned();
+        }
+        let mut body = without_comments(source);
+        for (imported, path) in &self.paths {
+            body = body.replace(&format!("\"./{imported}\""), &format!("\"{path}\""));
         }
         body
     }
@@ -204,6 +205,11 @@ fn content_type(extension: &str) -> &'static str {
         "svg" => "image/svg+xml",
         _ => unreachable!("an asset is a style, a script or a drawing: {extension}"),
     }
+}
+
+/// A script without the comments that have a line of their own, which are for whoever reads the source.
+fn without_comments(source: &str) -> String {
+    source.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("//")).collect()
 }
 
 #[cfg(test)]
@@ -231,6 +237,7 @@ mod tests {
         for (path, asset) in assets.iter().filter(|(path, _)| path.ends_with(".js")) {
             let text = std::str::from_utf8(&asset.body).unwrap();
             assert!(!text.contains("\"./"), "{path} imports a file that is later in SOURCES or missing");
+            assert!(!text.starts_with("//") && !text.contains("\n//"), "{path} has comments");
             for (_, rest) in text.match_indices(" from \"").map(|(at, found)| (at, &text[at + found.len()..]))
             {
                 let imported = rest.split('"').next().unwrap();

@@ -290,6 +290,18 @@ const requestOf = ({ action, sale, item, key }) => {
   return action.request(sale, values, item, key);
 };
 
+// Of what is changed here, what somebody else has changed since this was opened.
+const overtaken = async ({ action, sale, item }) => {
+  const latest = night.figures.sales.find(({ id }) => id === sale.id) ?? sale;
+  const found = [];
+  for (const fresh of await action.fields(latest, item)) {
+    const [now, typed] = [field(fresh).lastChild, byId(`field-${fresh.name}`)];
+    const isChanged = typed.value !== typed.dataset.before && typed.value !== now.value;
+    if (isChanged && now.dataset.before !== typed.dataset.before) found.push(`${fresh.label}: somebody else has made it “${now.value}” meanwhile.`);
+  }
+  return found;
+};
+
 // What keeps it from being sent, if anything does.
 const objection = (press, request) => {
   const { action, sale } = press;
@@ -336,6 +348,12 @@ byId("ask-form").addEventListener("submit", async (event) => {
   const press = asked;
   const { action } = press;
   const request = requestOf(press);
+  if (request?.method === "PATCH") {
+    byId("ask-do").disabled = true;
+    request.odd.push(...(await overtaken(press).catch(() => [])));
+    if (asked !== press || !dialog.open) return;
+    byId("ask-do").disabled = false;
+  }
   const problem = objection(press, request);
   set(byId("ask-problem"), problem);
   if (problem) return;
