@@ -133,7 +133,7 @@ fn a_check_opens_what_a_start_opens() {
     for (config, complaint) in [
         (
             "[auth]\ntoken_secret_file = \"none\"\n".to_owned(),
-            "auth.token_secret_file = \"none\" can't be read",
+            "auth.token_secret_file = \"none\" can't be read: No such file or directory (os error 2), looked for in /",
         ),
         (format!("{secret}[ledger]\ndata_dir = \"no-directory/ledger\"\n"), "no-directory: is no directory"),
         (

@@ -306,9 +306,6 @@ impl Secrets {
     }
 
     fn read_shop_keys(&mut self, auth: &Auth, problems: &mut Vec<String>) {
-        let read = |key: &str, path: &Path| {
-            std::fs::read(path).map_err(|error| format!("{key} = {path:?} can't be read: {error}"))
-        };
         if let Some(path) = &auth.shop_key_file {
             let keys = read("auth.shop_key_file", path).and_then(|bytes| {
                 let keys = ShopKeys::read(&String::from_utf8_lossy(&bytes));
@@ -474,8 +471,7 @@ impl Kind {
     }
 
     fn read_file(&self, key: &str, path: &Path) -> Result<SecretBytes, String> {
-        let bytes =
-            std::fs::read(path).map_err(|error| format!("{key} = {path:?} can't be read: {error}"))?;
+        let bytes = read(key, path)?;
         self.checked(without_line_end(&bytes), &format!("{key} = {path:?}"))
     }
 
@@ -503,6 +499,15 @@ fn bits(bytes: &[u8]) -> f64 {
     let length = bytes.len() as f64;
     let counted = counts.into_iter().filter(|count| *count > 0).map(f64::from);
     counted.map(|count| count * (length / count).log2()).sum()
+}
+
+/// A path that is not absolute begins where the program was started, which is not everybody's first thought.
+fn read(key: &str, path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| {
+        let folder = std::env::current_dir().ok().filter(|_| path.is_relative());
+        let place = folder.map_or_else(String::new, |folder| format!(", looked for in {}", folder.display()));
+        format!("{key} = {path:?} can't be read: {error}{place}")
+    })
 }
 
 fn without_line_end(bytes: &[u8]) -> &[u8] {
