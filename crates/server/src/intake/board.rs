@@ -114,6 +114,7 @@ impl Board {
         let before = posted.line.replace(line);
         posted.moved = before.and_then(|before| Moved::between(&before, &line, now)).or(posted.moved);
         let went = Went::at(now, &line);
+        posted.forget(went.second);
         // Before the start nobody is reached, and that is no pace either.
         if before.is_some_and(|before| before.borders.reached == 0) {
             posted.went.clear();
@@ -123,7 +124,6 @@ impl Board {
             Some(last) if (last.reached, last.came) == (went.reached, went.came) => {}
             _ => posted.went.push_back(went),
         }
-        posted.forget(went.second);
     }
 
     /// `None`: nobody has said yet.
@@ -177,8 +177,12 @@ impl Board {
 }
 
 impl Posted {
-    /// Of what is older than the pace asks for, the latest is kept: it was so at its beginning.
+    /// Of what is older than the pace asks for, the latest is kept: it was so at its beginning. A clock that was set back makes
+    /// all that was kept useless.
     fn forget(&mut self, second: u64) {
+        if self.went.back().is_some_and(|went| went.second > second + PACE_S) {
+            self.went.clear();
+        }
         while self.went.get(1).is_some_and(|went| went.second + PACE_S <= second) {
             self.went.pop_front();
         }
@@ -229,6 +233,17 @@ mod tests {
         // Nor are those who are sure as soon as they join.
         let joins: Vec<_> = (0..40).map(|at| (40 + u64::from(at), line(at, at, 100))).collect();
         assert_eq!(paces(&joins, &[80]), [0]);
+    }
+
+    /// It stood for as long as the clock had been ahead, and kept every second of that.
+    #[test]
+    fn a_clock_that_is_set_back_begins_the_pace_anew() {
+        let board = Board::default();
+        for second in (100_000..100_100_u32).chain(1000..1200) {
+            board.publish(UnixMs(u64::from(second) * 1000), line(1 + second % 1000, 5_000, 10_000), "");
+        }
+        assert_eq!(board.pace(UnixMs(1_199_000)), 60);
+        assert!(board.lock().went.len() as u64 <= PACE_S + 2);
     }
 
     #[test]

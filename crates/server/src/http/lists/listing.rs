@@ -1,4 +1,7 @@
-//! Which sales are listed where: looked through once per change of the sales, or when one of them begins or ends.
+//! Which sales are listed where: looked through once per change of the sales, or when one of them begins or ends, or has not any
+//! more, by a clock that was set back.
+
+use std::ops::Range;
 
 use engine::{Phase, UnixMs};
 
@@ -10,8 +13,8 @@ use crate::intake::catalog::{Catalog, Sale};
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     catalog_version: u64,
-    /// From then on it is another one.
-    until: UnixMs,
+    /// When it is this one. The clock may be set back to before.
+    times: Range<UnixMs>,
     upcoming: Vec<u32>,
     open: Vec<u32>,
     /// Those that are not over, and of the others those in whose lines somebody may order still.
@@ -21,34 +24,49 @@ pub(super) struct Listing {
 
 impl Listing {
     pub(super) fn of(catalog: &Catalog, now: UnixMs) -> Listing {
-        let mut listing =
-            Listing { catalog_version: catalog.version, until: UnixMs(u64::MAX), ..Listing::default() };
+        let mut listing = Listing {
+            catalog_version: catalog.version,
+            times: UnixMs(0)..UnixMs(u64::MAX),
+            ..Listing::default()
+        };
         for (place, sale) in (0..).zip(&catalog.sales).filter(|(_, sale)| !sale.deleted) {
-            let (until, sales) = match state(sale, now) {
-                State::Ended => (UnixMs(u64::MAX), &mut listing.ended),
-                State::Open => (sale.spec.ends_at, &mut listing.open),
-                State::Upcoming => (sale.spec.starts_at.min(sale.spec.ends_at), &mut listing.upcoming),
+            let sales = match state(sale, now) {
+                State::Ended => &mut listing.ended,
+                State::Open => &mut listing.open,
+                State::Upcoming => &mut listing.upcoming,
             };
             sales.push(place);
-            listing.until = listing.until.min(until);
+            for at in [sale.spec.starts_at, sale.spec.ends_at] {
+                listing.changes(at, now);
+            }
             if state(sale, now) != State::Ended {
                 listing.current.push(place);
             } else if serves_on(catalog, sale) {
                 // Until that is over, which no change of the sales says.
                 listing.current.push(place);
-                listing.until = listing.until.min(now.plus(STALE_STOCK_MS));
+                listing.changes(now.plus(STALE_STOCK_MS), now);
+                listing.changes(UnixMs(now.0.saturating_sub(STALE_STOCK_MS)), now);
             }
         }
         listing
     }
 
-    /// Whether it is what is in this catalog now.
-    pub(super) fn holds(&self, catalog_version: u64, now: UnixMs) -> bool {
-        self.catalog_version == catalog_version && now < self.until
+    /// It is another one before this time, or from then on.
+    fn changes(&mut self, at: UnixMs, now: UnixMs) {
+        if at <= now {
+            self.times.start = self.times.start.max(at);
+        } else {
+            self.times.end = self.times.end.min(at);
+        }
     }
 
-    pub(super) fn until(&self) -> UnixMs {
-        self.until
+    /// Whether it is what is in this catalog now.
+    pub(super) fn holds(&self, catalog_version: u64, now: UnixMs) -> bool {
+        self.catalog_version == catalog_version && self.times.contains(&now)
+    }
+
+    pub(super) fn times(&self) -> Range<UnixMs> {
+        self.times.clone()
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -38,8 +38,8 @@ const NICE: i32 = 10;
 struct Kept {
     answer: Arc<KeptPage>,
     catalog_version: u64,
-    /// From then on a sale is in another phase.
-    until: UnixMs,
+    /// Before and after, a sale is in another phase.
+    times: Range<UnixMs>,
     skus: Vec<Range<u32>>,
     /// The sum of their counters' versions, none of which ever falls.
     stock_version: u64,
@@ -50,14 +50,14 @@ struct Kept {
 impl Kept {
     fn is_fresh(&self, catalog_version: u64, now: UnixMs) -> bool {
         self.catalog_version >= catalog_version
-            && now < self.until
-            && now.0 < self.looked_at.load(Ordering::Relaxed).saturating_add(STALE_STOCK_MS)
+            && self.times.contains(&now)
+            && now.0.abs_diff(self.looked_at.load(Ordering::Relaxed)) < STALE_STOCK_MS
     }
 
     /// Whether it may be kept for another while: its stock has not changed.
     fn look_again(&self, catalog: &Catalog, now: UnixMs) -> bool {
         let same = self.catalog_version == catalog.version
-            && now < self.until
+            && self.times.contains(&now)
             && self.stock_version == self.skus.iter().map(|skus| stock_version(catalog, skus)).sum::<u64>();
         if same {
             self.looked_at.store(now.0, Ordering::Relaxed);
@@ -262,7 +262,7 @@ impl Rendering {
         let kept = Arc::new(Kept {
             answer: Arc::clone(&answer),
             catalog_version: catalog.version,
-            until: listing.until(),
+            times: listing.times(),
             skus,
             stock_version,
             looked_at: AtomicU64::new(now.0),

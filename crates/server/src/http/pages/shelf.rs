@@ -81,7 +81,7 @@ impl SkuPages {
         Arc::ptr_eq(&self.shown.spec, spec)
             && (before == state
                 || (State { stock: before.stock, ..state } == before
-                    && now.0 < self.rendered_at.0.saturating_add(STALE_STOCK_MS)))
+                    && now.0.abs_diff(self.rendered_at.0) < STALE_STOCK_MS))
     }
 }
 

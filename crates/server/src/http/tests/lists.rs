@@ -115,6 +115,53 @@ fn a_sale_moves_from_list_to_list_by_the_clock_alone() {
     assert_eq!(lists(&mut shop), [vec![], vec![], vec![7, 3, 1]]);
 }
 
+/// They were missing from every list until a restart, and their items from the metrics.
+#[test]
+fn sales_that_were_over_by_a_clock_that_was_ahead_come_back_when_it_is_set_back() {
+    let mut shop = Shop::new(demo_mode());
+    shop.execute(one_item(7, HOUR_MS));
+    let look = |shop: &mut Shop| {
+        let lists = ["state=upcoming", "state=open", "state=ended", "limit=50"];
+        let of_operator = shop.send(&Sent::get("/api/v1/sales").operator()).json();
+        let metrics = shop.send(&Sent::get("/metrics").operator()).text();
+        (
+            lists.map(|query| walk(shop, query, |_, _| {}).concat()),
+            ids(&of_operator),
+            shop.send(&Sent::get("/")).text().contains("id=\"sale-3\""),
+            shop.send(&Sent::get("/sales/3")).text(),
+            metrics.contains("doorbuster_stock_units{sale=\"3\""),
+        )
+    };
+    let before = look(&mut shop);
+    assert_eq!(before.0, [vec![7], vec![3, 1], vec![], vec![7, 3, 1]]);
+    assert!(before.2 && before.4, "{before:?}");
+    shop.advance(4 * 24 * HOUR_MS);
+    let ahead = look(&mut shop);
+    assert_eq!(ahead.0, [vec![], vec![], vec![7, 3, 1], vec![]]);
+    assert!(!ahead.2 && !ahead.4, "{ahead:?}");
+    shop.shared.clock.set(NOW);
+    assert_eq!(look(&mut shop), before);
+}
+
+/// For as long as the clock had been ahead, they were what they were then.
+#[test]
+fn pages_show_the_stock_as_it_is_after_the_clock_was_set_back() {
+    let mut shop = Shop::new(demo_mode());
+    shop.execute(one_item(7, 0));
+    let pages = ["/api/v1/sales/7", "/sales/7", "/seckill_7_7.html"];
+    let look = |shop: &mut Shop| pages.map(|page| shop.send(&Sent::get(page)).text());
+    shop.advance(HOUR_MS / 2);
+    let ahead = look(&mut shop);
+    for buyer in 1..=10 {
+        shop.send(&Sent::post("/api/v1/orders", r#"{"sale":7,"product":7}"#).member(buyer));
+    }
+    shop.shared.clock.set(NOW);
+    let now = look(&mut shop);
+    for ((page, ahead), now) in pages.iter().zip(&ahead).zip(&now) {
+        assert_ne!(ahead, now, "{page}");
+    }
+}
+
 #[test]
 fn what_no_page_can_be_is_refused_in_words() {
     let mut shop = Shop::new(demo_mode());
