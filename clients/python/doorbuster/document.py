@@ -10,6 +10,9 @@ from typing_extensions import TypedDict
 Milliseconds: TypeAlias = int
 
 
+SaleTime: TypeAlias = int
+
+
 class WebhookReplay(TypedDict, closed=True):
     since: int
 
@@ -655,8 +658,8 @@ class Stock(TypedDict):
 
 class SaleChangeRequest(TypedDict, closed=True):
     title: NotRequired[str]
-    starts_at_ms: NotRequired[Milliseconds]
-    ends_at_ms: NotRequired[Milliseconds]
+    starts_at_ms: NotRequired[SaleTime]
+    ends_at_ms: NotRequired[SaleTime]
     payment_s: NotRequired[int]
     items: NotRequired[list[ItemChangeRequest]]
 
@@ -900,8 +903,8 @@ class SaleRequest(TypedDict, closed=True):
     id: NotRequired[int]
     title: str
     currency: str
-    starts_at_ms: Milliseconds
-    ends_at_ms: Milliseconds
+    starts_at_ms: SaleTime
+    ends_at_ms: SaleTime
     payment_s: NotRequired[int | None]
     open_holds_per_buyer_max: NotRequired[int]
     items: list[ItemRequest]

@@ -36,6 +36,8 @@ pub mod limits {
     pub const QUANTITY_MAX: u32 = 1_000_000;
     /// Milliseconds since 1970: the latest time that a clock can be corrected from or to.
     pub const TIME_MS_MAX: u64 = 1 << 52;
+    /// Of a sale's start and end, in milliseconds since 1970: the end of the year 9999, the last that calendars write.
+    pub const SALE_TIME_MS_MAX: u64 = 253_402_300_799_999;
     pub const PAYMENT_MS_MAX: u64 = 30 * 24 * 3600 * 1000;
     /// Of an operator's idempotency key.
     pub const KEY_BYTES_MAX: usize = 64;
@@ -154,6 +156,12 @@ fn check_title(title: &str) -> Result<(), Refusal> {
     }
 }
 
+fn check_times(times: [Option<UnixMs>; 2]) -> Result<(), Refusal> {
+    let why = "a sale must start and end before the year 10000; times are in milliseconds since 1970";
+    let is_late = times.into_iter().flatten().any(|at| at.0 > limits::SALE_TIME_MS_MAX);
+    if is_late { Err(Refusal::InvalidSale(why)) } else { Ok(()) }
+}
+
 /// The item at a place of the list that was sent, if something is wrong with it.
 fn check_item(place: usize, fault: Option<(&'static str, &'static str)>) -> Result<(), Refusal> {
     let place = u32::try_from(place).expect("a sale has at most 10,000 items");
@@ -161,8 +169,9 @@ fn check_item(place: usize, fault: Option<(&'static str, &'static str)>) -> Resu
 }
 
 impl SaleSpec {
-    /// Checks what people will read. Not when a ledger is loaded: it may have been written before this was asked.
-    pub(crate) fn check_texts(&self) -> Result<(), Refusal> {
+    /// Checks what people will read: texts and times. Not when a ledger is loaded: it may have been written before this was asked.
+    pub(crate) fn check_shown(&self) -> Result<(), Refusal> {
+        check_times([Some(self.starts_at), Some(self.ends_at)])?;
         check_title(&self.title)?;
         self.items.iter().enumerate().try_for_each(|(place, item)| {
             let is_unplain = |image: &ItemImage| !is_plain(&image.alt);
@@ -287,8 +296,9 @@ pub struct ItemChange {
 }
 
 impl SaleChange {
-    /// As [`SaleSpec::check_texts`], what is changed alone: the rest may be older than what is asked of it.
-    pub(crate) fn check_texts(&self) -> Result<(), Refusal> {
+    /// As [`SaleSpec::check_shown`], what is changed alone: the rest may be older than what is asked of it.
+    pub(crate) fn check_shown(&self) -> Result<(), Refusal> {
+        check_times([self.starts_at, self.ends_at])?;
         self.title.as_deref().map_or(Ok(()), check_title)?;
         self.items.iter().enumerate().try_for_each(|(place, item)| {
             check_item(place, texts_fault(item.title.as_deref(), item.description.as_deref()))

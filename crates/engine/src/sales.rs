@@ -195,7 +195,7 @@ impl Sales {
             return if !sale.deleted && sale.spec == spec { Ok(None) } else { Err(Refusal::SaleExists) };
         }
         self.check_new(&spec)?;
-        spec.check_texts()?;
+        spec.check_shown()?;
         Ok(Some(Event::SaleCreated(Box::new(spec))))
     }
 
@@ -207,7 +207,7 @@ impl Sales {
     ) -> Result<Option<Event>, Refusal> {
         let sale = self.known(id)?;
         sale.check_change(now, &change)?;
-        change.check_texts()?;
+        change.check_shown()?;
         Ok(Some(Event::SaleChanged { sale: id, change: Box::new(change) }))
     }
 

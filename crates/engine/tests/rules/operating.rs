@@ -7,13 +7,16 @@ use crate::shop::{
     correct_clock, create, delete, end, expire, item, limited, pause, pay, place, restock, resume, sale_of,
 };
 
+/// In milliseconds since 1970.
+const YEAR_9999_ENDS: u64 = 253_402_300_799_999;
+
 /// How to bend a description, and what comes of it.
 type Row<'a> = (&'a str, &'a dyn Fn(&mut SaleSpec), &'a str);
 
 #[test]
 fn a_description_has_bounds() {
     let day = 24 * 3600 * 1000;
-    let rows: [Row<'_>; 32] = [
+    let rows: [Row<'_>; 34] = [
         ("as it is", &|_| (), "sale"),
         ("no title", &|spec| spec.title.clear(), "invalid_sale"),
         ("longest title", &|spec| spec.title = "t".repeat(200), "sale"),
@@ -25,7 +28,13 @@ fn a_description_has_bounds() {
         ("one moment", &|spec| spec.ends_at = UnixMs(START + 1), "sale"),
         ("no moment", &|spec| spec.ends_at = UnixMs(START), "invalid_sale"),
         ("back in time", &|spec| spec.ends_at = UnixMs(START - 1), "invalid_sale"),
-        ("all of time", &|spec| (spec.starts_at, spec.ends_at) = (UnixMs(0), UnixMs(u64::MAX)), "sale"),
+        ("all of time", &|spec| (spec.starts_at, spec.ends_at) = (UnixMs(0), UnixMs(YEAR_9999_ENDS)), "sale"),
+        ("the year 10000", &|spec| spec.ends_at = UnixMs(YEAR_9999_ENDS + 1), "invalid_sale"),
+        (
+            "never",
+            &|spec| (spec.starts_at, spec.ends_at) = (UnixMs(u64::MAX - 1), UnixMs(u64::MAX)),
+            "invalid_sale",
+        ),
         ("no payment time", &|spec| spec.payment = Payment::WithinMs(0), "invalid_sale"),
         ("30 days", &|spec| spec.payment = Payment::WithinMs(30 * day), "sale"),
         ("more than 30 days", &|spec| spec.payment = Payment::WithinMs(30 * day + 1), "invalid_sale"),
@@ -196,6 +205,14 @@ fn a_sale_changes_within_its_rules() {
         ("as late as the end", START - 1, starts(END), "invalid_sale"),
         ("the start of a sale that has started", START, starts(START + 1), "invalid_change"),
         ("a longer sale", END - 1, ends(END + 1), "sale"),
+        ("until the year 9999 ends", END - 1, ends(YEAR_9999_ENDS), "sale"),
+        ("until the year 10000", END - 1, ends(YEAR_9999_ENDS + 1), "invalid_sale"),
+        (
+            "from the year 10000",
+            0,
+            SaleChange { ends_at: Some(UnixMs(u64::MAX)), ..starts(YEAR_9999_ENDS + 1) },
+            "invalid_sale",
+        ),
         ("a shorter sale", START, ends(START + 1), "sale"),
         ("an end that is now", START + 5, ends(START + 5), "invalid_change"),
         ("an end before the start", START - 5, ends(START - 1), "invalid_sale"),

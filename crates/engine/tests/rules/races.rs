@@ -100,7 +100,7 @@ impl Drop for Witness {
 /// Runs one history; a sweep comes when every hold of before it is due.
 fn race(total: u64, commands: impl Iterator<Item = Do>, seen: &mut Seen) {
     let mut spec = sale_of(total);
-    spec.ends_at = engine::UnixMs(u64::MAX);
+    spec.ends_at = engine::UnixMs(engine::limits::SALE_TIME_MS_MAX);
     let mut shop = Shop::with(spec);
     let mut witness = Witness::default();
     let mut now = START;

@@ -77,14 +77,15 @@ fn a_sound_ledger_is_believed() {
     assert_eq!(refused(&sound()), Ok(()));
 }
 
-/// What is asked of texts today was not asked of those that stand in a ledger.
+/// What is asked of texts and times today was not asked of those that stand in a ledger.
 #[test]
-fn texts_that_are_refused_today_are_believed() {
+fn texts_and_times_that_are_refused_today_are_believed() {
     let mut ledger = sound();
     let Event::SaleCreated(spec) = &mut ledger[0].event else { panic!("{:?}", ledger[0]) };
     (spec.title, spec.items[0].title) = ("\u{200b}".to_owned(), "\u{202e}".to_owned());
+    spec.ends_at = UnixMs(u64::MAX);
     let Event::SaleChanged { change, .. } = &mut ledger[1].event else { panic!("{:?}", ledger[1]) };
-    change.title = Some(" ".to_owned());
+    (change.title, change.ends_at) = (Some(" ".to_owned()), Some(UnixMs(u64::MAX)));
     assert_eq!(refused(&ledger), Ok(()));
 }
 

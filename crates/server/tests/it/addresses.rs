@@ -24,7 +24,8 @@ fn id(hash: u128) -> OrderId {
 /// Three orders of buyer 7, without an address: the last is paid.
 fn placed(place: &Place) -> (Ledger, Book, [Seq; 3]) {
     let (mut ledger, mut book) = (place.open(), Book::new());
-    let mut spec = SaleSpec { starts_at: UnixMs(0), ends_at: UnixMs(u64::MAX >> 12), ..sale(1) };
+    let mut spec =
+        SaleSpec { starts_at: UnixMs(0), ends_at: UnixMs(engine::limits::SALE_TIME_MS_MAX), ..sale(1) };
     spec.items[0].limit = None;
     let price = spec.items[0].price;
     let place = |hash| {

@@ -131,7 +131,7 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
 pub(crate) fn open_sale(payment_ms: u64) -> Request {
     let spec = SaleSpec {
         starts_at: UnixMs(0),
-        ends_at: UnixMs(u64::MAX >> 12),
+        ends_at: UnixMs(engine::limits::SALE_TIME_MS_MAX),
         payment: Payment::WithinMs(payment_ms),
         ..sale(1)
     };

@@ -96,6 +96,8 @@ fn a_sale_that_can_not_be_is_refused() {
         ("payment_s", json!("1"), 400, "invalid_body"),
         ("ends_at_ms", json!(1), 422, "invalid_sale"),
         ("ends_at_ms", json!(u64::MAX), 400, "invalid_body"),
+        ("ends_at_ms", json!(i64::MAX), 422, "invalid_sale"),
+        ("ends_at_ms", json!(253_402_300_800_000_u64), 422, "invalid_sale"),
         ("id", json!(u64::MAX), 400, "invalid_body"),
         ("colour", json!("red"), 400, "invalid_body"),
     ] {
@@ -116,6 +118,9 @@ fn a_sale_is_changed_and_steered() {
     assert_eq!((changed.status, &changed.json()["title"]), (200, &"Later".into()));
     assert_eq!(shop.send(&patch("{}")).problem(), problem(400, "invalid_request"));
     assert_eq!(shop.send(&patch(r#"{"starts_at_ms":1}"#)).problem(), problem(422, "invalid_change"));
+    let too_late = shop.send(&patch(r#"{"ends_at_ms":253402300800000}"#));
+    assert_eq!(too_late.problem(), problem(422, "invalid_sale"));
+    assert!(too_late.text().contains("before the year 10000"), "{}", too_late.text());
     for (verb, state) in [("pause", "paused"), ("pause", "paused"), ("resume", "live"), ("end", "ended")] {
         let steered = shop.send(&Sent::post(&format!("/api/v1/sales/3/{verb}"), "{}").operator());
         assert_eq!((steered.status, &steered.json()["state"]), (200, &state.into()));
