@@ -227,7 +227,7 @@ impl HttpService {
     }
 
     fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
-        self.access.auth.console(&call.fields, call.request.secure, self.known(call.now))
+        self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known(call.now))
     }
 
     /// Whoever has just shown a token. Wrong ones are counted.

@@ -25,7 +25,7 @@ use crate::http::auth::operators::{Actor, Known as KnownOperators};
 use crate::http::auth::signature::Checker;
 use crate::http::auth::token::{Exchange, Verifier};
 use crate::http::wire::error::Problem;
-use crate::http::wire::fields::Fields;
+use crate::http::wire::fields::{Fields, Method};
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
 use crate::ledger::{Buyer, Buyers};
 
@@ -224,13 +224,15 @@ impl Auth {
     pub(in crate::http) fn console(
         &self,
         fields: &Fields<'_>,
-        secure: bool,
+        (method, secure): (Method, bool),
         known: KnownOperators<'_>,
     ) -> Option<ConsoleSession> {
-        let own_page = match fields.origin {
-            Some(origin) => is_own(origin, fields.host, secure),
-            // What was typed into a browser, or is none, is nobody else's page.
-            None => matches!(fields.sec_fetch_site, None | Some("same-origin" | "none")),
+        let own_page = match (fields.origin, fields.sec_fetch_site) {
+            (Some(origin), _) => is_own(origin, fields.host, secure),
+            (None, Some("same-origin")) => true,
+            // Without TLS, browsers say neither where something is only read; nor is what was typed of another's page.
+            (None, None | Some("none")) => method == Method::Get,
+            (None, Some(_)) => false,
         };
         self.console.of(fields, own_page, known)
     }

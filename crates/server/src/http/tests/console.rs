@@ -103,11 +103,16 @@ fn a_session_does_what_the_token_does_for_pages_of_this_server_alone() {
         pause().with("Origin", "http://here.evil"),
         pause().with("Sec-Fetch-Site", "cross-site"),
         pause().with("Sec-Fetch-Site", "same-site"),
+        pause().with("Sec-Fetch-Site", "none"),
+        pause().with("Origin", "null"),
+        pause(),
     ] {
         assert_eq!(shop.send(&of_another).problem(), problem(401, "operator_unauthorized"));
     }
     let own = pause().with("Origin", "http://here").with("Sec-Fetch-Site", "same-origin");
     assert_eq!(shop.send(&own).status, 200);
+    assert_eq!(shop.send(&pause().with("Origin", "http://here")).status, 200, "without TLS");
+    assert_eq!(shop.send(&pause().with("Sec-Fetch-Site", "same-origin")).status, 200);
     let held = shop.send(&Sent::get("/api/v1/sales/3").with("Cookie", &cookie)).json();
     assert!(held["items"][0].get("held").is_some(), "it sees what operators see");
     assert_eq!(shop.send(&Sent::get(REFUNDS)).status, 401);

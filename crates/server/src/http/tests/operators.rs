@@ -232,7 +232,8 @@ fn a_session_of_the_console_is_the_operators_and_ends_with_the_token() {
     let shown = shop.send(&session).json();
     assert_eq!((&shown["operator"], &shown["role"]), (&"sam".into(), &"support".into()));
     assert_eq!(shop.send(&Sent::get(REFUNDS).with("Cookie", &cookie)).status, 200);
-    let pause = shop.send(&Sent::post("/api/v1/sales/3/pause", "").with("Cookie", &cookie));
+    let pause = Sent::post("/api/v1/sales/3/pause", "").with("Cookie", &cookie);
+    let pause = shop.send(&pause.with("Origin", "http://here"));
     assert_eq!(pause.problem(), problem(403, "role_required"));
     shop.execute(Command::RevokeOperator("sam".into()));
     assert_eq!(shop.send(&session).json()["signed_in"], false);
