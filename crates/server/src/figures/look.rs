@@ -14,7 +14,7 @@ use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
 use super::lines::Lines;
 use super::part::{Part, Recent};
-use super::sales::{Open, SaleFigures, SoldOut, Sums, shown};
+use super::sales::{NearSale, Open, SoldOut, Sums, near_sales, shown};
 use super::sample::{
     EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, ServerFigures, Took, Totals, WebhookFigures,
     per_s,
@@ -250,13 +250,15 @@ impl Looking {
             self.streaks.go_on(&sum);
         }
         let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines));
-        let sums = Sums::of(&self.catalog, now);
+        let near = near_sales(&self.catalog, now);
+        let sums = Sums::of(&near, now);
         let health = &sum.health;
-        let verdict = Verdict::on(&self.night(now, &sum, (&servers, &sales), sums.live));
+        let verdict = Verdict::on(&self.night(now, &sum, (&servers, &near), sums.live));
         self.events.look(&Look {
             at_ms: now.0,
             server: &self.watched.server,
             catalog: &self.catalog,
+            near: &near,
             sales: &sales,
             servers: &servers,
             ready: health.ready,
@@ -293,7 +295,7 @@ impl Looking {
         &'a self,
         now: UnixMs,
         sum: &'a Part,
-        (servers, sales): (&'a [ServerFigures], &'a [SaleFigures<'a>]),
+        (servers, sales): (&'a [ServerFigures], &'a [NearSale<'a>]),
         live: Open,
     ) -> Night<'a> {
         let health = &sum.health;

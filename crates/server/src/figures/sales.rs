@@ -130,8 +130,9 @@ pub(super) fn quoted(title: &str) -> String {
     format!("“{}”", title.chars().map(shown).collect::<String>())
 }
 
-/// Those that have begun, the newest first; then those to come, the nearest first; then what is over, the latest first. Where there is
-/// no room for all that have begun, those are shown that sell most, and some that are to come beside them.
+/// Those that have begun: the paused ones, those with orders of which something is held or left, those without orders, those that
+/// are sold out, and in each of these the newest first; then those to come, the nearest first; then what is over, the latest first.
+/// Where there is no room for all that have begun, those are shown that come first and hold most, and some to come beside them.
 pub(super) fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     let (mut sales, mut to_come, mut over) = (Vec::new(), Vec::new(), Vec::new());
     for (phase, sale) in near(catalog, now) {
@@ -147,10 +148,13 @@ pub(super) fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     over.sort_by_key(|(_, sale)| Reverse(sale.spec.ends_at));
     let room = SALES_MAX - to_come.len().min(TO_COME_MIN);
     if sales.len() > room {
-        sales.sort_by_cached_key(|(_, sale)| Reverse(busy(catalog, sale)));
+        sales.sort_by_cached_key(|(phase, sale)| {
+            let Units { held, .. } = units(catalog, sale);
+            Reverse((going_on(catalog, *phase, sale), held, sale.spec.starts_at))
+        });
         sales.truncate(room);
     }
-    sales.sort_by_key(|(_, sale)| Reverse(sale.spec.starts_at));
+    sales.sort_by_cached_key(|(phase, sale)| Reverse((going_on(catalog, *phase, sale), sale.spec.starts_at)));
     sales.extend(to_come.into_iter().chain(over));
     sales.truncate(SALES_MAX);
     sales
@@ -169,11 +173,35 @@ fn units(catalog: &Catalog, sale: &Sale) -> Units {
     skus.iter().map(|sku| Units::of(&sku.counters)).fold(Units::default(), Units::add)
 }
 
-/// The greater, the more there is to watch: something is left; then by what is held, which was ordered lately; then the newest. All
-/// servers of a cluster know it alike, so they show the same sales.
-fn busy(catalog: &Catalog, sale: &Sale) -> (bool, u64, UnixMs) {
-    let Units { available, held, .. } = units(catalog, sale);
-    (available > 0, held, sale.spec.starts_at)
+/// The greater, the more there is to watch: it is paused, it has orders and is not over for them, it waits for orders. All servers of
+/// a cluster know it alike, so they show the same sales; and it changes seldom, so that what is pressed does not jump away.
+fn going_on(catalog: &Catalog, phase: Phase, sale: &Sale) -> (bool, bool, bool) {
+    let units = units(catalog, sale);
+    let is_open = units.held > 0 || !units.is_sold_out();
+    (phase == Phase::Paused, is_open && units.held + units.sold > 0, is_open)
+}
+
+/// A sale whether there is room to show it or not, as far as the whole night is judged by it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NearSale<'a> {
+    pub(super) id: u64,
+    pub(super) title: &'a str,
+    pub(super) phase: Phase,
+    pub(super) starts_at_ms: u64,
+    pub(super) units: Units,
+}
+
+/// All that run, will, or did until lately; as many as the catalog has at most.
+pub(super) fn near_sales(catalog: &Catalog, now: UnixMs) -> Vec<NearSale<'_>> {
+    near(catalog, now)
+        .map(|(phase, sale)| NearSale {
+            id: sale.spec.id.0,
+            title: &sale.spec.title,
+            phase,
+            starts_at_ms: sale.spec.starts_at.0,
+            units: units(catalog, sale),
+        })
+        .collect()
 }
 
 /// Of all sales, whether there is room to show them or not.
@@ -199,16 +227,12 @@ impl Open {
 }
 
 impl Sums {
-    pub(super) fn of(catalog: &Catalog, now: UnixMs) -> Sums {
-        let mut sums = Sums::default();
-        for (phase, sale) in near(catalog, now) {
-            sums.sales += 1;
-            if phase != Phase::Ended && sale.spec.starts_at <= now {
-                let units = units(catalog, sale);
-                sums.open.add(units);
-                if phase == Phase::Live {
-                    sums.live.add(units);
-                }
+    pub(super) fn of(near: &[NearSale<'_>], now: UnixMs) -> Sums {
+        let mut sums = Sums { sales: near.len(), ..Sums::default() };
+        for sale in near.iter().filter(|sale| sale.phase != Phase::Ended && sale.starts_at_ms <= now.0) {
+            sums.open.add(sale.units);
+            if sale.phase == Phase::Live {
+                sums.live.add(sale.units);
             }
         }
         sums

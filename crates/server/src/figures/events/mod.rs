@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::{Phase, SaleId};
 use serde::{Deserialize, Serialize};
 
-use super::sales::{ItemFigures, SaleFigures, quoted};
+use super::sales::{ItemFigures, NearSale, SaleFigures, quoted};
 use super::sample::ServerFigures;
 use super::verdict::{Level, Verdict};
 use crate::intake::catalog::Catalog;
@@ -53,6 +53,8 @@ pub(super) struct EventFigures {
 /// What a look shows, as far as it is compared.
 #[derive(Debug)]
 struct Seen {
+    /// Of all, whether they are shown or not.
+    phases: BTreeMap<u64, Phase>,
     sales: BTreeMap<u64, SeenSale>,
     /// In the catalog, which are more.
     sales_total: usize,
@@ -64,7 +66,6 @@ struct Seen {
 
 #[derive(Debug, PartialEq, Eq)]
 struct SeenSale {
-    phase: Phase,
     terms: (String, u64, u64),
     /// Of those that are shown.
     items: BTreeMap<u64, SeenItem>,
@@ -84,7 +85,9 @@ pub(super) struct Look<'a> {
     /// That looks.
     pub(super) server: &'a str,
     pub(super) catalog: &'a Catalog,
-    /// Of the catalog, those that are shown.
+    /// Of the catalog, all that run, will, or did until lately.
+    pub(super) near: &'a [NearSale<'a>],
+    /// Of these, those that are shown.
     pub(super) sales: &'a [SaleFigures<'a>],
     pub(super) servers: &'a [ServerFigures],
     /// One at least takes orders; and why some do not.
@@ -113,9 +116,10 @@ impl Seen {
             };
             let items = sale.items.iter().map(|of| (of.product, item(of)));
             let terms = (sale.title.to_owned(), sale.starts_at_ms, sale.ends_at_ms);
-            (sale.id, SeenSale { phase: sale.phase, terms, items: items.collect() })
+            (sale.id, SeenSale { terms, items: items.collect() })
         };
         Seen {
+            phases: look.near.iter().map(|sale| (sale.id, sale.phase)).collect(),
             sales: look.sales.iter().map(sale).collect(),
             sales_total: look.catalog.sales.len(),
             servers: look.servers.iter().map(|server| (server.server.clone(), server.counted)).collect(),
@@ -146,6 +150,7 @@ impl Events {
     pub(super) fn look(&mut self, look: &Look<'_>) {
         let now = Seen::of(look);
         if let Some(before) = self.seen.take() {
+            look.near.iter().for_each(|sale| self.compare_phase(look, &before, sale));
             look.sales.iter().for_each(|sale| self.compare_sale(look, &before, sale));
             self.find_deleted(look, &before);
             self.compare_servers(look, &before);
@@ -166,10 +171,10 @@ impl Events {
         self.seen = Some(now);
     }
 
-    fn compare_sale(&mut self, look: &Look<'_>, before: &Seen, sale: &SaleFigures<'_>) {
+    fn compare_phase(&mut self, look: &Look<'_>, before: &Seen, sale: &NearSale<'_>) {
         let (at_ms, about) = (look.at_ms, (Some(sale.id), None));
-        let Some(known) = before.sales.get(&sale.id) else {
-            // Others that go make room for one that was there.
+        let Some(known) = before.phases.get(&sale.id) else {
+            // A new end brings back one that was long over.
             let position = look.catalog.position(SaleId(sale.id));
             if position.is_some_and(|position| position < before.sales_total) {
                 return;
@@ -185,7 +190,7 @@ impl Events {
             }
             return;
         };
-        let changed = match (known.phase, sale.phase) {
+        let changed = match (*known, sale.phase) {
             (one, other) if one == other => None,
             (Phase::Paused, Phase::Live) => Some((Kind::SaleResumed, "sells again")),
             (_, Phase::Live) => Some((Kind::SaleOpened, "has started")),
@@ -194,9 +199,18 @@ impl Events {
             (Phase::Paused, Phase::NotStarted) => Some((Kind::SaleResumed, "is no longer paused")),
             (_, Phase::NotStarted) => None,
         };
-        if let Some((kind, what)) = changed {
+        // Of a hundred sales that start at once, those that are not shown must not push out all that happened before.
+        let is_done_by_hand = |kind: &Kind| matches!(kind, Kind::SalePaused | Kind::SaleResumed);
+        let is_shown = before.sales.contains_key(&sale.id);
+        if let Some((kind, what)) = changed.filter(|(kind, _)| is_shown || is_done_by_hand(kind)) {
             self.add(at_ms, kind, about, format!("{} {what}.", quoted(sale.title)));
         }
+    }
+
+    fn compare_sale(&mut self, look: &Look<'_>, before: &Seen, sale: &SaleFigures<'_>) {
+        let (at_ms, about) = (look.at_ms, (Some(sale.id), None));
+        // Others that go make room for one that was there.
+        let Some(known) = before.sales.get(&sale.id) else { return };
         let (title, starts_at_ms, ends_at_ms) = &known.terms;
         // The end of one that was ended is when that was.
         let moved = *ends_at_ms != sale.ends_at_ms && sale.phase != Phase::Ended;

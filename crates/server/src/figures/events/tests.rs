@@ -39,6 +39,11 @@ fn sale(id: u64, phase: Phase, title: &'static str, items: &[(u64, u64)]) -> Sal
     }
 }
 
+fn near<'a>(sale: &SaleFigures<'a>) -> NearSale<'a> {
+    let SaleFigures { id, title, phase, starts_at_ms, units, .. } = *sale;
+    NearSale { id, title, phase, starts_at_ms, units }
+}
+
 fn server(name: &str, counted: bool) -> ServerFigures {
     ServerFigures {
         server: name.to_owned(),
@@ -86,8 +91,18 @@ impl Night {
         let reasons = ["The disk is full.".to_owned()];
         let (servers, ready, verdict) = (&self.servers[..], self.ready, &verdict(self.code));
         let catalog = &Catalog::of(self.book.registry(), &Catalog::default());
-        let reasons = &reasons;
-        self.events.look(&Look { at_ms, server: "a", catalog, sales, servers, ready, reasons, verdict });
+        let (reasons, near) = (&reasons, &sales.iter().map(near).collect::<Vec<_>>());
+        self.events.look(&Look {
+            at_ms,
+            server: "a",
+            catalog,
+            near,
+            sales,
+            servers,
+            ready,
+            reasons,
+            verdict,
+        });
         let new = self.events.last().iter().filter(|event| event.at_ms == at_ms);
         new.map(|event| (event.kind, event.says.clone())).collect()
     }

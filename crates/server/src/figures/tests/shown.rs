@@ -61,9 +61,29 @@ fn what_begins_next_and_what_sells_is_shown_however_many_sales_run() {
     let seen = server.look(1_000);
     let shown: Vec<_> =
         seen["sales"].as_array().unwrap().iter().map(|sale| sale["id"].as_u64().unwrap()).collect();
-    assert_eq!(shown, [(17..=30).rev().collect(), vec![99, 40, 41, 42, 43, 44]].concat());
-    assert_eq!(seen["verdict"]["code"], "starts_soon", "{}", seen["verdict"]);
+    assert_eq!(shown, [vec![99], (17..=30).rev().collect(), vec![40, 41, 42, 43, 44]].concat());
+    let says = seen["verdict"]["says"].as_str().unwrap();
+    assert!(says.starts_with("31 sales are selling") && says.ends_with("; 3 min until “Drop 40”."), "{says}");
     assert_eq!((&seen["sales_total"], &seen["open"]["sales"]), (&json!(36), &json!(31)));
     let units = &seen["open"]["units"];
     assert_eq!((&units["total"], &units["available"], &units["held"]), (&json!(310), &json!(309), &json!(1)));
+}
+
+/// With 20 of 180 sales shown, the verdict was green while one of the others was paused, and no event told of it.
+#[test]
+fn a_pause_is_seen_however_many_sales_run() {
+    let mut server = Server::new((1..=180).map(|id| sale(id, NOW.0 - 1_000_000 + id, 1)).collect());
+    assert_eq!(server.look(1_000)["verdict"]["code"], "selling");
+    for (s, pause, code, kind) in [
+        (2_000, Command::Pause(SaleId(5)), "sale_paused", "sale_paused"),
+        (3_000, Command::Resume(SaleId(5)), "selling", "sale_resumed"),
+    ] {
+        server.book.execute(NOW, pause).unwrap();
+        server.publish();
+        let seen = server.look(s);
+        assert_eq!(seen["verdict"]["code"], code, "{}", seen["verdict"]);
+        assert_eq!(seen["sales"][0]["id"] == 5, code == "sale_paused", "the paused one is the first");
+        let events = seen["events"].as_array().unwrap();
+        assert!(events.iter().any(|event| event["kind"] == kind && event["sale"] == 5), "{events:?}");
+    }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
 use crate::figures::host::Disk;
 use crate::figures::part::SILENT;
-use crate::figures::sales::{Open, SaleFigures, Units, quoted};
+use crate::figures::sales::{NearSale, Open, Units, quoted};
 use crate::figures::sample::{Lately, ServerFigures, WebhookFigures};
 use engine::format_utc;
 
@@ -119,8 +119,9 @@ pub(in crate::figures) struct Night<'a> {
     /// Why servers take no orders.
     pub(in crate::figures) reasons: &'a [String],
     pub(in crate::figures) servers: &'a [ServerFigures],
-    pub(in crate::figures) sales: &'a [SaleFigures<'a>],
-    /// All that run: the above may have no room for some.
+    /// All, whether there is room to show them or not.
+    pub(in crate::figures) sales: &'a [NearSale<'a>],
+    /// Those that run.
     pub(in crate::figures) live: Open,
 }
 
@@ -351,7 +352,7 @@ const RULES: &[Rule] = &[
         level: Level::Amber,
         code: "sale_paused",
         says: |night| {
-            let until = |sale: &&SaleFigures<'_>| sale.starts_at_ms.saturating_sub(night.now.0);
+            let until = |sale: &&NearSale<'_>| sale.starts_at_ms.saturating_sub(night.now.0);
             let paused = night.sales.iter().filter(|sale| sale.phase == Phase::Paused);
             let sale = paused.filter(|sale| until(sale) <= SOON_MS).min_by_key(until)?;
             let title = quoted(sale.title);
@@ -444,28 +445,25 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Green,
-        code: "starts_soon",
+        code: "selling",
         says: |night| {
-            let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
-            Some(format!("{} until {}, ready.", ahead(in_ms), quoted(sale.title)))
+            let left = night.live.units.available + night.live.units.turns;
+            (left > 0).then(|| {
+                format!(
+                    "{} at {} orders/s, {} left{}.",
+                    live(night, "is selling", "are selling"),
+                    whole(night.accepted_per_s),
+                    units(left),
+                    soon(night).map_or_else(String::new, |next| format!("; {next}"))
+                )
+            })
         },
         action: NOTHING,
     },
     Rule {
         level: Level::Green,
-        code: "selling",
-        says: |night| {
-            let left = night.live.units.available + night.live.units.turns;
-            (left > 0).then(|| {
-                let rate = night.accepted_per_s;
-                format!(
-                    "{} at {} orders/s, {} units left.",
-                    live(night, "is selling", "are selling"),
-                    whole(rate),
-                    grouped(left)
-                )
-            })
-        },
+        code: "starts_soon",
+        says: |night| Some(format!("{}, ready.", soon(night)?)),
         action: NOTHING,
     },
     Rule {
@@ -523,11 +521,21 @@ fn live(night: &Night<'_>, one: &str, several: &str) -> String {
 }
 
 /// The sale that begins next, or is to, and in how many milliseconds.
-fn next<'a>(night: &'a Night<'_>) -> Option<(&'a SaleFigures<'a>, u64)> {
-    let is_to_come = |sale: &&SaleFigures<'_>| sale.phase != Phase::Ended && sale.starts_at_ms > night.now.0;
+fn next<'a>(night: &'a Night<'_>) -> Option<(&'a NearSale<'a>, u64)> {
+    let is_to_come = |sale: &&NearSale<'_>| sale.phase != Phase::Ended && sale.starts_at_ms > night.now.0;
     let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted || is_to_come(sale));
     let sale = waiting.min_by_key(|sale| sale.starts_at_ms)?;
     Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))
+}
+
+/// How long it is until the next sale, if it begins soon.
+fn soon(night: &Night<'_>) -> Option<String> {
+    let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
+    Some(format!("{} until {}", ahead(in_ms), quoted(sale.title)))
+}
+
+fn units(count: u64) -> String {
+    if count == 1 { "1 unit".to_owned() } else { format!("{} units", grouped(count)) }
 }
 
 /// 10000000 as "10,000,000".

@@ -1,31 +1,20 @@
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::*;
 const NOW: UnixMs = UnixMs(1_796_119_200_000);
 
-fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> SaleFigures<'static> {
+fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> NearSale<'static> {
     let [available, held, sold] = units;
-    SaleFigures {
-        rates: None,
-        refused_by_code: BTreeMap::new(),
-        order_route: None,
-        stock_asked_per_s: None,
-        holds: None,
+    NearSale {
         id: 3,
         title: "Drop",
-        currency: "EUR",
         phase,
         starts_at_ms: NOW.0 + starts_in_ms,
-        ends_at_ms: NOW.0 + starts_in_ms + 3_600_000,
-        ended_at_ms: None,
         units: Units { total: available + held + sold, available, turns: 0, held, sold },
-        items_total: 1,
-        items: Vec::new(),
     }
 }
 
-fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
+fn quiet<'a>(sales: &'a [NearSale<'static>]) -> Night<'a> {
     Night {
         now: NOW,
         takes_orders: true,
@@ -62,7 +51,7 @@ fn quiet<'a>(sales: &'a [SaleFigures<'static>]) -> Night<'a> {
     }
 }
 
-fn live(sales: &[SaleFigures<'_>]) -> Open {
+fn live(sales: &[NearSale<'_>]) -> Open {
     let live = sales.iter().filter(|sale| sale.phase == Phase::Live);
     live.fold(Open::default(), |sum, sale| Open { sales: sum.sales + 1, units: sum.units + sale.units })
 }
@@ -103,7 +92,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
     ..WebhookFigures::default()
 });
 /// One of two.
-static ONE_IS_PAUSED: LazyLock<[SaleFigures<'static>; 2]> =
+static ONE_IS_PAUSED: LazyLock<[NearSale<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
 const FAULTS: [Fault; 26] = [
@@ -262,7 +251,7 @@ fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
 fn a_night_without_faults_is_told_by_its_sales() {
     use Phase::{Ended, Live, NotStarted, Paused};
     let units = Units { total: 5, available: 0, turns: 2, held: 0, sold: 3 };
-    let called = SaleFigures { units, ..sale(Live, 0, [0; 3]) };
+    let called = NearSale { units, ..sale(Live, 0, [0; 3]) };
     for (sales, code, says) in [
         (vec![], "nothing_planned", "Ready. No sale runs, and none is planned."),
         (vec![sale(Ended, 0, [5, 0, 0])], "nothing_planned", "none is planned"),
@@ -281,6 +270,11 @@ fn a_night_without_faults_is_told_by_its_sales() {
         ),
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, 5_000, [5, 0, 0])],
+            "selling",
+            "“Drop” is selling at 4,055 orders/s, 5 units left; 5 s until “Drop”.",
+        ),
+        (
+            vec![sale(Live, 0, [0, 0, 3]), sale(NotStarted, 5_000, [5, 0, 0])],
             "starts_soon",
             "5 s until “Drop”, ready.",
         ),
@@ -289,7 +283,7 @@ fn a_night_without_faults_is_told_by_its_sales() {
             "selling",
             "“Drop” is selling at 4,055 orders/s, 5 units left.",
         ),
-        (vec![sale(Live, 0, [5, 1, 0])], "selling", "“Drop” is selling at 4,055 orders/s, 5 units left."),
+        (vec![sale(Live, 0, [1, 0, 0])], "selling", "“Drop” is selling at 4,055 orders/s, 1 unit left."),
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(Live, 0, [2, 0, 0])],
             "selling",
@@ -336,7 +330,7 @@ fn a_title_is_shown_as_it_is_and_turns_no_line_around() {
         ("The \"Drop\" é", "“The \"Drop\" é” is selling at"),
         ("\u{202e}evil\u{1b}[2J", "“\u{fffd}evil\u{fffd}[2J” is selling at"),
     ] {
-        let sales = [SaleFigures { title, ..sale(Phase::Live, 0, [5, 1, 0]) }];
+        let sales = [NearSale { title, ..sale(Phase::Live, 0, [5, 1, 0]) }];
         let says = Verdict::on(&quiet(&sales)).says;
         assert!(says.starts_with(shown), "{says:?}");
     }
@@ -348,6 +342,9 @@ fn the_most_severe_rules_come_first_and_the_runbook_has_each() {
     let runbook = include_str!("../../../../../docs/runbook.md");
     let night = quiet(&[]);
     assert_eq!(Verdict::on(&night).runbook, "nothing-planned");
+    let green = RULES.iter().filter(|rule| rule.level == Level::Green);
+    let place = |rule: &Rule| runbook.find(&format!("\nGreen: verdict `{}`", rule.code));
+    assert!(green.map(place).is_sorted(), "the runbook has the green ones in the rules' order");
     for rule in RULES {
         // A heading's anchor is the heading in small letters, with hyphens.
         let words = rule.code.replace('_', " ");
