@@ -7,6 +7,7 @@ mod screen;
 mod terminal;
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -77,16 +78,17 @@ enum Heard {
 }
 
 pub(crate) fn run(arguments: &WatchArguments, environment: &Environment) -> Result<(), Failure> {
-    let client = Client::connect_within(ANSWER_TIMEOUT, &arguments.server, environment)?;
+    let client = Arc::new(Client::connect_within(ANSWER_TIMEOUT, &arguments.server, environment)?);
     let base = client.base().to_owned();
     let (sender, heard) = sync_channel(1);
     hear_signals(sender.clone())?;
     let every = arguments.every;
-    let ask = move || ask(&client, every, &sender);
+    let asking = Arc::clone(&client);
+    let ask = move || ask(&asking, every, &sender);
     std::thread::Builder::new().name("asking".to_owned()).spawn(ask).map_err(Failure::unavailable)?;
     let drawn = std::io::stdout().is_terminal() && !arguments.server.json;
-    Watching { sale: arguments.sale, json: arguments.server.json, drawn, base, seen: None, gone: None }
-        .until_stopped(&heard)
+    let (sale, json) = (arguments.sale, arguments.server.json);
+    Watching { client, sale, json, drawn, base, seen: None, gone: None }.until_stopped(&heard)
 }
 
 /// On a thread of its own, so that whoever stops this waits for no answer. It ends with the process.
@@ -114,6 +116,7 @@ fn hear_signals(to: SyncSender<Heard>) -> Result<(), Failure> {
 }
 
 struct Watching {
+    client: Arc<Client>,
     sale: Option<u64>,
     json: bool,
     /// In place, on a terminal.
@@ -147,14 +150,10 @@ impl Watching {
             self.note(&format!("{} answers again, after {}", self.base, format_duration(since.elapsed())));
         }
         if let Some(sale) = self.sale {
-            let not_shown = figures.sales_not_shown();
+            let (figures_shown, not_shown) = (figures.sales.len(), figures.sales_not_shown());
             figures.retain(sale);
             if figures.sales.is_empty() && self.seen.is_none() {
-                let why = match not_shown {
-                    0 => "neither runs, nor is near, nor has ended today".to_owned(),
-                    more => format!("is not among those that the server shows; {more} are not"),
-                };
-                return Err(Failure::check(format!("sale {sale} {why}: `doorbuster sale show {sale}`")));
+                return Err(self.why_not_shown(sale, (figures_shown, not_shown))?);
             }
         }
         if self.seen.as_ref().is_some_and(|(before, _)| before.number == figures.number) {
@@ -169,6 +168,18 @@ impl Watching {
         let taken_at = now.checked_sub(Duration::from_millis(figures.age_ms)).unwrap_or(now);
         self.seen = Some((figures, taken_at));
         self.draw()
+    }
+
+    fn why_not_shown(&self, sale: u64, (shown, not_shown): (usize, usize)) -> Result<Failure, Failure> {
+        let why = match self.client.get_if_there(&format!("/sales/{sale}"))? {
+            Err(_) => return Ok(Failure::check(format!("there is no sale {sale}: `doorbuster sale list`"))),
+            Ok(_) if not_shown == 0 => "neither runs, nor is near, nor has ended today".to_owned(),
+            Ok(_) => format!(
+                "is not among the {shown} of {} sales that the server shows, the paused ones and those that hold most units first",
+                shown + not_shown
+            ),
+        };
+        Ok(Failure::check(format!("sale {sale} {why}: `doorbuster sale show {sale}`")))
     }
 
     /// As it came, but for the sales that were not asked for.

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::exchange::Connection;
 use crate::serving::{OPERATOR, Serving};
@@ -176,13 +176,54 @@ fn it_ends_at_once_where_there_is_nothing_to_watch() {
     for (url, arguments, token, code, says) in [
         ("http://127.0.0.1:1", &[][..], OPERATOR, 69, "no server at"),
         (&url, &[][..], "another-token", 64, "operator's token"),
-        (&url, &["77"][..], OPERATOR, 1, "`doorbuster sale show 77`"),
+        (&url, &["77"][..], OPERATOR, 1, "there is no sale 77: `doorbuster sale list`"),
         (&url, &["--every", "10ms"][..], OPERATOR, 64, "from 1s to 1h"),
     ] {
         let (found, stdout, stderr) = ends(url, arguments, token);
         assert_eq!((found, stdout.as_str()), (code, ""), "{stderr}");
         assert!(stderr.contains(says), "{stderr}");
     }
+}
+
+/// A sale that there was no room for and one that does not exist were told alike, and the only sale with orders was cut off.
+#[test]
+fn of_more_sales_than_are_shown_what_matters_comes_first_and_the_rest_is_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::demo(&directory.path().join("data"), &[]);
+    let url = format!("http://{}", server.address);
+    let mut connection = Connection::open(server.address).unwrap();
+    let mut exchange = |method: &str, path: &str, header: (&str, &str), body: &str, status: u16| {
+        let answer = connection.exchange(method, path, &[header], body).unwrap();
+        assert_eq!(answer.status, status, "{answer:?}");
+        answer.json()
+    };
+    let token = format!("Bearer {OPERATOR}");
+    let operator = ("Authorization", token.as_str());
+    let now_ms = exchange("GET", "/api/v1/time", operator, "", 200)["now_ms"].as_u64().unwrap();
+    let ends_at_ms = now_ms + 3_600_000;
+    for id in 101..=130 {
+        let sale = json!({
+            "id": id, "title": "One of many", "currency": "EUR", "starts_at_ms": now_ms + id - 200, "ends_at_ms": ends_at_ms,
+            "items": [{ "product": 1, "title": "Shoe", "price": 100, "total": 5, "limit": 1 }],
+        });
+        exchange("POST", "/api/v1/sales", operator, &sale.to_string(), 201);
+    }
+    exchange("POST", "/api/v1/orders", ("memberId", "7"), r#"{"sale": 101, "product": 1}"#, 201);
+    exchange("POST", "/api/v1/sales/102/pause", operator, "", 200);
+    let mut json = Watch::start(directory.path(), &url, &["--json"]);
+    let first = |seen: &Value| [0, 1].map(|place| seen["sales"][place]["id"].as_u64().unwrap());
+    let seen = std::iter::repeat_with(|| json.figures()).find(|seen| first(seen) == [102, 101]).unwrap();
+    assert_eq!(seen["verdict"]["code"], "sale_paused", "{seen}");
+    assert_eq!(json.interrupt(), (0, String::new()));
+    for (sale, says) in [
+        ("103", "error: sale 103 is not among the 20 of "),
+        ("999", "error: there is no sale 999: `doorbuster sale list`\n"),
+    ] {
+        let (code, _, stderr) = outcome(watch(directory.path(), &url, &[sale]).output().unwrap());
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stderr.starts_with(says), "{stderr}");
+    }
+    assert_eq!(server.stop(), 0);
 }
 
 struct Ended(Child);
