@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::verdict::{Finding, crowd_late_us, sold_out_s};
 use super::{Paying, Rehearsal, Rehearsed};
+use crate::load::Trial;
 use crate::report::format::figure;
 
 /// Beside the sentence.
@@ -17,13 +18,14 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         None => format!("no: {} of {} units are left", count(*left), count(*units)),
     };
     let answered = format!(
-        "{} orders, {} sold out, {} over the limit, {} rate limited, {} busy, {} failed or unknown",
+        "{} orders, {} sold out, {} over the limit, {} rate limited, {} busy, {} failed, {} unknown",
         count(outcomes.won),
         count(outcomes.sold_out),
         count(outcomes.over_limit),
         count(outcomes.limited),
         count(outcomes.busy),
-        count(outcomes.bad())
+        count(outcomes.failed),
+        count(outcomes.unknown)
     );
     let late = match crowd_late_us(trial) {
         0 => String::new(),
@@ -38,9 +40,10 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         (
             "buyers",
             format!(
-                "{} within {}, one unit each",
+                "{} within {}, one unit each; {}",
                 count(rehearsal.buyers),
-                figure(rehearsal.over.as_secs_f64(), "s")
+                figure(rehearsal.over.as_secs_f64(), "s"),
+                came(rehearsal.buyers, trial)
             ),
         ),
         ("answered", answered),
@@ -62,6 +65,21 @@ pub fn text(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
     ];
     let rows = lines.map(|(name, value)| format!("  {name:<13}{value}\n")).concat();
     format!("{}\n{rows}", finding.sentence)
+}
+
+/// Buyers come by chance, most of them at once and the others later and later, so that some never do, or a few more than planned.
+/// With further attempts, what was answered, failed or is unknown adds up to those who came.
+fn came(buyers: u64, trial: &Trial) -> String {
+    let count = |value: u64| figure(value as f64, "");
+    let came = trial.outcomes.total().saturating_sub(trial.retries);
+    let unsent = match trial.unsent {
+        0 => String::new(),
+        unsent => format!(", {} attempts were never sent", count(unsent)),
+    };
+    match buyers.checked_sub(came) {
+        Some(absent) => format!("{} came, {} did not come in time{unsent}", count(came), count(absent)),
+        None => format!("{} came, {} more by chance{unsent}", count(came), count(came - buyers)),
+    }
 }
 
 fn paid(rehearsed: &Rehearsed) -> String {
@@ -110,4 +128,23 @@ pub fn json(rehearsal: &Rehearsal<'_>, rehearsed: &Rehearsed, finding: &Finding)
         "seconds": trial.seconds_series,
         "usage": trial.usage,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::record::Record;
+    use crate::load::schedule::Schedule;
+
+    /// 12,000 buyers were said, 11,830 answers, and nothing of the others.
+    #[test]
+    fn what_was_answered_and_who_did_not_come_add_up() {
+        let schedule = Schedule::constant(1.0, std::time::Duration::from_secs(3));
+        let mut trial = Trial::new(1, &schedule, &Record::default(), None);
+        (trial.outcomes.won, trial.outcomes.failed, trial.outcomes.unknown) = (11_800, 20, 40);
+        trial.retries = 30;
+        assert_eq!(came(12_000, &trial), "11,830 came, 170 did not come in time");
+        trial.unsent = 2;
+        assert_eq!(came(11_829, &trial), "11,830 came, 1 more by chance, 2 attempts were never sent");
+    }
 }

@@ -305,13 +305,13 @@ fn without_ledger(why: &str, yes: bool) -> Result<(), Failure> {
 
 /// Why nothing may be rehearsed beside this product's sale, if so.
 fn in_the_way(sku: &AuditedSku, now_ms: u64) -> Option<String> {
-    let AuditedSku { sale, times: (starts_at, ends_at), ended, held, .. } = sku;
+    let AuditedSku { sale, times: (starts_at, ends_at), ended, paused, held, .. } = sku;
     let over = *ended || ends_at.0 <= now_ms;
     let sale = sale.0;
     match starts_at.0.checked_sub(now_ms) {
         _ if *held > 0 => Some(format!("sale {sale} has {held} units that are held and not paid")),
         _ if over => None,
-        None | Some(0) => Some(format!("sale {sale} is live")),
+        None | Some(0) => Some(format!("sale {sale} is {}", if *paused { "paused" } else { "live" })),
         Some(until) if until < NEAR_MS => {
             Some(format!("sale {sale} begins in {} min", until.div_ceil(60_000)))
         }
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_sale_is_in_the_way_from_a_quarter_of_an_hour_before_until_all_is_paid() {
         const STARTS: u64 = 100 * NEAR_MS;
-        let found = |now_ms: u64, held: u64, ended: bool| {
+        let found = |now_ms: u64, held: u64, ended: bool, paused: bool| {
             let times = (UnixMs(STARTS), UnixMs(STARTS + 1000));
             let (sale, product) = (SaleId(3), ProductId(29));
             let title = String::new();
@@ -341,6 +341,7 @@ mod tests {
                     sale,
                     times,
                     ended,
+                    paused,
                     product,
                     title,
                     total: 9,
@@ -365,7 +366,8 @@ mod tests {
             (STARTS + 1000, 2, true, Some("has 2 units that are held and not paid")),
         ] {
             let why = why.map(|why| format!("sale 3 {why}"));
-            assert_eq!(found(now_ms, held, ended), why, "{now_ms} {held} {ended}");
+            assert_eq!(found(now_ms, held, ended, false), why, "{now_ms} {held} {ended}");
         }
+        assert_eq!(found(STARTS, 0, false, true).as_deref(), Some("sale 3 is paused"));
     }
 }

@@ -12,6 +12,7 @@ pub struct AuditedSku {
     pub times: (UnixMs, UnixMs),
     /// The sale was ended by hand.
     pub ended: bool,
+    pub paused: bool,
     pub product: ProductId,
     pub title: String,
     pub total: u64,
@@ -61,6 +62,7 @@ impl Audit {
                     sale: sale.spec.id,
                     times: (sale.spec.starts_at, sale.spec.ends_at),
                     ended: sale.ended,
+                    paused: sale.paused,
                     product: item.product,
                     title: item.title.clone(),
                     total: stock.total(),

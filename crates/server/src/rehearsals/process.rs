@@ -166,7 +166,9 @@ pub(super) fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
     let begins = |sale: &Sale| match (sale.phase(now), sale.starts_in_ms(now)) {
         _ if sale.deleted => None,
         (_, Some(..=SOON_MS)) => Some(format!("sale {} begins within a minute", sale.spec.id.0)),
-        (Phase::Live | Phase::Paused, None) => Some(format!("sale {} is live", sale.spec.id.0)),
+        (phase @ (Phase::Live | Phase::Paused), None) => {
+            Some(format!("sale {} is {}", sale.spec.id.0, phase.as_str()))
+        }
         _ => None,
     };
     catalog.sales.iter().find_map(begins)
@@ -185,7 +187,7 @@ pub(super) fn in_the_way(catalog: &Catalog, now: UnixMs) -> Option<String> {
             (_, Some(until)) if until < NEAR_MS => {
                 Some(format!("sale {id} begins in {} min", until.div_ceil(60_000)))
             }
-            (Phase::Live | Phase::Paused, None) => Some(format!("sale {id} is live")),
+            (phase @ (Phase::Live | Phase::Paused), None) => Some(format!("sale {id} is {}", phase.as_str())),
             _ => None,
         }
     };
