@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use server::figures::grouped;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::failure::Failure;
@@ -90,6 +91,11 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if engine::is_plain_char(c) { c } else { '\u{fffd}' }).collect()
 }
 
+/// `kind`: of them, such as "held ".
+pub(crate) fn units_of(count: u64, kind: &str) -> String {
+    format!("{} {kind}unit{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// An amount in a currency's smallest unit, as people write it: 4999 EUR is "49.99 EUR".
 pub(crate) fn money(amount: u64, currency: &str) -> String {
     format!("{} {}", server::pages::amount(amount, currency), plain(currency))
@@ -128,6 +134,12 @@ mod tests {
         ] {
             assert_eq!(cut(text, cells), expected, "{text} in {cells}");
         }
+    }
+
+    #[test]
+    fn one_unit_is_one() {
+        let held = [0, 1, 1_200].map(|count| units_of(count, "held "));
+        assert_eq!(held, ["0 held units", "1 held unit", "1,200 held units"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::Sale;
 use super::by_title::{ByTitle, Intent};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
-use crate::output::plain;
+use crate::output::{plain, units_of};
 use crate::time::format_utc;
 
 /// What a sale is that is over.
@@ -60,9 +60,11 @@ fn says(sale: &Sale) -> String {
         turns => format!(" {turns} units of open turns can still be ordered."),
     };
     format!(
-        "Ends sale {id}, “{}”, which would end at {}, with {left} units left. {held} held units can still be paid.{called} This can't \
+        "Ends sale {id}, “{}”, which would end at {}, with {} left. {} can still be paid.{called} This can't \
          be undone.\n",
         plain(&sale.title),
-        format_utc(*ends_at_ms)
+        format_utc(*ends_at_ms),
+        units_of(left, ""),
+        units_of(held, "held ")
     )
 }

@@ -9,7 +9,7 @@ use server::figures::grouped;
 use super::Sale;
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
-use crate::output::{self, plain};
+use crate::output::{self, plain, units_of};
 use crate::time::format_utc;
 
 /// How often an open page asks for the stock of a sale that runs.
@@ -80,18 +80,18 @@ fn open_pages(client: &Client, id: u64) -> Option<u64> {
 fn says(sale: &Sale, verb: &str, pages: Option<u64>) -> String {
     let units = |of: fn(&super::Item) -> u64| sale.items.iter().map(of).sum::<u64>();
     let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
-    let (id, title, left, held) = (sale.id, plain(&sale.title), grouped(left), grouped(held));
+    let (id, title, left, held) = (sale.id, plain(&sale.title), units_of(left, ""), units_of(held, "held "));
     let ends = format_utc(sale.ends_at_ms);
     if verb == "resume" {
         return format!(
-            "Resumes sale {id}, “{title}”: {left} units can be ordered until {ends}, once it has started.\n"
+            "Resumes sale {id}, “{title}”: {left} can be ordered until {ends}, once it has started.\n"
         );
     }
     let pages =
         pages.map_or_else(String::new, |pages| format!(" About {} open pages say so.", grouped(pages)));
     format!(
-        "Pauses sale {id}, “{title}”: nobody can order of its {left} units left until it is resumed; it still ends at {ends}. {held} \
-         held units can be paid as before.{pages}\n"
+        "Pauses sale {id}, “{title}”: nobody can order of its {left} left until it is resumed; it still ends at {ends}. {held} \
+         can be paid as before.{pages}\n"
     )
 }
 

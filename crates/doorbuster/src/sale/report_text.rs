@@ -16,7 +16,7 @@ use crate::time::{format_duration, format_utc, format_utc_exactly};
 /// Items, and things that happened, that are shown one by one; `--json` has more.
 const ROWS_MAX: usize = 50;
 const TITLE_CELLS_MAX: usize = 24;
-const COLUMNS: usize = 100;
+pub(super) const COLUMNS: usize = 100;
 
 /// What whoever deletes a sale is noted with. Of ledgers of before operators nobody is known.
 const DELETED: &str = "sale_deleted";
@@ -59,7 +59,7 @@ fn opened_at_ms(report: &SaleReport) -> u64 {
 }
 
 /// All of it.
-pub(super) fn page(reported: &Reported) -> String {
+pub(super) fn page(reported: &Reported, cells_max: Option<usize>) -> String {
     let report = &reported.report;
     let mut text = format!("{}\n\n", reported.says);
     for (name, line) in lines(reported) {
@@ -74,10 +74,10 @@ pub(super) fn page(reported: &Reported) -> String {
         text += &format!("{} more items: --json\n", report.items.len() - ROWS_MAX);
     }
     text += &lines_waited(report);
-    text += &incidents(reported);
-    text += &refused(reported);
+    text += &incidents(reported, cells_max);
+    text += &refused(reported, cells_max);
     text += &happened(report);
-    text += &actions(report);
+    text += &actions(report, cells_max);
     text
 }
 
@@ -230,13 +230,13 @@ pub(super) fn incident_rows(reported: &Reported) -> impl Iterator<Item = [String
     })
 }
 
-fn incidents(reported: &Reported) -> String {
+fn incidents(reported: &Reported, cells_max: Option<usize>) -> String {
     let rows: Vec<_> = incident_rows(reported).collect();
     if rows.is_empty() {
         return String::new();
     }
     let table = output::table(INCIDENTS, &rows);
-    table.lines().fold("\nincidents\n".to_owned(), |text, line| text + &fitting(line))
+    table.lines().fold("\nincidents\n".to_owned(), |text, line| text + &fitting(line, cells_max))
 }
 
 pub(super) const REFUSED: [Column; 3] = [words("refused from"), numbers("orders"), words("why")];
@@ -262,18 +262,18 @@ pub(super) fn refused_title(reported: &Reported) -> String {
     }
 }
 
-fn refused(reported: &Reported) -> String {
+fn refused(reported: &Reported, cells_max: Option<usize>) -> String {
     let rows: Vec<_> = refused_rows(reported).collect();
     if rows.is_empty() {
         return String::new();
     }
     let title = format!("\n{}\n", refused_title(reported).to_lowercase());
-    output::table(REFUSED, &rows).lines().fold(title, |text, line| text + &fitting(line))
+    output::table(REFUSED, &rows).lines().fold(title, |text, line| text + &fitting(line, cells_max))
 }
 
-/// A line of a terminal.
-fn fitting(line: &str) -> String {
-    output::cut(line, COLUMNS) + "\n"
+/// A line, cut if it is for a terminal: a file is not read again once the server is gone.
+fn fitting(line: &str, cells_max: Option<usize>) -> String {
+    cells_max.map_or_else(|| line.trim_end().to_owned(), |max| output::cut(line, max)) + "\n"
 }
 
 pub(super) const UNITS: [Column; 9] = [
@@ -410,7 +410,7 @@ pub(super) fn action_rows(report: &SaleReport) -> impl Iterator<Item = [String; 
     })
 }
 
-fn actions(report: &SaleReport) -> String {
+fn actions(report: &SaleReport, cells_max: Option<usize>) -> String {
     if report.actions.is_empty() {
         return "\nno operator did anything\n".to_owned();
     }
@@ -418,7 +418,7 @@ fn actions(report: &SaleReport) -> String {
     for [at, who, did, about, why] in action_rows(report).take(ROWS_MAX) {
         let about = if about.is_empty() { about } else { format!(" {about}") };
         let why = if why.is_empty() { why } else { format!(": {why}") };
-        text += &fitting(&format!("{at}  {who}  {did}{about}{why}"));
+        text += &fitting(&format!("{at}  {who}  {did}{about}{why}"), cells_max);
     }
     let more = report.actions.len().saturating_sub(ROWS_MAX) as u64 + report.actions_left_out;
     if more > 0 {
@@ -472,5 +472,18 @@ fn duration(ms: u64) -> String {
         ..10_000 => format!("{} s", ms as f64 / 1_000.0),
         10_000..120_000 => format!("{:.1} s", ms as f64 / 1_000.0),
         _ => format_duration(Duration::from_millis(ms)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An incident was cut in a file, too, where nobody could read the rest.
+    #[test]
+    fn a_line_is_cut_for_a_terminal_alone() {
+        let line = "x".repeat(COLUMNS + 20);
+        assert_eq!(fitting(&line, None), format!("{line}\n"));
+        assert_eq!(fitting(&line, Some(COLUMNS)), format!("{}…\n", "x".repeat(COLUMNS - 1)));
     }
 }

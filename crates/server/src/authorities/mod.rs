@@ -50,6 +50,14 @@ pub(crate) fn agent(settings: Config, allow_private: bool) -> Agent {
     }
 }
 
+/// Why there was no answer. What is ours has words of its own, and ureq calls it "other".
+pub(crate) fn why_none(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Other(ours) => ours.to_string(),
+        error => error.to_string(),
+    }
+}
+
 fn trusting(pem: &[u8]) -> Result<TlsConfig, NotAuthorities> {
     let items: Result<Vec<_>, _> = parse_pem(pem).collect();
     let certificates: Vec<Certificate<'static>> = items
@@ -67,4 +75,16 @@ fn trusting(pem: &[u8]) -> Result<TlsConfig, NotAuthorities> {
         .root_certs(RootCerts::Specific(Arc::new(certificates)))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_there_was_no_answer_is_said_in_our_own_words() {
+        let settings = client(Duration::from_secs(1), None).unwrap().build();
+        let error = agent(settings, false).get("http://127.0.0.1:1/").call().unwrap_err();
+        assert_eq!(why_none(&error), "its address is a private one (allow_private)");
+    }
 }

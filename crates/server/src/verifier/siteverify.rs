@@ -90,7 +90,7 @@ impl Service {
             form.push(("remoteip", &address));
         }
         let asked = self.agent.post(&*self.url).send_form(form);
-        let mut answer = asked.map_err(|error| format!("no answer: {error}"))?;
+        let mut answer = asked.map_err(|error| format!("no answer: {}", authorities::why_none(&error)))?;
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| format!("its answer can't be read: {error}"))?;

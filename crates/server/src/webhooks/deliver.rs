@@ -110,7 +110,8 @@ impl Client {
             .header("webhook-timestamp", at_s.to_string())
             .header("webhook-signature", sign(secrets, id, at_s, body))
             .send(body);
-        let mut answer = sent.map_err(|error| NotDelivered::new(format!("no answer: {error}")))?;
+        let mut answer =
+            sent.map_err(|error| NotDelivered::new(format!("no answer: {}", authorities::why_none(&error))))?;
         let status = answer.status();
         let retry_after =
             answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -2,7 +2,7 @@
 import { create, duplicate } from "./console-making.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
-import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unixTime } from "./console-words.js";
+import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unitsOf, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
@@ -25,7 +25,7 @@ const titleOf = ({ title }) => ({ what: "the sale's title", text: title, alike: 
 const endsSooner = (sale, ends) => {
   if (!hasStarted(sale) || !(ends < sale.ends_at_ms)) return undefined;
   const left = ends - serverNow();
-  return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${count(leftOf(sale.units))} units left.${reaches(sale)}` };
+  return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${unitsOf(leftOf(sale.units))} left.${reaches(sale)}` };
 };
 
 // Whether an action is for a sale as it is now. `before_start`: also while it is paused.
@@ -77,7 +77,7 @@ export const ACTIONS = {
     name: "End now",
     typed: titleOf,
     states: ["live", "not_started", "paused"],
-    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${count(leftOf(sale.units))} units left. Its ${count(sale.units.held)} held units can still be paid.${reaches(sale)} This can't be undone.`,
+    says: (sale) => `“${sale.title}” ends for good, ${duration(sale.ends_at_ms - serverNow())} before its time, with ${unitsOf(leftOf(sale.units))} left. Its ${unitsOf(sale.units.held, "held ")} can still be paid.${reaches(sale)} This can't be undone.`,
     done: "Ended.",
   },
   rehearse: {
@@ -110,18 +110,20 @@ export const ACTIONS = {
   },
 };
 
+// What can be counted exactly: the rest the server refuses, and it is not previewed as something else.
+const isWhole = (text) => Number(text) > 0 && Number.isSafeInteger(Number(text));
 // Of an item. The key makes a second sending of the same press the same change.
 const units = (verb, name, says, sum, done) => ({
   name,
   states: ["not_started", "live", "paused"],
   says,
-  sum: (item, values) => (values.units.now > 0 ? sum(item, Number(values.units.now)) : ""),
+  sum: (item, values) => (isWhole(values.units.now) ? sum(item, Number(values.units.now)) : ""),
   fields: () => [{ name: "units", label: "Units", type: "number", min: "1", value: "" }],
   request: (sale, values, item, key) => ({
     method: "POST",
     path: `/api/v1/sales/${sale.id}/items/${item.product}/${verb}`,
     body: { units: Number(values.units.now) },
-    odd: verb === "restock" ? slipsOfRestock(item, Number(values.units.now)) : [],
+    odd: verb === "restock" && isWhole(values.units.now) ? slipsOfRestock(item, Number(values.units.now)) : [],
     key,
   }),
   done,

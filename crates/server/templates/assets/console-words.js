@@ -16,6 +16,7 @@ export const element = (name, attributes = {}, ...children) => {
 const whole = new Intl.NumberFormat("en");
 export const short = new Intl.NumberFormat("en", { notation: "compact" });
 export const count = (number) => whole.format(Math.round(number));
+export const unitsOf = (number, kind = "") => `${count(number)} ${kind}${number === 1 ? "unit" : "units"}`;
 export const rate = (number) => (number > 0 && number < 10 ? number.toFixed(1) : count(number));
 export const milliseconds = (ms) => (ms < 10 ? ms.toFixed(1) : count(ms));
 export const bytes = (number) => {

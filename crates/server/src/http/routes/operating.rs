@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Action, LineView, Role, Standings};
+use engine::{Action, LineView, Role, Standings, format_utc};
 use serde::Deserialize;
 
 use crate::chores;
@@ -179,7 +179,7 @@ impl HttpService {
         let by = call.operator();
         let kept = Waiting::Step(Box::new(move |reply| {
             let Reply::ClockConfirmed { from, to } = reply else { return Err(reply.into()) };
-            let about = format!("from {} to {} ms", from.0, to.0);
+            let about = format!("from {} to {}", format_utc(from.0), format_utc(to.0));
             let done = Done { action: Action::ClockConfirmed, about, by };
             let (request, waiting) = done.keep(move |service, out| {
                 service.scratch.clear();

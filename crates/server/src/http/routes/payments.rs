@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use engine::limits::PAYMENT_ID_BYTES_MAX;
-use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal, Role};
+use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal, Role, is_plain};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -94,6 +94,12 @@ impl HttpService {
         let order = order_id(call.params.name)?;
         let Wanted { refund_id, amount, units, made } = read_object(call)?;
         check_id("refund_id", &refund_id)?;
+        // What a provider has made is recorded as it named it.
+        if !is_plain(&refund_id) {
+            return Err(Problem::invalid(
+                "\"refund_id\" may have no control characters, nor characters that turn the direction of text.",
+            ));
+        }
         let amount = amount.map(|amount| amount.0);
         let refund = Refund { id: refund_id.into(), order, amount, units: units.0, paid_out: made };
         self.ask(call, call.command(Command::Refund(refund)), HttpService::show_payment)

@@ -222,6 +222,10 @@ fn a_paid_order_is_refunded_by_an_operator_in_parts_until_nothing_is_left() {
     let before = available(&mut shop);
     let read = Sent::get(&format!("/api/v1/orders/{id}")).member(7);
     assert_eq!(shop.send(&read).json()["refunded"], Value::Null);
+    for turning in ["re\n1", "re\u{202e}1"] {
+        let asked = refund(&mut shop, &id, &json!({ "refund_id": turning, "made": true }));
+        assert_eq!(asked.problem(), problem(400, "invalid_request"), "{turning:?}");
+    }
     let part = json!({"refund_id": "re/1", "amount": 100, "units": 1});
     for _again in [false, true] {
         let asked = refund(&mut shop, &id, &part);

@@ -26,6 +26,10 @@ fn units_are_added_and_taken_off_with_what_that_comes_to() {
     browser.wait_for_text(&row, "119\t1\t0\t120");
     press_item(&browser, "restock");
     assert_eq!(browser.text("#ask-sum"), "");
+    for not_countable in ["1.5", "99999999999999999999"] {
+        browser.type_into("#field-units", not_countable);
+        assert_eq!(browser.text("#ask-sum"), "", "{not_countable}");
+    }
     browser.type_into("#field-units", "50");
     browser.wait_for_text("#ask-sum", "Adds 50 to 120: 170 in all, 169 of them left.");
     browser.click("#ask-no");
