@@ -99,7 +99,7 @@ impl Assets {
         let files = assets.add_texts(languages);
         for (name, source) in SOURCES {
             let body = match (&look.accent, name) {
-                (_, "texts.js") => source.replace("\"@languages@\"", &files),
+                (_, "texts.js") => without_comments(source).replace("\"@languages@\"", &files),
                 (Some(accent), "shop.css") => accent.write_into(source),
                 _ => assets.with_imports(name, source),
             };

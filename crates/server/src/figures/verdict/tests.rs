@@ -278,11 +278,6 @@ fn a_night_without_faults_is_told_by_its_sales() {
             "starts_soon",
             "5 s until “Drop”, ready.",
         ),
-        (
-            vec![sale(Live, 0, [5, 1, 0]), sale(NotStarted, SOON_MS + 1, [5, 0, 0])],
-            "selling",
-            "“Drop” is selling at 4,055 orders/s, 5 units left.",
-        ),
         (vec![sale(Live, 0, [1, 0, 0])], "selling", "“Drop” is selling at 4,055 orders/s, 1 unit left."),
         (
             vec![sale(Live, 0, [5, 1, 0]), sale(Live, 0, [2, 0, 0])],

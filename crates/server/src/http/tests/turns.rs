@@ -83,7 +83,8 @@ fn in_a_pause_a_turn_is_over_when_it_would_be_if_that_ended() {
         shop.advance(300_000);
         let place = ask(&mut shop, 5, "/presence", 1);
         let left = place["turn_until_ms"].as_u64().unwrap() - place["now_ms"].as_u64().unwrap();
-        assert_eq!((place["standing"].as_str(), left), (Some("called"), 100_000));
+        // The clock goes on between the two.
+        assert!(place["standing"] == "called" && (90_000..=100_000).contains(&left), "{place}");
     }
 }
 
