@@ -329,14 +329,22 @@ const doing = (sale) => (sale.rates ? [`${rate(sale.rates.accepted)} accepted/s`
 // Of each sale, until the others are asked for.
 const ROWS_SHOWN = 8;
 const STATES = { not_started: "planned", live: "live", paused: "paused", ended: "ended" };
-let shape = "";
+// By the node of a sale: what it was made of.
+const shapes = new WeakMap();
+
+const nodeOf = (sale) => {
+  const shape = JSON.stringify([sale.title, sale.items.map((item) => [item.product, item.title, item.line !== null])]);
+  const known = byId(`sale-${sale.id}`);
+  if (known && shapes.get(known) === shape) return known;
+  const made = newSale(sale);
+  shapes.set(made, shape);
+  return made;
+};
 
 const drawSales = (sales) => {
-  const wanted = JSON.stringify(sales.map((sale) => [sale.id, sale.title, sale.items.map((item) => [item.product, item.title, item.line !== null])]));
-  if (wanted !== shape) {
-    shape = wanted;
-    byId("sales").replaceChildren(...sales.map(newSale));
-  }
+  const [shown, nodes] = [byId("sales").children, sales.map(nodeOf)];
+  // One that only goes to another place stays what somebody may be about to press.
+  if (shown.length !== nodes.length || nodes.some((node, at) => node !== shown[at])) byId("sales").replaceChildren(...nodes);
   for (const sale of sales) {
     const node = byId(`sale-${sale.id}`);
     node.dataset.state = sale.state;

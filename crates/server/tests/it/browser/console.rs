@@ -39,10 +39,15 @@ pub(crate) fn sign_in_by(browser: &Browser, shop: &Shop, token: &str) {
 }
 
 pub(crate) fn press(browser: &Browser, call: &str) {
-    browser.click(&format!("#sale-{SALE} button[data-call={call}]"));
-    browser.wait_until("it says what it will do", |browser| {
-        browser.run("return document.getElementById('ask').open") == true
-    });
+    ask_by(browser, &format!("#sale-{SALE} button[data-call={call}]"));
+}
+
+/// Figures may show what was done before its answer has come, which closes the form that lies over the buttons.
+pub(crate) fn ask_by(browser: &Browser, button: &str) {
+    let is_open = |browser: &Browser| browser.run("return document.getElementById('ask').open") == true;
+    browser.wait_until("what was asked before is answered", |browser| !is_open(browser));
+    browser.click(button);
+    browser.wait_until("it says what it will do", is_open);
 }
 
 pub(crate) fn wait_for_state(browser: &Browser, state: &str) {

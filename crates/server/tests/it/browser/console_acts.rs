@@ -5,15 +5,12 @@ use std::cell::Cell;
 use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
-use super::console::{assert_laid_out, press, sign_in, sign_in_by, wait_for_state};
+use super::console::{ask_by, assert_laid_out, press, sign_in, sign_in_by, wait_for_state};
 use super::real::{PRODUCT, SALE, Shop};
 use super::webdriver::Browser;
 
 fn press_item(browser: &Browser, call: &str) {
-    browser.click(&format!("#sale-{SALE} button[data-item-call={call}]"));
-    browser.wait_until("it says what it will do", |browser| {
-        browser.run("return document.getElementById('ask').open") == true
-    });
+    ask_by(browser, &format!("#sale-{SALE} button[data-item-call={call}]"));
 }
 
 #[test]
