@@ -56,19 +56,20 @@ fn a_start_that_comes_sooner_than_people_in_a_line_were_told_is_asked_about() {
     let line = r#""limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
         "line_now":{"pace_max_per_s":null,"message":"","promised":0,"joined":JOINED}"#;
     let sale = |joined: &str| -> &'static str {
-        let sale = SALE.replace(r#""state":"live""#, r#""state":"not_started""#);
+        let sale =
+            SALE.replace(r#""state":"live""#, r#""state":"not_started""#).replace("S\\u001bock", "Sock");
         sale.replacen(r#""limit":1"#, &line.replace("JOINED", joined), 1).leak()
     };
-    let asked = |joined, starts_at: &str| {
+    let edit = |starts_at, joined, answers: usize| {
         let arguments = ["sale", "edit", "3", "--starts-at", starts_at];
-        let answers = [Some((200, r#"{"now_ms":1796000000000}"#)), Some((200, sale(joined)))];
-        ask(&arguments, [&answers[..], &answers[1..]].concat()).0
+        let known = Some((200, sale(joined)));
+        ask(&arguments, [&[Some((200, r#"{"now_ms":1796000000000}"#))], &vec![known; answers][..]].concat()).0
     };
     let (sooner, later) = ("2026-12-01T09:59:59Z", "2026-12-01T10:00:01Z");
-    let (code, _, stderr) = asked("1901", sooner);
+    let (code, _, stderr) = edit(sooner, "1901", 1);
     assert!(code == 64 && stderr.contains("the start comes sooner than 1901 people were told"), "{stderr}");
     for (joined, starts_at) in [("1901", later), ("0", sooner)] {
-        let (code, _, stderr) = asked(joined, starts_at);
+        let (code, _, stderr) = edit(starts_at, joined, 2);
         assert_eq!(code, 0, "{joined} {starts_at}: {stderr}");
     }
 }

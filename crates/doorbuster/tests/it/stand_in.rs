@@ -1,8 +1,11 @@
 //! Stands in for the server: gives prepared answers, one per connection, and keeps what was asked.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One request as it came.
 #[derive(Debug)]
@@ -36,8 +39,26 @@ impl StandIn {
     }
 }
 
+/// The next request. A test that expects more of them than come fails, and does not wait for ever.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let started = Instant::now();
+    listener.set_nonblocking(true).unwrap();
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).unwrap();
+                return stream;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock && started.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("nobody asks for the next answer: {error}"),
+        }
+    }
+}
+
 fn exchange(listener: &TcpListener, answer: Prepared) -> Asked {
-    let (stream, _) = listener.accept().unwrap();
+    let stream = accept(listener);
     let asked = read(&stream);
     if let Some((status, body)) = answer {
         let head =
