@@ -86,6 +86,25 @@ pub(crate) fn cut(text: &str, cells: usize) -> String {
     }
 }
 
+/// A line in parts of so many cells at most, between words where that is possible.
+pub(crate) fn wrapped(line: &str, columns: usize) -> Vec<String> {
+    let (mut rest, mut parts) = (line, Vec::new());
+    while width(rest) > columns {
+        // A character that is wider than the terminal is a part all the same.
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let room = within(rest, columns).len().max(first);
+        let ends_word = rest[room..].starts_with(' ');
+        let space = if ends_word { Some(room) } else { rest[..room].rfind(' ').filter(|at| *at > 0) };
+        let (part, after) = rest.split_at(space.unwrap_or(room));
+        parts.push(part.trim_end().to_owned());
+        rest = after.trim_start_matches(' ');
+    }
+    if !rest.is_empty() || parts.is_empty() {
+        parts.push(rest.to_owned());
+    }
+    parts
+}
+
 /// Text from elsewhere, without what could drive a terminal or turn a line around.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if engine::is_plain_char(c) { c } else { '\u{fffd}' }).collect()
@@ -133,6 +152,23 @@ mod tests {
             ("", 0, ""),
         ] {
             assert_eq!(cut(text, cells), expected, "{text} in {cells}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_goes_on_in_the_next_between_words() {
+        for (line, columns, parts) in [
+            ("", 5, &[""][..]),
+            ("one two", 7, &["one two"]),
+            ("one two", 6, &["one", "two"]),
+            ("one  two three", 8, &["one  two", "three"]),
+            ("one  two", 4, &["one", "two"]),
+            ("longer than that", 4, &["long", "er", "than", "that"]),
+            ("äöüß", 2, &["äö", "üß"]),
+            ("限定 スニーカー", 9, &["限定", "スニーカ", "ー"]),
+            ("限定", 1, &["限", "定"]),
+        ] {
+            assert_eq!(wrapped(line, columns), parts, "{line:?} in {columns}");
         }
     }
 

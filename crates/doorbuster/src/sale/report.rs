@@ -2,7 +2,6 @@
 //!
 //! Must not: add anything up; the ledger's report does. What is not known is named, and never shown as 0.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -119,8 +118,7 @@ pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Res
         let json = serde_json::to_string(&reported).expect("all of it is plain");
         output::print(&format!("{json}\n"))?;
     } else {
-        let cells_max = std::io::stdout().is_terminal().then_some(report_text::COLUMNS);
-        output::print(&report_text::page(&reported, cells_max))?;
+        output::print(&report_text::page(&reported))?;
         output::print(&signed_by.map_or_else(String::new, |line| format!("\n{line}")))?;
     }
     broken

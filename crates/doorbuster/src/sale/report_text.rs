@@ -16,7 +16,9 @@ use crate::time::{format_duration, format_utc, format_utc_exactly};
 /// Items, and things that happened, that are shown one by one; `--json` has more.
 const ROWS_MAX: usize = 50;
 const TITLE_CELLS_MAX: usize = 24;
-pub(super) const COLUMNS: usize = 100;
+const COLUMNS: usize = 100;
+/// Before what goes on in the next line.
+const INDENT: &str = "    ";
 
 /// What whoever deletes a sale is noted with. Of ledgers of before operators nobody is known.
 const DELETED: &str = "sale_deleted";
@@ -59,7 +61,7 @@ fn opened_at_ms(report: &SaleReport) -> u64 {
 }
 
 /// All of it.
-pub(super) fn page(reported: &Reported, cells_max: Option<usize>) -> String {
+pub(super) fn page(reported: &Reported) -> String {
     let report = &reported.report;
     let mut text = format!("{}\n\n", reported.says);
     for (name, line) in lines(reported) {
@@ -74,10 +76,10 @@ pub(super) fn page(reported: &Reported, cells_max: Option<usize>) -> String {
         text += &format!("{} more items: --json\n", report.items.len() - ROWS_MAX);
     }
     text += &lines_waited(report);
-    text += &incidents(reported, cells_max);
-    text += &refused(reported, cells_max);
+    text += &incidents(reported);
+    text += &refused(reported);
     text += &happened(report);
-    text += &actions(report, cells_max);
+    text += &actions(report);
     text
 }
 
@@ -230,13 +232,13 @@ pub(super) fn incident_rows(reported: &Reported) -> impl Iterator<Item = [String
     })
 }
 
-fn incidents(reported: &Reported, cells_max: Option<usize>) -> String {
+fn incidents(reported: &Reported) -> String {
     let rows: Vec<_> = incident_rows(reported).collect();
     if rows.is_empty() {
         return String::new();
     }
     let table = output::table(INCIDENTS, &rows);
-    table.lines().fold("\nincidents\n".to_owned(), |text, line| text + &fitting(line, cells_max))
+    table.lines().fold("\nincidents\n".to_owned(), |text, line| text + &fitting(line))
 }
 
 pub(super) const REFUSED: [Column; 3] = [words("refused from"), numbers("orders"), words("why")];
@@ -262,18 +264,18 @@ pub(super) fn refused_title(reported: &Reported) -> String {
     }
 }
 
-fn refused(reported: &Reported, cells_max: Option<usize>) -> String {
+fn refused(reported: &Reported) -> String {
     let rows: Vec<_> = refused_rows(reported).collect();
     if rows.is_empty() {
         return String::new();
     }
     let title = format!("\n{}\n", refused_title(reported).to_lowercase());
-    output::table(REFUSED, &rows).lines().fold(title, |text, line| text + &fitting(line, cells_max))
+    output::table(REFUSED, &rows).lines().fold(title, |text, line| text + &fitting(line))
 }
 
-/// A line, cut if it is for a terminal: a file is not read again once the server is gone.
-fn fitting(line: &str, cells_max: Option<usize>) -> String {
-    cells_max.map_or_else(|| line.trim_end().to_owned(), |max| output::cut(line, max)) + "\n"
+/// A line that goes on in the next one if it is too long: what is cut in a report can't be read again once the server is gone.
+fn fitting(line: &str) -> String {
+    output::wrapped(line.trim_end(), COLUMNS - INDENT.len()).join(&format!("\n{INDENT}")) + "\n"
 }
 
 pub(super) const UNITS: [Column; 9] = [
@@ -410,7 +412,7 @@ pub(super) fn action_rows(report: &SaleReport) -> impl Iterator<Item = [String; 
     })
 }
 
-fn actions(report: &SaleReport, cells_max: Option<usize>) -> String {
+fn actions(report: &SaleReport) -> String {
     if report.actions.is_empty() {
         return "\nno operator did anything\n".to_owned();
     }
@@ -418,7 +420,7 @@ fn actions(report: &SaleReport, cells_max: Option<usize>) -> String {
     for [at, who, did, about, why] in action_rows(report).take(ROWS_MAX) {
         let about = if about.is_empty() { about } else { format!(" {about}") };
         let why = if why.is_empty() { why } else { format!(": {why}") };
-        text += &fitting(&format!("{at}  {who}  {did}{about}{why}"), cells_max);
+        text += &fitting(&format!("{at}  {who}  {did}{about}{why}"));
     }
     let more = report.actions.len().saturating_sub(ROWS_MAX) as u64 + report.actions_left_out;
     if more > 0 {
@@ -479,11 +481,13 @@ fn duration(ms: u64) -> String {
 mod tests {
     use super::*;
 
-    /// An incident was cut in a file, too, where nobody could read the rest.
+    /// Incidents were cut, and nobody could read the rest.
     #[test]
-    fn a_line_is_cut_for_a_terminal_alone() {
-        let line = "x".repeat(COLUMNS + 20);
-        assert_eq!(fitting(&line, None), format!("{line}\n"));
-        assert_eq!(fitting(&line, Some(COLUMNS)), format!("{}…\n", "x".repeat(COLUMNS - 1)));
+    fn a_long_line_is_there_whole() {
+        let line = "word ".repeat(50);
+        let shown = fitting(&line);
+        assert!(shown.lines().skip(1).all(|line| line.starts_with(INDENT)), "{shown}");
+        assert!(shown.lines().all(|line| line.len() <= COLUMNS), "{shown}");
+        assert_eq!(shown.split_whitespace().count(), 50);
     }
 }

@@ -4,7 +4,7 @@
 
 use rustix::termios::tcgetwinsize;
 
-use crate::output::{cut, width, within};
+use crate::output::{cut, wrapped};
 
 /// Of a terminal that does not say how large it is.
 const USUAL: Size = Size { rows: 24, columns: 80 };
@@ -63,45 +63,4 @@ pub(super) fn fit(lines: &[Line], Size { rows, columns }: Size, named: bool) -> 
         drawn.push((cut(&format!("{} lines more{sales}: {how}", rest.len()), columns), false));
     }
     drawn.into_iter().take(room).map(|(line, _)| line + "\n").collect()
-}
-
-/// A line in parts of so many cells at most, between words where that is possible.
-fn wrapped(line: &str, columns: usize) -> Vec<String> {
-    let (mut rest, mut parts) = (line, Vec::new());
-    while width(rest) > columns {
-        // A character that is wider than the terminal is a part all the same.
-        let first = rest.chars().next().map_or(0, char::len_utf8);
-        let room = within(rest, columns).len().max(first);
-        let ends_word = rest[room..].starts_with(' ');
-        let space = if ends_word { Some(room) } else { rest[..room].rfind(' ').filter(|at| *at > 0) };
-        let (part, after) = rest.split_at(space.unwrap_or(room));
-        parts.push(part.trim_end().to_owned());
-        rest = after.trim_start_matches(' ');
-    }
-    if !rest.is_empty() || parts.is_empty() {
-        parts.push(rest.to_owned());
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_line_goes_on_in_the_next_between_words() {
-        for (line, columns, parts) in [
-            ("", 5, &[""][..]),
-            ("one two", 7, &["one two"]),
-            ("one two", 6, &["one", "two"]),
-            ("one  two three", 8, &["one  two", "three"]),
-            ("one  two", 4, &["one", "two"]),
-            ("longer than that", 4, &["long", "er", "than", "that"]),
-            ("äöüß", 2, &["äö", "üß"]),
-            ("限定 スニーカー", 9, &["限定", "スニーカ", "ー"]),
-            ("限定", 1, &["限", "定"]),
-        ] {
-            assert_eq!(wrapped(line, columns), parts, "{line:?} in {columns}");
-        }
-    }
 }
