@@ -37,8 +37,8 @@ pub(super) struct Intent<'a> {
     pub(super) items: &'a [NewItem],
     /// Of the server's other sales; `None`: there are none to compare with.
     pub(super) largest_total: Option<u64>,
-    /// So many were told when its start is, and it comes sooner.
-    pub(super) surprised: u64,
+    /// People in its lines who were told of a later start.
+    pub(super) told_later_start: u64,
 }
 
 /// Each says what it finds, or nothing.
@@ -77,7 +77,7 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
         payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
         items: &priced,
         largest_total: None,
-        surprised: if new.starts_at_ms < sale.starts_at_ms { joined } else { 0 },
+        told_later_start: if new.starts_at_ms < sale.starts_at_ms { joined } else { 0 },
     })
 }
 
@@ -119,7 +119,7 @@ fn start_is_past(intent: &Intent<'_>) -> Option<String> {
 }
 
 fn comes_sooner(intent: &Intent<'_>) -> Option<String> {
-    let told = intent.surprised;
+    let told = intent.told_later_start;
     (told > 0).then(|| {
         format!("the start comes sooner than {told} people were told who have joined a line, and whoever closed the page may miss it")
     })
@@ -231,7 +231,7 @@ mod tests {
             payment_s: Some(900),
             items: &fine,
             largest_total: Some(1),
-            surprised: 0,
+            told_later_start: 0,
         };
         let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);

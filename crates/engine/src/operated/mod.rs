@@ -47,8 +47,8 @@ pub struct Operated {
     pub what: Box<str>,
     /// `None`: it is about no sale.
     pub sale: Option<SaleId>,
-    /// What was changed, from what to what; or the order (of a refund followed by a comma and its amount), the payment, the operator, what an action was about. Empty: the sale
-    /// says it all, or it must not be said.
+    /// What was changed, from what to what; or the order (of a refund followed by a comma and its amount), the payment, the operator,
+    /// what an action was about. Empty: the sale says it all, or it must not be said.
     pub about: Box<str>,
 }
 

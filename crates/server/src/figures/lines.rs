@@ -189,7 +189,7 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Borders, DrawView, LineTerms, Seq, Stock};
+    use crate::intake::board::tests::line;
 
     fn figures(reached: u32, pace: u32) -> LineFigures {
         LineFigures {
@@ -218,19 +218,7 @@ mod tests {
     /// One who becomes sure a minute, and ten who wait.
     #[test]
     fn whoever_is_last_waits_till_the_end_at_most_unless_they_are_sure() {
-        let line = |reached, sure_to, joined| LineView {
-            terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None, access: None },
-            draw: DrawView::Open,
-            borders: Borders { away_to: 0, reached, sure_to },
-            joined,
-            standings: Standings::default(),
-            pace_max: None,
-            message_changes: 0,
-            commitment: [0; 32],
-            version: Seq(1),
-            promised: 0,
-            stock: Stock::new(1),
-        };
+        let line = |reached, sure_to, joined| LineView { joined, ..line(reached, sure_to, 2) };
         let tail = |to: LineView, end_s: u64| {
             let (board, now) = (Board::default(), UnixMs(60_000));
             board.publish(UnixMs(0), line(1, 1, to.joined), "");

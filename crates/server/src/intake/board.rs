@@ -190,11 +190,12 @@ impl Posted {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use engine::{Borders, DrawView, LineTerms, Seq, Standings, Stock};
 
-    fn line(reached: u32, sure_to: u32, total: u64) -> LineView {
+    /// One of ten thousand people, of whom each may have two.
+    pub(crate) fn line(reached: u32, sure_to: u32, total: u64) -> LineView {
         LineView {
             terms: LineTerms { units: 2, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None, access: None },
             draw: DrawView::Open,

@@ -56,7 +56,7 @@ export const ACTIONS = {
       }
       const { starts_at_ms: starts, ends_at_ms: ends } = body;
       const length = starts || ends ? (ends ?? sale.ends_at_ms) - (starts ?? sale.starts_at_ms) : undefined;
-      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length, surprised: starts < sale.starts_at_ms ? joinedIn(sale) : 0 }), typed: endsSooner(sale, ends) };
+      return Object.keys(body).length > 0 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body, odd: slips({ ...body, length_ms: length, told: starts < sale.starts_at_ms ? joinedIn(sale) : 0 }), typed: endsSooner(sale, ends) };
     },
     done: "Changed.",
   },

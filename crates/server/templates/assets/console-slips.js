@@ -10,10 +10,10 @@ const LENGTH_MAX_MS = 30 * DAY_S * 1000;
 // Times the largest item so far; of a restock, times what the item has.
 const GROWTH_MAX = 10;
 
-/** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. `surprised`: so many were told when its start is, and it comes sooner. */
-export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], surprised = 0 }) => {
+/** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. `told`: people in its lines who were told of a later start. */
+export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], told = 0 }) => {
   const found = [];
-  if (surprised > 0) found.push(`The start comes sooner than ${count(surprised)} people were told who have joined a line: whoever closed the page may miss it.`);
+  if (told > 0) found.push(`The start comes sooner than ${count(told)} people were told who have joined a line: whoever closed the page may miss it.`);
   if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
   if (length < MINUTE_MS) found.push("The sale lasts less than a minute.");
   if (length > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(length)}.`);
