@@ -54,6 +54,9 @@ pub enum Request {
         buyer: BuyerId,
         /// As of an order: of a buyer who is a hash.
         buyer_text: Option<Box<str>>,
+        /// Has given what is asked first. Whoever has not joins only with a place in the line of this item or of
+        /// another of its sale: for that they were asked already.
+        verified: bool,
     },
     /// What became of a buyer's place in the line of an item.
     Receipt {

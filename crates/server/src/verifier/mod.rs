@@ -1,6 +1,6 @@
 //! What is asked of whoever would join a line before they may, and whether they have given it: one contract for all ways.
 //!
-//! Must not: know who has a place already; nobody who has one is asked again.
+//! Must not: know who has a place already; nobody who has one in a sale is asked again there.
 
 mod desk;
 mod proof_of_work;

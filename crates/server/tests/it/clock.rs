@@ -471,7 +471,8 @@ fn line<const N: usize>(dir: &Path) {
     let mut writer = start::<N>(dir, -MINUTE, CHECKS);
     writer.one(Request::Execute(Command::CreateSale(spec)));
     for buyer in [1, 2] {
-        writer.one(Request::Join { sku: SkuId(0), buyer: BuyerId(buyer), buyer_text: None });
+        let (sku, buyer) = (SkuId(0), BuyerId(buyer));
+        writer.one(Request::Join { sku, buyer, buyer_text: None, verified: true });
     }
     writer.finish().unwrap();
     let mut writer = start::<N>(dir, 0, CHECKS);

@@ -83,7 +83,15 @@ impl Writer {
     }
 
     /// With the text of one who joins, so that the shop can be told whom a turn is of.
-    pub(super) fn join(&mut self, now: UnixMs, sku: SkuId, buyer: BuyerId, text: Option<Box<str>>) -> Reply {
+    pub(super) fn join(
+        &mut self,
+        now: UnixMs,
+        (sku, buyer, verified): (SkuId, BuyerId, bool),
+        text: Option<Box<str>>,
+    ) -> Reply {
+        if !verified && let Err(refusal) = self.book.known_to_lines_of_sale(sku, buyer) {
+            return Reply::Refused(refusal);
+        }
         let seq = self.book.next_seq();
         let joined = self.book.execute(now, Command::Join { sku, buyer });
         if matches!(joined, Ok(Accepted::Place { replayed: false, .. })) {

@@ -517,7 +517,9 @@ impl Writer {
                 Reply::Stored
             }
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
-            Request::Join { sku, buyer, buyer_text } => self.join(now, sku, buyer, buyer_text),
+            Request::Join { sku, buyer, buyer_text, verified } => {
+                self.join(now, (sku, buyer, verified), buyer_text)
+            }
             Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
             Request::SetBalance { sale, balance } => set_balance(&mut self.book, now, sale, balance),
             Request::ConfirmClock { closed } => self.confirm_clock(now, closed),

@@ -77,19 +77,28 @@ pub(in crate::http) struct Joining<'a> {
     pub(in crate::http) given: Given<'a>,
 }
 
-/// What is asked of the line for them: a place, or, unless they may have one, the one that they have already.
-fn ask_for_place(sku: SkuId, buyer: Buyer, may: Result<(), Problem>, show: Show) -> (Request, Show) {
-    match may {
-        Ok(()) => (Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text }, show),
-        Err(problem) => {
-            let request = Request::Execute(Command::ShowPresence { sku, buyer: buyer.id });
-            let show_or_refuse: Show = Box::new(move |service, reply, out| match reply {
-                Reply::Refused(Refusal::NotInLine) => Err(problem),
-                reply => show(service, reply, out),
-            });
-            (request, show_or_refuse)
-        }
-    }
+/// What is asked of the line for somebody who may not join: the place that they have already.
+fn ask_for_own_place(sku: SkuId, buyer: Buyer, problem: Problem, show: Show) -> (Request, Show) {
+    let request = Request::Execute(Command::ShowPresence { sku, buyer: buyer.id });
+    (request, show_or_refuse(problem, show))
+}
+
+/// The same for somebody who may join once they have given what is asked first.
+fn ask_for_place(sku: SkuId, buyer: Buyer, given: Result<(), Problem>, show: Show) -> (Request, Show) {
+    let verified = given.is_ok();
+    let request = Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text, verified };
+    let show = match given {
+        Ok(()) => show,
+        Err(problem) => show_or_refuse(problem, show),
+    };
+    (request, show)
+}
+
+fn show_or_refuse(problem: Problem, show: Show) -> Show {
+    Box::new(move |service, reply, out| match reply {
+        Reply::Refused(Refusal::NotInLine) => Err(problem),
+        reply => show(service, reply, out),
+    })
 }
 
 impl From<Asked> for Problem {
@@ -199,20 +208,19 @@ impl HttpService {
         let candidate =
             Candidate { sale: sale.spec.id, product: specified.product, buyer: buyer.id, address };
         let show: Show = Box::new(show);
-        let may = if sale.phase(call.now) == Phase::Ended {
-            Ok(())
+        let (request, show) = if sale.phase(call.now) == Phase::Ended {
+            ask_for_place(sku, buyer, Ok(()), show)
         } else if let Some(opens_at) = self.opens_later(call, (sale.spec.starts_at, specified)) {
-            Err(Problem::line_not_open(opens_at))
+            ask_for_own_place(sku, buyer, Problem::line_not_open(opens_at), show)
         } else {
             match verifier.judge(order_id_secret, &candidate, given, call.now) {
-                Verdict::Passed => Ok(()),
-                Verdict::Asked(asked) => Err(asked.into()),
+                Verdict::Passed => ask_for_place(sku, buyer, Ok(()), show),
+                Verdict::Asked(asked) => ask_for_place(sku, buyer, Err(asked.into()), show),
                 Verdict::Later(question) => {
                     return self.join_once_answered(call, question, (sku, buyer), show);
                 }
             }
         };
-        let (request, show) = ask_for_place(sku, buyer, may, show);
         self.ask_and_wait(call, request, Waiting::Reply(show))
     }
 
@@ -224,7 +232,7 @@ impl HttpService {
         opens_at.is_none_or(|at| at > call.now).then_some(opens_at)
     }
 
-    /// Nobody is asked about whoever has a place already.
+    /// Nobody is asked about whoever has a place in the sale already.
     fn join_once_answered(
         &mut self,
         call: &Call<'_>,
@@ -233,7 +241,7 @@ impl HttpService {
         show: Show,
     ) -> Result<Answer, Problem> {
         let (shared, event_loop, ticket) = (Arc::clone(&self.shared), self.client.event_loop(), call.ticket);
-        let known = Request::Execute(Command::ShowPresence { sku, buyer: buyer.id });
+        let known = Request::Join { sku, buyer: buyer.id, buyer_text: buyer.text.clone(), verified: false };
         let ask = move |reply: Reply| -> Result<Next, Problem> {
             if !matches!(reply, Reply::Refused(Refusal::NotInLine)) {
                 return Ok(Next::Show(reply, show));

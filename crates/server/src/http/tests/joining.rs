@@ -70,6 +70,9 @@ fn who_has_worked_it_out_joins_and_is_never_asked_again() {
             again.text()
         );
     }
+    let elsewhere = join(&mut shop, OTHER, 1, None);
+    assert_eq!((elsewhere.status, &elsewhere.json()["number"]), (201, &json!(1)), "{}", elsewhere.text());
+    challenge(&join(&mut shop, OTHER, 2, None));
     // What was put off for too long lapses, and another one does.
     let late = solve(&challenge(&join(&mut shop, LINE, 3, None)));
     shop.advance(LAPSES_MS);

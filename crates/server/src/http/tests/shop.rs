@@ -449,7 +449,10 @@ impl Shop {
             },
             Request::Message(_) => Reply::Stored,
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
-            Request::Join { sku, buyer, .. } => answer(self.book.execute(now, Command::Join { sku, buyer })),
+            Request::Join { sku, buyer, verified, .. } => {
+                let known = if verified { Ok(()) } else { self.book.known_to_lines_of_sale(sku, buyer) };
+                answer(known.and_then(|()| self.book.execute(now, Command::Join { sku, buyer })))
+            }
             Request::Receipt { sku, buyer } => match self.book.receipt(sku, buyer) {
                 Ok(receipt) => Reply::Receipt(Box::new(receipt)),
                 Err(refusal) => Reply::Refused(refusal),

@@ -160,7 +160,8 @@ fn what_the_service_calls_good_joins_once_and_is_never_asked_about_again() {
     }
     assert_eq!(stand_in.asked(), asked, "whoever has a place is not asked about again");
     assert_eq!(join(&mut shop, 2, Some("good.1&remoteip=1.2.3.4")).problem(), required, "it is used");
-    assert_eq!(shop.send(&joining(OTHER, 1, Some("good.1&remoteip=1.2.3.4"))).problem(), required);
+    assert_eq!(shop.send(&joining(OTHER, 2, Some("good.1&remoteip=1.2.3.4"))).problem(), required);
+    assert_eq!(shop.send(&joining(OTHER, 1, Some("bad.3"))).status, 201, "has a place in the sale");
     assert_eq!(stand_in.asked(), asked, "which is known without asking");
     assert_eq!(join(&mut shop, 2, Some("good.2")).status, 201);
     let form =
