@@ -32,6 +32,9 @@ pub(in crate::http) const ROUTES: &[Route] = &[
 
 /// How soon the page is asked for again: often enough that its reader counts as present, or, far from the front, to see how it goes.
 const NEAR: (&str, &str) = ("Refresh", "5");
+/// Where whoever is not there when reached is hardly waited for.
+const NEAR_SHORT_GRACE: (&str, &str) = ("Refresh", "2");
+const SHORT_GRACE_MS: u64 = 10_000;
 const FAR: (&str, &str) = ("Refresh", "30");
 /// More than the two lie apart, so that whoever waits is there at the start.
 const NEAR_BEFORE_START_MS: u64 = 60_000;
@@ -165,7 +168,12 @@ impl HttpService {
         let may_be_near =
             place.is_none_or(|place| place <= line.borders.sure_to.saturating_add(PRESENT_AHEAD));
         let is_near = may_be_near && starts_at <= now.0.saturating_add(NEAR_BEFORE_START_MS);
-        private_page(200, asks_again.then_some(if is_near { NEAR } else { FAR }), &self.scratch, out);
+        let again = match is_near {
+            true if line.terms.grace_ms < SHORT_GRACE_MS => NEAR_SHORT_GRACE,
+            true => NEAR,
+            false => FAR,
+        };
+        private_page(200, asks_again.then_some(again), &self.scratch, out);
         Ok(())
     }
 }

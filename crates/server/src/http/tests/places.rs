@@ -17,12 +17,16 @@ fn shop(auth: AuthMode) -> Shop {
 }
 
 fn shop_that_closes(auth: AuthMode, close_s: u64) -> Shop {
+    shop_with_line(auth, &json!({ "close_s": close_s }))
+}
+
+fn shop_with_line(auth: AuthMode, line: &serde_json::Value) -> Shop {
     let mut shop = Shop::with(Setup::new(auth));
     let sale = json!({
         "id": 77, "title": "Drop", "currency": "EUR", "payment_s": 60,
         "starts_at_ms": NOW.0 + 60_000, "ends_at_ms": NOW.0 + 3_600_000,
         "items": [
-            { "product": 5, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": { "close_s": close_s } },
+            { "product": 5, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": line },
             { "product": 6, "title": "Sock", "price": 100, "total": 1, "limit": 1 },
         ],
     });
@@ -97,6 +101,15 @@ fn a_place_is_worth_what_the_board_says() {
     shop.send(&Sent::post("/api/v1/sales/77/end", "{}").operator());
     shop.advance(0);
     says(&mut shop, 3, "The line is closed", false);
+}
+
+#[test]
+fn where_hardly_anybody_is_waited_for_the_page_asks_more_often() {
+    for (grace_s, often) in [(0, "2"), (9, "2"), (10, "5")] {
+        let mut shop = shop_with_line(AuthMode::MemberId, &json!({ "close_s": 3600, "grace_s": grace_s }));
+        press(&mut shop, "/line", 1);
+        assert_eq!(page(&mut shop, 1).1.as_deref(), Some(often), "{grace_s}");
+    }
 }
 
 /// It goes on by itself, and nobody is told of a time that stands, or to order.
