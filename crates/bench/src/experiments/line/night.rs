@@ -77,7 +77,7 @@ const NOT_THERE: f64 = 0.1;
 /// Of all who wait.
 const BOTS: f64 = 0.1;
 /// Joins and orders are measured in turn, in so many parts.
-const PARTS: u32 = 5;
+const PARTS: u32 = 3;
 const BOARD_CONNECTIONS: usize = 200;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// As nginx serves it: a name of that form alone.
