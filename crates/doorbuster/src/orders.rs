@@ -12,7 +12,7 @@ use server::config::Environment;
 use crate::client::{Answer, Client, ServerArguments, percent_encoded};
 use crate::failure::Failure;
 use crate::ledger::{self, ExportArguments};
-use crate::output::{self, plain};
+use crate::output::{self, plain, units_of};
 use crate::refunds;
 use crate::time::format_utc;
 
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &OrdersArguments, environment: &Environment) -> Res
                 "{}: {}, {} on sale again\n",
                 plain(order),
                 plain(&status),
-                units(quantity)
+                units_of(quantity.into(), "")
             ))
         }
         OrdersCommand::NoteRefund { order: OrderArguments { order, server }, reference, amount, units } => {
@@ -191,17 +191,13 @@ fn act(client: &Client, order: &str, how: &str, body: &Value) -> Result<Answer, 
     client.post(&format!("/orders/{}/{how}", percent_encoded(&id)), body, None)
 }
 
-fn units(quantity: u32) -> String {
-    if quantity == 1 { "1 unit".to_owned() } else { format!("{quantity} units") }
-}
-
 fn shown(order: &Order, life: &[Step], more: bool, due: &[String]) -> String {
     let Order { sale, product, quantity, .. } = order;
     let number = order.number.as_deref().map_or_else(|| "no number yet".to_owned(), plain);
     let mut text = format!(
         "{number}  {}\n{} of product {product}, sale {sale}: {}\nbuyer {}\nid {}\n",
         plain(&order.status),
-        units(*quantity),
+        units_of((*quantity).into(), ""),
         output::money(order.amount, &order.currency),
         plain(&order.buyer),
         plain(&order.id),

@@ -12,7 +12,7 @@ use server::line_ticket::RECEIPT;
 use server::signing::read_document;
 
 use crate::failure::Failure;
-use crate::output::{self, plain};
+use crate::output::{self, plain, units_of};
 use crate::signing_key::{parse_public_key, signed_by};
 
 const FORMAT: u64 = 1;
@@ -124,7 +124,7 @@ impl Receipt {
             [&self.ledger, &self.title, &self.buyer, &self.outcome].map(|text| plain(text));
         let place = self.place.map_or("no place yet".to_owned(), |place| format!("place {place}"));
         let reached = match (self.reached_by_entry, self.left_when_reached) {
-            (Some(by), Some(left)) => format!("reached by entry {by} with {left} units left"),
+            (Some(by), Some(left)) => format!("reached by entry {by} with {} left", units_of(left, "")),
             _ => format!("not reached: {served} places were"),
         };
         let units =

@@ -9,7 +9,7 @@ use server::config::Environment;
 
 use crate::client::{Client, ServerArguments, percent_encoded};
 use crate::failure::Failure;
-use crate::output::{self, numbers, plain, words};
+use crate::output::{self, numbers, plain, units_of, words};
 use crate::time::format_utc;
 
 /// Refund paid orders, list the refunds that are due, and settle those that were made.
@@ -159,8 +159,11 @@ fn created(refund: &Payment) -> String {
     let state = if result == "settled" { "made before" } else { "due" };
     let back = match units {
         Some(0) | None => String::new(),
-        Some(1) => "; 1 unit is on sale again".to_owned(),
-        Some(units) => format!("; {units} units are on sale again"),
+        Some(units) => format!(
+            "; {} {} on sale again",
+            units_of((*units).into(), ""),
+            if *units == 1 { "is" } else { "are" }
+        ),
     };
     format!("{} of {}: {state}{back}\n", plain(payment_id), money(refund))
 }

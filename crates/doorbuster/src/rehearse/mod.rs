@@ -309,7 +309,7 @@ fn in_the_way(sku: &AuditedSku, now_ms: u64) -> Option<String> {
     let over = *ended || ends_at.0 <= now_ms;
     let sale = sale.0;
     match starts_at.0.checked_sub(now_ms) {
-        _ if *held > 0 => Some(format!("sale {sale} has {held} units that are held and not paid")),
+        _ if *held > 0 => Some(format!("sale {sale} has units that are held and not paid: {held}")),
         _ if over => None,
         None | Some(0) => Some(format!("sale {sale} is {}", if *paused { "paused" } else { "live" })),
         Some(until) if until < NEAR_MS => {
@@ -362,8 +362,8 @@ mod tests {
             (STARTS, 0, false, Some("is live")),
             (STARTS + 999, 0, false, Some("is live")),
             (STARTS + 1000, 0, false, None),
-            (STARTS + 1000, 2, false, Some("has 2 units that are held and not paid")),
-            (STARTS + 1000, 2, true, Some("has 2 units that are held and not paid")),
+            (STARTS + 1000, 2, false, Some("has units that are held and not paid: 2")),
+            (STARTS + 1000, 2, true, Some("has units that are held and not paid: 2")),
         ] {
             let why = why.map(|why| format!("sale 3 {why}"));
             assert_eq!(found(now_ms, held, ended, false), why, "{now_ms} {held} {ended}");

@@ -57,7 +57,7 @@ fn says(sale: &Sale) -> String {
     let left = units(|item| item.available) + turns;
     let called = match turns {
         0 => String::new(),
-        turns => format!(" {turns} units of open turns can still be ordered."),
+        turns => format!(" {} of open turns can still be ordered.", units_of(turns, "")),
     };
     format!(
         "Ends sale {id}, “{}”, which would end at {}, with {} left. {} can still be paid.{called} This can't \

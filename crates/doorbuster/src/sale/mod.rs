@@ -33,7 +33,7 @@ use server::config::Environment;
 
 use crate::client::{Answer, Client, ServerArguments, not_the_operators};
 use crate::failure::Failure;
-use crate::output::{self, Column, numbers, plain, words};
+use crate::output::{self, Column, numbers, plain, units_of, words};
 use crate::time::{format_duration, format_utc};
 pub(crate) use slips::confirm;
 
@@ -552,7 +552,7 @@ fn line_terms(product: u64, line: &Line) -> String {
         "item {product} is sold to its line: a turn is {} long, for {} at most. Entries close {} before the start; then places are drawn, \
          {draw}.\n{}",
         seconds(line.turn_s),
-        if line.units == 1 { "1 unit".to_owned() } else { format!("{} units", line.units) },
+        units_of(line.units, ""),
         seconds(line.close_s),
         line.access.as_ref().map_or_else(String::new, |access| access.in_words() + "\n"),
     )

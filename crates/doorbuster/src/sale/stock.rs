@@ -11,7 +11,7 @@ use server::figures::grouped;
 use super::{Item, slips};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, units_of};
 
 /// Add units to an item
 #[derive(Args, Debug)]
@@ -89,10 +89,10 @@ pub(super) fn correct(arguments: &CorrectArguments, environment: &Environment) -
     };
     let too_many = item.as_ref().filter(|item| change.units > spare(item));
     if let Some(item) = too_many.filter(|_| change.dry_run) {
-        let (spare, total) = (grouped(spare(item)), grouped(item.total));
+        let (spare, total) = (grouped(spare(item)), units_of(item.total, ""));
         let StockChange { sale, product, .. } = change;
         return Err(Failure::check(format!(
-            "of the {total} units of item {product} in sale {sale} at most {spare} can be taken off"
+            "of the {total} of item {product} in sale {sale} at most {spare} can be taken off"
         )));
     }
     let item = if too_many.is_some() { None } else { item };
@@ -122,11 +122,10 @@ impl StockChange {
             let refused = format!("sale {sale} has no item {product}");
             return if *dry_run { Err(Failure::check(refused)) } else { Ok(false) };
         };
-        let [by, before, sum] = [*units, item.total, after].map(grouped);
+        let ([by, sum], before) = ([*units, after].map(grouped), units_of(item.total, ""));
         let again = if key.is_some() { ", unless that was done under this key before" } else { "" };
-        let says = format!(
-            "{verb} {by} {preposition} {before} units of item {product} in sale {sale}: {sum}{again}\n"
-        );
+        let says =
+            format!("{verb} {by} {preposition} {before} of item {product} in sale {sale}: {sum}{again}\n");
         let text = match (*dry_run, server.json) {
             (false, true) => String::new(),
             (false, false) => says + "\n",

@@ -183,7 +183,7 @@ pub(super) fn in_the_way(catalog: &Catalog, now: UnixMs) -> Option<String> {
         let held: u64 = skus.iter().map(|sku| sku.counters.held()).sum();
         match (sale.phase(now), sale.starts_in_ms(now)) {
             _ if sale.deleted => None,
-            _ if held > 0 => Some(format!("sale {id} has {held} units that are held and not paid")),
+            _ if held > 0 => Some(format!("sale {id} has units that are held and not paid: {held}")),
             (_, Some(until)) if until < NEAR_MS => {
                 Some(format!("sale {id} begins in {} min", until.div_ceil(60_000)))
             }

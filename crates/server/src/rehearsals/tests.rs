@@ -261,7 +261,7 @@ fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
     catalog.skus[0].counters.publish_committed(40, 2, 1);
     for now in [starts_at.0 - quarter_ms, sale().ends_at.0] {
         let why = in_the_way(&catalog, UnixMs(now));
-        assert_eq!(why.as_deref(), Some("sale 3 has 2 units that are held and not paid"), "{now}");
+        assert_eq!(why.as_deref(), Some("sale 3 has units that are held and not paid: 2"), "{now}");
     }
 }
 

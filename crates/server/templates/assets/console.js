@@ -275,7 +275,7 @@ const tick = () => {
   const old = age() > STALE_MS;
   const node = byId("age");
   node.classList.toggle("old", old);
-  set(node, (old ? `figures ${duration(age())} old` : `live, ${clockTime(serverNow())}`) + behind(night.figures));
+  set(node, (old || stream === null ? `figures ${duration(age())} old` : `live, ${clockTime(serverNow())}`) + behind(night.figures));
   if (old) {
     verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, "The server hangs, or can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
     document.title = "UNKNOWN: no figures";

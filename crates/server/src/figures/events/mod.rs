@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sales::{ItemFigures, NearSale, SaleFigures, quoted};
 use super::sample::ServerFigures;
-use super::verdict::{Level, Verdict};
+use super::verdict::{Level, Verdict, grouped, units};
 use crate::intake::catalog::Catalog;
 use crate::pages::amount;
 
@@ -243,7 +243,8 @@ impl Events {
             self.add(at_ms, Kind::PriceChanged, about, says);
         }
         if known.total != item.units.total {
-            let says = format!("{title} has {} units in all, before {}.", item.units.total, known.total);
+            let says =
+                format!("{title} has {} in all, before {}.", units(item.units.total), grouped(known.total));
             self.add(at_ms, Kind::StockChanged, about, says);
         }
         match (known.is_sold_out, item.units.is_sold_out()) {

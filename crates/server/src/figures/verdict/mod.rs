@@ -296,9 +296,10 @@ const RULES: &[Rule] = &[
             (night.busy_seconds >= SECONDS && left > 0).then(|| {
                 let (busy, seconds) = (night.busy_per_s, night.busy_seconds);
                 format!(
-                    "{} orders/s are asked to come again, for {seconds} s now, while {} units are left.",
+                    "{} orders/s are asked to come again, for {seconds} s now, while {} {} left.",
                     whole(busy),
-                    grouped(left)
+                    units(left),
+                    if left == 1 { "is" } else { "are" }
                 )
             })
         },
@@ -414,9 +415,10 @@ const RULES: &[Rule] = &[
         level: Level::Amber,
         code: "gate_and_ledger_differ",
         says: |night| {
-            let (units, age) = lately(night.drift_units)?;
+            let (count, age) = lately(night.drift_units)?;
+            let unit = if count == "1" { "unit" } else { "units" };
             Some(format!(
-                "Gate and ledger differed by {units} units; the last time {age} ago. The gate is rebuilt by itself."
+                "Gate and ledger differed by {count} {unit}; the last time {age} ago. The gate is rebuilt by itself."
             ))
         },
         action: "Nothing at first. If it comes back, keep the log and what `doorbuster audit` prints.",
@@ -473,10 +475,10 @@ const RULES: &[Rule] = &[
             let Open { sales: 1.., units: Units { held, sold, .. } } = night.live else { return None };
             let what = live(night, "is sold out", "are sold out");
             Some(match held {
-                0 => format!("{what}: {} units sold.", grouped(sold)),
+                0 => format!("{what}: {} sold.", units(sold)),
                 _ => {
-                    let (sold, held) = (grouped(sold), grouped(held));
-                    format!("{what}: {sold} units sold, {held} held until they are paid or come back.")
+                    let (sold, held) = (units(sold), grouped(held));
+                    format!("{what}: {sold} sold, {held} held until they are paid or come back.")
                 }
             })
         },
@@ -534,7 +536,7 @@ fn soon(night: &Night<'_>) -> Option<String> {
     Some(format!("{} until {}", ahead(in_ms), quoted(sale.title)))
 }
 
-fn units(count: u64) -> String {
+pub(in crate::figures) fn units(count: u64) -> String {
     if count == 1 { "1 unit".to_owned() } else { format!("{} units", grouped(count)) }
 }
 
