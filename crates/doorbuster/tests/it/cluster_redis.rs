@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cluster::{SOON, accepted, audit, code, configure_on, place_once, serve};
+use crate::cluster::{SOON, accepted, audit, code, command, configure_on, place_once, serve};
 use crate::cluster_gate::{get, until};
 use crate::engines::Engines;
 use crate::serving::Serving;
@@ -139,6 +139,19 @@ fn a_sale_goes_on_exactly_while_sentinels_replace_its_master() {
     });
     accepted(&servers[1], 21, "k", PLENTY);
     audit(dir.path());
+
+    // One that could sell beside its replica, once it is cut off, is not begun with.
+    redis_cli(&second, &["config", "set", "min-replicas-to-write", "0"]);
+    let says = format!("the gate may sell twice: redis {second}: min-replicas-to-write = 0 (");
+    let mut check = crate::doorbuster(dir.path());
+    check
+        .args(["config", "--check", "doorbuster.toml", "--connect"])
+        .env("DOORBUSTER_AUTH_TOKEN_SECRET", "0123456789abcdefghijklmnopqrstuv");
+    for mut command in [command(dir.path(), "127.0.0.1:0"), check] {
+        let (code, _, said) = crate::outcome(command.output().unwrap());
+        assert!(code != 0 && said.contains(&says), "{command:?}: {code} {said}");
+    }
+    accepted(&servers[1], 22, "k", PLENTY);
 }
 
 #[test]

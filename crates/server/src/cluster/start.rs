@@ -54,6 +54,8 @@ pub enum StartError {
     File(&'static str, PathBuf, #[source] io::Error),
     #[error(transparent)]
     QueueTls(#[from] queue::TlsError),
+    #[error("the gate may sell twice: {0}")]
+    UnguardedMaster(String),
 }
 
 /// One server's stages, not started yet.
@@ -84,6 +86,12 @@ impl Stages {
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
         let (gate, queue) = (gate_config(config, secrets)?, queue_options(config, secrets)?);
+        // A later master is marked in /readyz: by then the sale may be live.
+        if let Layout::Sentinel(_) = gate.layout
+            && let Some(how) = crate::gate::unguarded_master(&Gate::new(gate.clone()).health())
+        {
+            return Err(StartError::UnguardedMaster(how));
+        }
         let (health, epochs) = (Arc::new(Health::starting()), Arc::clone(&gate.epochs));
         let core = Core::new(options(config, server_name), mailbox, shared, health, epochs);
         core.follow_sales(&mut ledger)?;

@@ -381,6 +381,15 @@ pub fn fault(nodes: &[NodeHealth]) -> Option<String> {
         .find_map(|node| node.fault.as_ref().map(|fault| format!("{}: {fault}", node.settings.engine)))
 }
 
+/// By which setting a second master could sell what the first does, if so, and what to do. One that can't be read says nothing.
+pub fn unguarded_master(nodes: &[NodeHealth]) -> Option<String> {
+    nodes.iter().find_map(|NodeHealth { settings, .. }| {
+        let setting = settings.settings.iter().find(|setting| setting.weak.is_some())?;
+        let engine = &settings.engine;
+        Some(format!("{engine}: {setting}: set it to 1 there and on the replicas, of which two are needed"))
+    })
+}
+
 /// The part of an order id that is a key within its SKU.
 pub(crate) fn hash_bytes(id: OrderId) -> [u8; 16] {
     id.hash.to_be_bytes()

@@ -291,7 +291,12 @@ fn a_setting_that_lets_two_masters_sell_is_marked() {
         text.contains("min-replicas-to-write = 0 (a master that is cut off from the Sentinels goes on"),
         "{text}"
     );
+    let node = watched.nodes[0].address();
+    let how = server::gate::unguarded_master(&gate.health()).unwrap();
+    assert!(how.starts_with(&format!("redis {node}: min-replicas-to-write = 0")), "{how}");
+    assert_eq!(server::gate::unguarded_master(&watched.nodes[0].gate().health()), None, "one alone");
     watched.nodes[0].command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    assert_eq!(server::gate::unguarded_master(&gate.health()), None);
     let text = shown(&mut gate);
     assert!(text.ends_with("min-replicas-to-write = 1"), "{text}");
     assert!(shown(&mut watched.nodes[0].gate()).ends_with("min-replicas-to-write = 1"));
