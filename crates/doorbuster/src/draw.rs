@@ -11,10 +11,10 @@ use clap::{Args, Subcommand};
 use engine::draw::{self, Entries, Hash, Permutation};
 use engine::{BeaconTerms, Closed, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
 use serde::{Deserialize, Serialize};
-use server::beacon::is_genuine;
+use server::beacon::{QUICKNET, check_times, is_genuine};
 use server::config::Environment;
 use server::hex::{hex, unhex};
-use server::ledger::{Draw, NoDraw, close_statement, drawn_statement};
+use server::ledger::{Draw, NoDraw, Statements};
 use server::line_ticket::LineTicket;
 use server::signing::{SigningKey, is_signed};
 
@@ -22,8 +22,9 @@ use crate::failure::Failure;
 use crate::ledger::LedgerArguments;
 use crate::output;
 use crate::signing_key::{parse_public_key, signed_by};
+use crate::time::format_utc_exactly;
 
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 /// Of its first line.
 const HEAD_BYTES_MAX: u64 = 8_192;
 /// Of one about an entry.
@@ -76,9 +77,10 @@ struct ExportArguments {
 #[command(after_help = "\
 It checks that the secret is the one that was committed to before, that the entries add up to the root that was published at the
 close, that the beacon said so in its round, that every place follows from these, and that one key signed both who took part and
-what was drawn. With a ticket, also that it took part, and where it stands; whoever joined after the close did not. Compare
-commitment, root and round with what the server showed before the draw, and the signatures with what it showed after it: a file
-can't prove when it was made.
+what was drawn. Of drand's quicknet it knows the times, too. With a ticket, also that it took part, and where it stands; whoever
+joined after the close did not. Compare commitment, root, round and the close's time with what the server showed before the draw,
+the beacon's key, genesis and period with what its operators publish, and the signatures with what the server showed after the
+draw: a file can't prove when it was made.
 
 Exit codes: 0 it holds; 1 it does not, or it can't be verified, and why; 64 the arguments are wrong, or the file is not there.
 
@@ -134,6 +136,19 @@ struct HeadBeacon {
     signature: Option<String>,
 }
 
+impl Head {
+    fn closed_at(&self) -> UnixMs {
+        UnixMs(self.closed_at_ms)
+    }
+}
+
+/// A beacon as it was announced, and what it said in its round; `None`: it was silent.
+struct Heard {
+    terms: BeaconTerms,
+    round: u64,
+    spoken: Option<Spoken>,
+}
+
 pub(crate) fn run(arguments: &DrawArguments, environment: &Environment) -> Result<(), Failure> {
     match &arguments.command {
         DrawCommand::Export(arguments) => export(arguments, environment),
@@ -177,14 +192,12 @@ fn write(draw: &Draw, key: &SigningKey, file: File) -> std::io::Result<()> {
         round,
         signature: spoken.map(|spoken| hex(&spoken.signature)),
     });
-    let (of, commitment) = ((draw.sale, draw.product), &draw.line.commitment);
-    let said = spoken.as_ref().map(|spoken| &spoken.signature);
-    let beacon_said = terms.as_ref().map(|beacon| (&beacon.public_key, said));
-    let drawn = drawn_statement(of, (commitment, &closed), beacon_said, &seed);
+    let (sale, product, commitment) = (draw.sale, draw.product, &draw.line.commitment);
+    let statements = Statements { sale, product, commitment, closed: &closed, beacon: terms.as_ref() };
     let head = Head {
         format: FORMAT,
-        sale: draw.sale.0,
-        product: draw.product.0,
+        sale: sale.0,
+        product: product.0,
         commitment: hex(commitment),
         closed_at_ms: closed.at.0,
         entries: closed.entries,
@@ -193,8 +206,8 @@ fn write(draw: &Draw, key: &SigningKey, file: File) -> std::io::Result<()> {
         secret: hex(&secret),
         seed: hex(&seed),
         signed_by: key.public(),
-        signature: key.sign(close_statement(of, commitment, &closed).as_bytes()),
-        drawn_signature: key.sign(drawn.as_bytes()),
+        signature: key.sign(statements.close().as_bytes()),
+        drawn_signature: key.sign(statements.drawn(spoken.as_ref(), &seed).as_bytes()),
     };
     let mut out = BufWriter::new(file);
     serde_json::to_writer(&mut out, &head)?;
@@ -215,22 +228,12 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     let head =
         lines.next(HEAD_BYTES_MAX).and_then(|line| line.ok_or("it is empty".to_owned())).map_err(wrong)?;
     let head = read_head(head).map_err(wrong)?;
-    let (seed, spoken) = check_seed(&head).map_err(wrong)?;
-    let signed = check_signatures(&head, &seed, spoken.as_ref(), key.as_deref()).map_err(wrong)?;
+    let beacon = head.beacon.as_ref().map(|beacon| check_beacon(beacon, head.closed_at())).transpose();
+    let beacon = beacon.map_err(wrong)?;
+    let seed = check_seed(&head, beacon.as_ref().and_then(|beacon| beacon.spoken)).map_err(wrong)?;
+    let signed = check_signatures(&head, &seed, beacon.as_ref(), key.as_deref()).map_err(wrong)?;
     let own = check_entries(&head, &seed, lines, *ticket).map_err(wrong)?;
-    let beacon = match &head.beacon {
-        None => "no beacon was announced: whoever runs the sale could choose who else joined".to_owned(),
-        Some(HeadBeacon { round, signature: None, .. }) => {
-            format!(
-                "the beacon was silent in round {round}: whoever runs the sale could have kept it from being heard"
-            )
-        }
-        Some(HeadBeacon { round, public_key, .. }) => {
-            format!(
-                "by round {round} of the beacon, genuine if this is its key, as its operators publish it:\n{public_key}"
-            )
-        }
-    };
+    let beacon = beacon_text(head.closed_at(), beacon.as_ref());
     let mut text = format!(
         "ok: {} places of product {} in sale {} are as they were drawn\n{beacon}\ncommitment {}\nroot       {}\n",
         head.entries, head.product, head.sale, head.commitment, head.root
@@ -242,6 +245,31 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
     output::print(&text)
 }
 
+/// What to compare, and with what.
+fn beacon_text(closed_at: UnixMs, beacon: Option<&Heard>) -> String {
+    let closed = format!("the entries closed at {}", format_utc_exactly(closed_at.0));
+    let Some(Heard { terms, round, spoken }) = beacon else {
+        return format!(
+            "no beacon was announced: whoever runs the sale could choose who else joined; {closed}"
+        );
+    };
+    let at = format_utc_exactly(terms.due_at(*round).0);
+    let came = match spoken {
+        Some(_) => format!("by round {round} of the beacon, emitted at {at}; {closed}"),
+        None => format!(
+            "the beacon was silent in round {round}, due at {at}: whoever runs the sale could have kept it from being heard; {closed}"
+        ),
+    };
+    let which = match *terms == QUICKNET {
+        true => "the beacon is drand's quicknet, whose key and times these are",
+        false => {
+            "compare all three with what the beacon's operators publish: with another key or other times its value was known before"
+        }
+    };
+    let BeaconTerms { public_key, genesis_s, period_s } = terms;
+    format!("{came}\n{which}:\npublic_key {}\ngenesis_s  {genesis_s}\nperiod_s   {period_s}", hex(public_key))
+}
+
 fn read_head(line: &str) -> Result<Head, String> {
     let not_one = |error: serde_json::Error| format!("it is no draw: {error}");
     let OfAnyFormat { format } = serde_json::from_str(line).map_err(not_one)?;
@@ -251,42 +279,44 @@ fn read_head(line: &str) -> Result<Head, String> {
     serde_json::from_str(line).map_err(not_one)
 }
 
-/// That the seed comes of what was announced; with what the beacon said.
-fn check_seed(head: &Head) -> Result<(Hash, Option<Spoken>), String> {
+/// That the seed comes of what was announced, and what the beacon said.
+fn check_seed(head: &Head, spoken: Option<Spoken>) -> Result<Hash, String> {
     let read =
         |what: &str, text: &str| unhex::<32>(text).ok_or_else(|| format!("its {what} has not 32 bytes"));
     let (secret, root) = (read("secret", &head.secret)?, read("root", &head.root)?);
     if draw::commitment(&secret) != read("commitment", &head.commitment)? {
         return Err("the secret is not the one that was committed to".to_owned());
     }
-    let spoken =
-        head.beacon.as_ref().map(|beacon| check_beacon(beacon, UnixMs(head.closed_at_ms))).transpose()?;
-    let spoken = spoken.flatten();
     let beacon = spoken.map(|spoken| draw::randomness(&spoken.signature));
     let seed = draw::seed(&secret, &root, beacon.as_ref());
     if seed != read("seed", &head.seed)? {
         return Err("the seed does not come of secret, root and beacon".to_owned());
     }
-    Ok((seed, spoken))
+    Ok(seed)
 }
 
 /// That one key signed who takes part, and all that came of it; says which.
 fn check_signatures(
     head: &Head,
     seed: &Hash,
-    spoken: Option<&Spoken>,
+    beacon: Option<&Heard>,
     wanted: Option<&str>,
 ) -> Result<String, String> {
     let root = unhex(&head.root).expect("it was read before");
     let commitment: Hash = unhex(&head.commitment).expect("it was read before");
-    let round = head.beacon.as_ref().map(|beacon| beacon.round);
-    let closed = Closed { at: UnixMs(head.closed_at_ms), entries: head.entries, root, round };
-    let key = head.beacon.as_ref().map(|beacon| unhex(&beacon.public_key).expect("it was read before"));
-    let beacon = key.as_ref().map(|key| (key, spoken.map(|spoken| &spoken.signature)));
-    let of = (SaleId(head.sale), ProductId(head.product));
+    let round = beacon.map(|beacon| beacon.round);
+    let closed = Closed { at: head.closed_at(), entries: head.entries, root, round };
+    let statements = Statements {
+        sale: SaleId(head.sale),
+        product: ProductId(head.product),
+        commitment: &commitment,
+        closed: &closed,
+        beacon: beacon.map(|beacon| &beacon.terms),
+    };
+    let spoken = beacon.and_then(|beacon| beacon.spoken.as_ref());
     for (what, statement, signature) in [
-        ("close", close_statement(of, &commitment, &closed), &head.signature),
-        ("draw", drawn_statement(of, (&commitment, &closed), beacon, seed), &head.drawn_signature),
+        ("close", statements.close(), &head.signature),
+        ("draw", statements.drawn(spoken, seed), &head.drawn_signature),
     ] {
         if !is_signed(statement.as_bytes(), &head.signed_by, signature) {
             return Err(format!("the signature of its {what} is of something else"));
@@ -295,22 +325,27 @@ fn check_signatures(
     signed_by(&head.signed_by, wanted)
 }
 
-fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Option<Spoken>, String> {
+/// That its round was emitted after the close, by the times that are in the file, and that it said so.
+fn check_beacon(beacon: &HeadBeacon, closed_at: UnixMs) -> Result<Heard, String> {
     let public_key = unhex(&beacon.public_key).ok_or("the beacon's key has not 96 bytes")?;
     if !limits::BEACON_PERIOD_S.contains(&beacon.period_s) {
         return Err("a beacon does not speak so seldom or so often".to_owned());
     }
     let terms = BeaconTerms { public_key, genesis_s: beacon.genesis_s, period_s: beacon.period_s };
-    if terms.round_after(closed_at) != beacon.round {
-        return Err(format!("the draw was to wait for round {}", terms.round_after(closed_at)));
+    check_times(&terms).map_err(|why| {
+        format!("the beacon's value may have been known before: {why}, and not what it says")
+    })?;
+    let round = terms.round_after(closed_at);
+    if round != beacon.round {
+        return Err(format!("the draw was to wait for round {round}"));
     }
-    let Some(signature) = &beacon.signature else { return Ok(None) };
+    let Some(signature) = &beacon.signature else { return Ok(Heard { terms, round, spoken: None }) };
     let signature = unhex(signature).ok_or("the beacon's signature has not 48 bytes")?;
-    let spoken = Spoken { round: beacon.round, signature };
-    let genuine = is_genuine(&public_key, &spoken);
-    genuine
-        .then_some(Some(spoken))
-        .ok_or_else(|| format!("the beacon did not say so in round {}", beacon.round))
+    let spoken = Spoken { round, signature };
+    match is_genuine(&public_key, &spoken) {
+        true => Ok(Heard { terms, round, spoken: Some(spoken) }),
+        false => Err(format!("the beacon did not say so in round {round}")),
+    }
 }
 
 /// That the entries add up to the root, and stand where the seed has them. Returns number and place of a ticket.

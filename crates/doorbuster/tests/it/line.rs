@@ -315,7 +315,8 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     let (code, output, errors) = run(directory.path(), &["draw", "verify", "draw.txt", "--ticket", ticket]);
     assert_eq!(code, 0, "{output}{errors}");
     assert!(
-        output.contains("genuine") && output.contains(&format!("your number 7 has place {}\n", places[6])),
+        output.contains("the beacon, emitted at ")
+            && output.contains(&format!("your number 7 has place {}\n", places[6])),
         "{output}"
     );
     let late = format!("41.{}", ticket.split_once('.').unwrap().1);
@@ -531,7 +532,7 @@ fn refuse_what_was_changed(directory: &Path) {
             let of_draw = format!(",\"drawn_signature\":{}", head["drawn_signature"]);
             good.replacen(&of_draw, "", 1)
         }),
-        ("format", good.replacen("\"format\":2", "\"format\":1", 1)),
+        ("format", good.replacen("\"format\":3", "\"format\":2", 1)),
         ("a title", good.replacen('{', "{\"title\":\"Sock\",", 1)),
         ("silent", good.replacen(&format!("\"{signature}\""), "null", 1)),
         (

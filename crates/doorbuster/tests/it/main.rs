@@ -33,6 +33,7 @@ mod cluster_queues;
 mod cluster_redis;
 mod crash;
 mod dead_letters;
+mod draw;
 mod edge;
 #[path = "../../../server/tests/it/engines.rs"]
 mod engines;

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use engine::draw::Hash;
-use engine::{Book, Closed, Entry, Event, LineView, ProductId, Sale, SaleId, SkuId, UnixMs};
+use engine::{
+    BeaconTerms, Book, Closed, Entry, Event, LineView, ProductId, Sale, SaleId, SkuId, Spoken, UnixMs,
+};
 
 use super::Audit;
 use crate::hex::hex;
@@ -20,39 +22,52 @@ pub struct Draw {
     pub leaves: Vec<Hash>,
 }
 
-/// What the shop signs when the entries of a line are closed: a text, so that it can be checked without this program.
-pub fn close_statement(of: (SaleId, ProductId), commitment: &Hash, closed: &Closed) -> String {
-    format!("doorbuster line close\n{}", closed_lines(of, commitment, closed))
+/// What the shop signs of a draw: texts, so that they can be checked without this program.
+#[derive(Clone, Copy, Debug)]
+pub struct Statements<'a> {
+    pub sale: SaleId,
+    pub product: ProductId,
+    pub commitment: &'a Hash,
+    pub closed: &'a Closed,
+    /// That was announced.
+    pub beacon: Option<&'a BeaconTerms>,
 }
 
-/// What the shop signs when the places are drawn: what was closed, and all that the draw was made of beside the secret, which the
-/// commitment is of. `beacon`: its key, and what it said; `None` within: it was silent.
-pub fn drawn_statement(
-    of: (SaleId, ProductId),
-    (commitment, closed): (&Hash, &Closed),
-    beacon: Option<(&[u8; 96], Option<&[u8; 48]>)>,
-    seed: &Hash,
-) -> String {
-    let said = match beacon {
-        None => "none".to_owned(),
-        Some((key, None)) => format!("{} silent", hex(key)),
-        Some((key, Some(signature))) => format!("{} {}", hex(key), hex(signature)),
-    };
-    let closed = closed_lines(of, commitment, closed);
-    format!("doorbuster line drawn\n{closed}beacon {said}\nseed {}\n", hex(seed))
-}
+impl Statements<'_> {
+    /// When the entries are closed.
+    pub fn close(&self) -> String {
+        format!("doorbuster line close\n{}", self.closed_lines())
+    }
 
-fn closed_lines((sale, product): (SaleId, ProductId), commitment: &Hash, closed: &Closed) -> String {
-    let Closed { at, entries, root, round } = closed;
-    let round = round.map_or_else(|| "none".to_owned(), |round| round.to_string());
-    format!(
-        "sale {}\nproduct {}\ncommitment {}\nclosed_at_ms {}\nentries {entries}\nroot {}\nround {round}\n",
-        sale.0,
-        product.0,
-        hex(commitment),
-        at.0,
-        hex(root)
-    )
+    /// When the places are drawn: what was closed, and all that the draw was made of beside the secret, which the commitment is of.
+    /// `spoken`: what the beacon said; `None`: it was silent, or there is none.
+    pub fn drawn(&self, spoken: Option<&Spoken>, seed: &Hash) -> String {
+        let said = match (self.beacon, spoken) {
+            (None, _) => "none".to_owned(),
+            (Some(_), None) => "silent".to_owned(),
+            (Some(_), Some(spoken)) => hex(&spoken.signature),
+        };
+        format!("doorbuster line drawn\n{}said {said}\nseed {}\n", self.closed_lines(), hex(seed))
+    }
+
+    fn closed_lines(&self) -> String {
+        let Closed { at, entries, root, round } = self.closed;
+        let beacon = self.beacon.map_or_else(
+            || "none".to_owned(),
+            |BeaconTerms { public_key, genesis_s, period_s }| {
+                format!("{} {genesis_s} {period_s}", hex(public_key))
+            },
+        );
+        let round = round.map_or_else(|| "none".to_owned(), |round| round.to_string());
+        format!(
+            "sale {}\nproduct {}\ncommitment {}\nclosed_at_ms {}\nentries {entries}\nroot {}\nbeacon {beacon}\nround {round}\n",
+            self.sale.0,
+            self.product.0,
+            hex(self.commitment),
+            at.0,
+            hex(root)
+        )
+    }
 }
 
 /// Why there is none.

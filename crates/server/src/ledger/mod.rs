@@ -31,7 +31,7 @@ pub use audit::{Audit, AuditedSku};
 pub(crate) use backend::identity_of;
 pub use backend::{EventReader, Ledger, LoadError, OpenError, Source};
 pub use buyers::{BUYER_BYTES_MAX, Buyer, Buyers, NotABuyer};
-pub use draw::{Draw, NoDraw, close_statement, drawn_statement};
+pub use draw::{Draw, NoDraw, Statements};
 pub use feed::{Changes, OrderLine};
 pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};

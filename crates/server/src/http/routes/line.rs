@@ -23,7 +23,7 @@ use crate::http::wire::error::Problem;
 use crate::http::{HttpService, Shared};
 use crate::intake::board::Board;
 use crate::intake::{Reply, Request};
-use crate::ledger::{Buyer, close_statement, drawn_statement};
+use crate::ledger::{Buyer, Statements};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
@@ -163,19 +163,16 @@ impl HttpService {
     /// Each once for each line: what was closed stays, and what was drawn.
     fn sign_draw(&mut self, call: &Call<'_>, sku: SkuId, line: &LineView) {
         let Some((key, closed)) = self.shared.signing_key.as_ref().zip(line.draw.closed()) else { return };
-        let of = (call.params.sale, call.params.product);
-        let signed = self.signed_draws.entry(sku).or_insert_with(|| {
-            let statement = close_statement(of, &line.commitment, &closed);
-            SignedDraw { close: key.sign(statement.as_bytes()).into(), drawn: None }
+        let (sale, product) = (call.params.sale, call.params.product);
+        let (commitment, beacon) = (&line.commitment, line.terms.beacon.as_ref());
+        let statements = Statements { sale, product, commitment, closed: &closed, beacon };
+        let signed = self.signed_draws.entry(sku).or_insert_with(|| SignedDraw {
+            close: key.sign(statements.close().as_bytes()).into(),
+            drawn: None,
         });
         if let DrawView::Drawn { spoken, seed, .. } = &line.draw {
-            signed.drawn.get_or_insert_with(|| {
-                let beacon = line.terms.beacon.as_ref();
-                let said = spoken.as_ref().map(|spoken| &spoken.signature);
-                let beacon = beacon.map(|beacon| (&beacon.public_key, said));
-                let statement = drawn_statement(of, (&line.commitment, &closed), beacon, seed);
-                key.sign(statement.as_bytes()).into()
-            });
+            let drawn = || key.sign(statements.drawn(spoken.as_ref(), seed).as_bytes()).into();
+            signed.drawn.get_or_insert_with(drawn);
         }
     }
 

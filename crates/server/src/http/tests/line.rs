@@ -348,13 +348,13 @@ fn places_are_drawn_at_the_close_and_everything_for_it_is_shown() {
     assert_eq!((&after["state"], &after["entries"]), (&json!("drawn"), &json!(9)));
     assert_eq!(after["commitment"], before["commitment"]);
     let closed = format!(
-        "sale 77\nproduct 5\ncommitment {}\nclosed_at_ms {}\nentries 9\nroot {}\nround none\n",
+        "sale 77\nproduct 5\ncommitment {}\nclosed_at_ms {}\nentries 9\nroot {}\nbeacon none\nround none\n",
         before["commitment"].as_str().unwrap(),
         after["closed_at_ms"],
         after["root"].as_str().unwrap()
     );
     let drawn =
-        format!("doorbuster line drawn\n{closed}beacon none\nseed {}\n", after["seed"].as_str().unwrap());
+        format!("doorbuster line drawn\n{closed}said none\nseed {}\n", after["seed"].as_str().unwrap());
     let [key, of_close, of_draw] =
         ["signed_by", "signature", "drawn_signature"].map(|name| after[name].as_str().unwrap());
     assert!(is_signed(format!("doorbuster line close\n{closed}").as_bytes(), key, of_close), "{after}");
