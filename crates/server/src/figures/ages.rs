@@ -22,6 +22,8 @@ pub(super) struct Ages {
     orders_lost: Grown,
     drift_units: Grown,
     reconciled: Grown,
+    /// On any server that was ever heard: how old the latest good end of a round was, and when it was so old.
+    reconciled_anywhere: (u64, Instant),
     units_read: Grown,
 }
 
@@ -51,6 +53,7 @@ impl Ages {
             orders_lost: Grown::of(cluster.orders_lost.get()),
             drift_units: Grown::of(cluster.drift_units.get()),
             reconciled: Grown::of(cluster.reconciled.get()),
+            reconciled_anywhere: (0, at),
             units_read: Grown::of(cluster.units_read.get()),
         }
     }
@@ -76,9 +79,19 @@ impl Ages {
         self.drift_units.lately(now)
     }
 
-    /// Since reconciliation ended well here, or since the first look.
-    pub(super) fn reconciled_ms(&self, now: Instant) -> u64 {
-        since(self.reconciled.at.unwrap_or(self.begun), now)
+    /// Since reconciliation ended well here, if it did while we looked.
+    pub(super) fn reconciled_ms(&self, now: Instant) -> Option<u64> {
+        self.reconciled.at.map(|at| since(at, now))
+    }
+
+    /// Since it ended well on any server, or since the first look. `heard_ms`: on those that are heard now. What another one did
+    /// is not forgotten when it goes, or Redis does: whoever takes over needs a moment.
+    pub(super) fn reconciled_anywhere_ms(&mut self, heard_ms: Option<u64>, now: Instant) -> u64 {
+        let (age_ms, at) = self.reconciled_anywhere;
+        let known_ms = age_ms.saturating_add(since(at, now));
+        let age_ms = heard_ms.map_or(known_ms, |heard_ms| heard_ms.min(known_ms));
+        self.reconciled_anywhere = (age_ms, now);
+        age_ms
     }
 
     /// Since what is held and sold was read here, or since the first look.

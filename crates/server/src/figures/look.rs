@@ -206,7 +206,7 @@ impl Looking {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
                 orders_lost: ages.and_then(|ages| ages.orders_lost(at)),
                 drift_units: ages.and_then(|ages| ages.drift_units(at)),
-                reconciled_age_ms: ages.map(|ages| ages.reconciled_ms(at)),
+                reconciled_age_ms: ages.and_then(|ages| ages.reconciled_ms(at)),
                 units_age_ms: ages.map(|ages| ages.units_ms(at)),
                 ..health(&self.watched, &self.hindered, &self.found)
             },
@@ -245,7 +245,11 @@ impl Looking {
         if let Some(others) = self.servers().map(Servers::others) {
             self.others = others;
         }
-        let (sum, servers) = self.ours.with(&self.others, at);
+        let (mut sum, servers) = self.ours.with(&self.others, at);
+        if let Some(ages) = &mut self.ages {
+            let heard_ms = sum.health.reconciled_age_ms;
+            sum.health.reconciled_age_ms = Some(ages.reconciled_anywhere_ms(heard_ms, at));
+        }
         if passed.is_some() {
             self.streaks.go_on(&sum);
         }

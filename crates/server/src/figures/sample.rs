@@ -255,7 +255,8 @@ pub(super) struct HealthFigures {
     pub(super) orders_lost: Option<Lately>,
     /// Units by which gate and ledger were found to differ.
     pub(super) drift_units: Option<Lately>,
-    /// Since reconciliation ended well on any server that is counted, or since the last of them was started.
+    /// Since reconciliation ended well on any server, also one that has gone since, or since the start of the one that answers. Of
+    /// a [`super::part::Part`]: on that server; `None`: it did not while it ran.
     pub(super) reconciled_age_ms: Option<u64>,
     /// Since the server that answers read from the ledger what is held and sold, or since its start.
     pub(super) units_age_ms: Option<u64>,

@@ -171,6 +171,8 @@ impl Part {
             sum.health.drift_units = both(sum.health.drift_units, before(health.drift_units), Lately::and);
             if counted {
                 part.health.name_reasons(&part.server);
+                part.health.reconciled_age_ms =
+                    part.health.reconciled_age_ms.map(|age| age.saturating_add(ms(silent)));
                 sum.add(part);
             }
         }

@@ -126,6 +126,8 @@ fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
     assert_eq!(sum.holds, holds(both), "what ended stays ended");
     assert_eq!((sum.health.webhooks, sum.health.dead_letters), (webhooks(0, None, 1), Some(3)));
     assert_eq!(sum.health.reconciled_age_ms, Some(70_000), "who is silent does not count");
+    let (sum, _) = a.with(&[heard(&b, now, true)], now + Duration::from_secs(2));
+    assert_eq!(sum.health.reconciled_age_ms, Some(2_100), "it was longer ago by its silence");
     let later = now + Duration::from_secs(30);
     let (sum, _) = a.with(&[heard(&b, now, true)], later);
     assert_eq!(sum.health.dead_letter_age_ms, Some(9_000), "it was longer ago by its silence");

@@ -416,6 +416,42 @@ fn what_a_cluster_does_not_do_is_seen_by_what_it_counts() {
     assert_eq!(code(&look(&mut server, 32_000 + HOUR_MS)), "selling");
 }
 
+/// Its lease changes hands within seconds: the server that is left does not say that nobody ever did it.
+#[test]
+fn what_another_server_reconciled_is_known_when_it_has_gone() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let cluster = server.cluster.clone().unwrap();
+    let age = |server: &mut Server, after_ms| {
+        cluster.units_read.inc();
+        let seen = server.look(after_ms);
+        let code = seen["verdict"]["code"].as_str().unwrap().to_owned();
+        (code, seen["health"]["reconciled_age_ms"].as_u64().unwrap())
+    };
+    let selling = |age_ms| ("selling".to_owned(), age_ms);
+    for (begun_ms, stops) in [(HOUR_MS, true), (2 * HOUR_MS, false)] {
+        let at = server.begun + Duration::from_millis(begun_ms);
+        let said = br#"{"server":"there:80","health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100}}"#;
+        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        assert_eq!(age(&mut server, begun_ms + 500), selling(600));
+        let gone_ms = if stops {
+            server.servers.hear(Vec::new());
+            1_000
+        } else {
+            // It is dead, or Redis is away.
+            3_000
+        };
+        assert_eq!(age(&mut server, begun_ms + gone_ms), selling(gone_ms + 100));
+        server.servers.hear(Vec::new());
+        assert_eq!(age(&mut server, begun_ms + 29_900), selling(30_000));
+        let nobody = ("nobody_reconciles".to_owned(), 30_001);
+        assert_eq!(age(&mut server, begun_ms + 29_901), nobody);
+    }
+    let ours: Value = serde_json::from_slice(&server.servers.ours().unwrap()).unwrap();
+    assert_eq!(ours["health"]["reconciled_age_ms"], Value::Null, "it says what it did itself");
+    cluster.reconciled.inc();
+    assert_eq!(age(&mut server, 3 * HOUR_MS), selling(0));
+}
+
 #[test]
 fn holds_are_counted_since_ever_or_it_is_said_since_when() {
     let sales = || vec![sale(3, NOW.0 - 1, 1), sale(4, NOW.0 + 60_000, 1)];
