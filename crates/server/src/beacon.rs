@@ -1,7 +1,7 @@
 //! The public beacon that draws wait for: drand, of the scheme `bls-unchained-g1-rfc9380`.
 //!
 //! A thread looks for lines whose entries are closed, asks for their round once it is due, checks its signature, and hands it to
-//! the profile, which draws. Must not: decide when a draw goes without one; that is the engine's.
+//! the profile, which draws. Of lines that wait for another beacon than the configured one the log says so. Must not: decide when a draw goes without one; that is the engine's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use std::{fmt, io};
 use blst::BLST_ERROR;
 use blst::min_sig::{PublicKey, Signature};
 use engine::draw::randomness;
-use engine::{BeaconTerms, Command, DrawView, SkuId, Spoken};
+use engine::{BeaconTerms, Command, DrawView, LineView, Phase, SkuId, Spoken, UnixMs};
 use serde::Deserialize;
 use ureq::Agent;
 
 use crate::authorities::{self, NotAuthorities};
-use crate::hex::unhex;
-use crate::intake::board::Board;
+use crate::hex::{hex, unhex};
+use crate::intake::catalog::Catalog;
 use crate::intake::{Asker, Intake, Reply, Request};
 use crate::recurring::Recurring;
 
@@ -128,7 +128,7 @@ impl Beacon {
     }
 }
 
-/// Listens to a beacon, until it is dropped.
+/// Listens to a beacon, and looks for lines that wait for another, until it is dropped.
 #[derive(Debug)]
 pub struct Listening {
     stop: Option<SyncSender<()>>,
@@ -139,13 +139,13 @@ impl Listening {
     /// # Errors
     /// If the thread can't be started.
     pub fn start(
-        beacon: Beacon,
+        beacon: Option<Beacon>,
         core: Intake,
         asker: Asker,
         thread: impl Fn(String) -> thread::Builder,
     ) -> io::Result<Listening> {
         let (stop, stopped) = sync_channel(1);
-        let listen = move || listen(&beacon, &core, &asker, &stopped);
+        let listen = move || listen(beacon.as_ref(), &core, &asker, &stopped);
         Ok(Listening { stop: Some(stop), thread: Some(thread("beacon".to_owned()).spawn(listen)?) })
     }
 }
@@ -159,9 +159,18 @@ impl Drop for Listening {
     }
 }
 
-fn listen(beacon: &Beacon, core: &Intake, asker: &Asker, stopped: &Receiver<()>) {
+fn listen(beacon: Option<&Beacon>, core: &Intake, asker: &Asker, stopped: &Receiver<()>) {
     let silence = Recurring::new("the beacon that a draw waits for says nothing; asked again");
-    while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    let (asked, mut unasked) = (beacon.map(Beacon::terms), Unasked::default());
+    loop {
+        let catalog = core.shelf.current();
+        for (sku, line) in unasked.look(asked.as_ref(), &catalog, core.clock.now()) {
+            report(&catalog, sku, &line);
+        }
+        if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let Some(beacon) = beacon else { continue };
         for (round, skus) in due(beacon, core) {
             match beacon.ask(round) {
                 Ok(spoken) => {
@@ -174,21 +183,85 @@ fn listen(beacon: &Beacon, core: &Intake, asker: &Asker, stopped: &Receiver<()>)
     }
 }
 
+/// All, as last committed.
+fn lines(catalog: &Catalog) -> impl Iterator<Item = (SkuId, LineView)> {
+    (0..).zip(&catalog.skus).filter_map(|(number, sku)| Some((SkuId(number), sku.board.as_deref()?.read()?)))
+}
+
 /// The rounds that lines of this beacon wait for and that it has spoken by now.
 fn due(beacon: &Beacon, core: &Intake) -> BTreeMap<u64, Vec<SkuId>> {
-    let (catalog, now) = (core.shelf.current(), core.clock.now());
+    let now = core.clock.now();
     let mut rounds: BTreeMap<u64, Vec<SkuId>> = BTreeMap::new();
-    for (number, sku) in (0..).zip(&catalog.skus) {
-        let Some(line) = sku.board.as_deref().and_then(Board::read) else { continue };
+    for (sku, line) in lines(&core.shelf.current()) {
         if let DrawView::Closed(closed) = line.draw
             && line.terms.beacon == Some(beacon.terms)
             && let Some(round) = closed.round
             && beacon.terms.due_at(round) <= now
         {
-            rounds.entry(round).or_default().push(SkuId(number));
+            rounds.entry(round).or_default().push(sku);
         }
     }
     rounds
+}
+
+/// The lines whose draw is to come and waits for another beacon than the one that is asked: it will be made without.
+pub fn unasked(
+    asked: Option<&BeaconTerms>,
+    catalog: &Catalog,
+    now: UnixMs,
+) -> impl Iterator<Item = (SkuId, LineView)> {
+    lines(catalog).filter(move |(sku, line)| {
+        let (sale, _) = catalog.item(*sku).expect("a SKU has a sale");
+        let is_to_come = match line.draw {
+            DrawView::Open => sale.phase(now) != Phase::Ended,
+            DrawView::Closed(_) => true,
+            DrawView::Drawn { .. } => false,
+        };
+        is_to_come && line.terms.beacon.is_some() && line.terms.beacon.as_ref() != asked
+    })
+}
+
+/// Those lines as they were at the last look, and whether their entries were closed then: no more than there are items.
+#[derive(Debug, Default)]
+struct Unasked(BTreeMap<SkuId, bool>);
+
+impl Unasked {
+    /// Those that are new, whose entries were closed since, and that were drawn since.
+    fn look(
+        &mut self,
+        asked: Option<&BeaconTerms>,
+        catalog: &Catalog,
+        now: UnixMs,
+    ) -> Vec<(SkuId, LineView)> {
+        let before = std::mem::take(&mut self.0);
+        let mut news: Vec<_> = unasked(asked, catalog, now).collect();
+        self.0 = news.iter().map(|(sku, line)| (*sku, line.draw.closed().is_some())).collect();
+        news.retain(|(sku, _)| before.get(sku) != self.0.get(sku));
+        let is_drawn = |line: &LineView| matches!(line.draw, DrawView::Drawn { spoken: None, .. });
+        news.extend(lines(catalog).filter(|(sku, line)| before.contains_key(sku) && is_drawn(line)));
+        news
+    }
+}
+
+fn report(catalog: &Catalog, sku: SkuId, line: &LineView) {
+    let (sale, item) = catalog.item(sku).expect("a SKU has a sale");
+    let (sale, product) = (sale.spec.id.0, item.product.0);
+    let BeaconTerms { public_key, genesis_s, period_s } = line.terms.beacon.expect("such lines alone");
+    let says = match line.draw {
+        DrawView::Open => {
+            "a line's draw was announced with a beacon that this server is not configured to ask: give [beacon] the url, public_key, \
+             genesis_s and period_s that it had when the sale was created, and start again before the entries close"
+        }
+        DrawView::Closed(_) => {
+            "the entries of a line are closed, and nobody asks the beacon that its draw waits for: give [beacon] what it had when the \
+             sale was created, and start again; else the draw is made without it, and signed as of a silent one"
+        }
+        DrawView::Drawn { .. } => {
+            "the places of a line are drawn without its beacon, which this server was not configured to ask; what is signed says that \
+             it was silent"
+        }
+    };
+    tracing::error!(sale, product, public_key = hex(&public_key), genesis_s, period_s, "{says}");
 }
 
 /// What is unknown now is looked at again: the line waits still, or is drawn.
@@ -204,6 +277,8 @@ fn draw(asker: &Asker, sku: SkuId, spoken: Spoken) {
 
 #[cfg(test)]
 mod tests {
+    use engine::{Book, ItemSpec, LineTerms, Payment, ProductId, SaleId, SaleSpec};
+
     use super::*;
 
     /// What drand's own network said in round 123.
@@ -231,5 +306,77 @@ mod tests {
         let mut nobody = [0; 96];
         nobody[0] = 0xc0;
         assert!(!is_genuine(&key, &infinity) && !is_genuine(&nobody, &infinity));
+    }
+
+    const NOW: UnixMs = UnixMs(1_700_000_000_000);
+
+    fn book() -> Book {
+        let terms = LineTerms {
+            units: 1,
+            turn_ms: 60_000,
+            grace_ms: 10_000,
+            close_ms: 30_000,
+            beacon: Some(QUICKNET),
+            access: None,
+        };
+        let item = ItemSpec {
+            product: ProductId(5),
+            title: "Shoe".to_owned(),
+            description: String::new(),
+            price: 1,
+            list_price: 1,
+            total: 1,
+            limit: Some(1),
+            image: None,
+            line: Some(terms),
+        };
+        let spec = SaleSpec {
+            id: SaleId(7),
+            title: "Drop".to_owned(),
+            currency: "EUR".to_owned(),
+            starts_at: NOW.plus(60_000),
+            ends_at: NOW.plus(600_000),
+            payment: Payment::OnPlacing,
+            open_holds_per_buyer_max: None,
+            items: vec![item],
+        };
+        let mut book = Book::new();
+        book.execute(NOW, Command::CreateSale(spec)).unwrap();
+        book
+    }
+
+    fn catalog(book: &mut Book, now: UnixMs) -> Catalog {
+        book.call_due(now, usize::MAX, u32::MAX);
+        let catalog = Catalog::of(book.registry(), &Catalog::default());
+        let line = book.line_of(SkuId(0)).unwrap();
+        catalog.skus[0].board.as_ref().unwrap().publish(now, line, "");
+        catalog
+    }
+
+    /// A server without the beacon drew as of a silent one, and nobody was told.
+    #[test]
+    fn a_line_whose_beacon_nobody_asks_is_said_once_at_each_step() {
+        let mut book = book();
+        let other = BeaconTerms { period_s: 30, ..QUICKNET };
+        let asked = [None, Some(other), Some(QUICKNET)];
+        let mut looks: [Unasked; 3] = Default::default();
+        for (after_ms, state) in [(0, "open"), (30_000, "closed"), (60_000, "drawn")] {
+            let now = NOW.plus(after_ms);
+            let catalog = catalog(&mut book, now);
+            for (look, asked) in looks.iter_mut().zip(&asked) {
+                let mut states = || -> Vec<_> {
+                    let news = look.look(asked.as_ref(), &catalog, now);
+                    news.into_iter().map(|(_, line)| line.draw.as_str(false)).collect()
+                };
+                let expected = if *asked == Some(QUICKNET) { vec![] } else { vec![state] };
+                assert_eq!((states(), states()), (expected, vec![]), "{asked:?} after {after_ms} ms");
+            }
+            let at_a_start = Unasked::default().look(None, &catalog, now).len();
+            assert_eq!(at_a_start, usize::from(state != "drawn"), "one that was drawn before is over");
+        }
+        // One that was ended before its close is drawn by nobody.
+        let mut book = self::book();
+        book.execute(NOW, Command::End(SaleId(7))).unwrap();
+        assert_eq!(unasked(None, &catalog(&mut book, NOW), NOW).count(), 0);
     }
 }

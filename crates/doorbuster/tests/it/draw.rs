@@ -1,4 +1,4 @@
-//! Files of draws that are consistent in themselves: when the value of their beacon was known.
+//! The beacon of a draw: when its value was known, by files that are consistent in themselves; and one that is not asked any more.
 
 use engine::draw::{Entries, commitment, randomness, seed};
 use engine::{BeaconTerms, Closed, ProductId, SaleId, Spoken, UnixMs};
@@ -8,7 +8,11 @@ use server::hex::{hex, unhex};
 use server::ledger::Statements;
 use server::signing::SigningKey;
 
-use crate::run;
+use crate::exchange::Connection;
+use crate::line::{later_sale, operate};
+use crate::reload::wait_until;
+use crate::serving::Serving;
+use crate::{doorbuster, run};
 
 /// Of quicknet's round 123.
 const SAID: &str =
@@ -98,4 +102,42 @@ fn a_draw_says_when_its_beacons_value_was_known() {
     before["beacon"]["genesis_s"] = json!(own.genesis_s - 100);
     let (code, output, errors) = verify(&before);
     assert!(code == 1 && errors.contains("the draw was to wait for round"), "{output}{errors}");
+}
+
+/// Who runs the sale was not told, and the draw was signed as of a silent beacon that nobody had asked.
+#[test]
+fn a_beacon_that_is_not_configured_any_more_is_missed() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let verdict = |url: &str, is_missed: bool, make: bool| {
+        let mut command = doorbuster(directory.path());
+        command.args(["serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        command.env("DOORBUSTER_BEACON_URL", url);
+        let server = Serving::start_logging(command, std::fs::File::create(&log).unwrap());
+        let mut connection = Connection::open(server.address).unwrap();
+        if make {
+            later_sale(&mut connection);
+        }
+        let mut seen = Value::Null;
+        wait_until("the verdict", || {
+            seen = operate(&mut connection, "GET", "/api/v1/figures", &Value::Null).json();
+            let is_it = seen["verdict"]["code"] == "beacon_not_configured";
+            seen["number"].as_u64() >= Some(2) && is_it == is_missed
+        });
+        assert_eq!(server.stop(), 0);
+        (seen["verdict"]["says"].clone(), std::fs::read_to_string(&log).unwrap())
+    };
+    // Nobody is asked yet: the entries are open.
+    let asked = "http://127.0.0.1:9";
+    let says = "was announced with a beacon that this server is not configured to ask";
+    let (_, said) = verdict(asked, false, true);
+    assert!(!said.contains(says), "{said}");
+    let (verdict_says, said) = verdict("", true, false);
+    assert_eq!(verdict_says, format!("The draw of item 5 in sale 70 {says}."));
+    assert!(
+        said.contains(says) && said.contains("\"product\":5,") && said.contains("\"genesis_s\":1692803367,"),
+        "{said}"
+    );
+    let (_, said) = verdict(asked, false, false);
+    assert!(!said.contains(says), "{said}");
 }

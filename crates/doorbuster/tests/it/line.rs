@@ -134,7 +134,7 @@ fn check(address: SocketAddr, answered: &Answered) {
 }
 
 /// A sale that starts in an hour, and whose entries close a minute before. Returns the server's time.
-fn later_sale(connection: &mut Connection) -> u64 {
+pub(crate) fn later_sale(connection: &mut Connection) -> u64 {
     let now_ms =
         connection.exchange("GET", "/api/v1/time", &[], "").unwrap().json()["now_ms"].as_u64().unwrap();
     let sale = json!({
@@ -152,7 +152,7 @@ fn start_at(connection: &mut Connection, at_ms: u64) {
     assert_eq!(changed.status, 200, "{changed:?}");
 }
 
-fn operate(connection: &mut Connection, method: &str, path: &str, body: &Value) -> Response {
+pub(crate) fn operate(connection: &mut Connection, method: &str, path: &str, body: &Value) -> Response {
     let bearer = format!("Bearer {OPERATOR}");
     connection.exchange(method, path, &[("Authorization", &bearer)], &body.to_string()).unwrap()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use engine::UnixMs;
+use engine::{ProductId, SaleId, UnixMs};
 use prometheus_client::metrics::counter::Counter;
 
 use super::ages::Ages;
@@ -22,6 +22,7 @@ use super::sample::{
 use super::selling::{Counted, holds, orders, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
 use super::{Figures, Watched};
+use crate::beacon;
 use crate::chores;
 use crate::intake::catalog::Catalog;
 use crate::intake::{Health, Heard, Need, REFUSALS, Servers};
@@ -294,6 +295,12 @@ impl Looking {
         sample.taken(orders, events, (disk, passed))
     }
 
+    fn unasked(&self, now: UnixMs) -> Option<(SaleId, ProductId)> {
+        let (sku, _) = beacon::unasked(self.watched.beacon.as_ref(), &self.catalog, now).next()?;
+        let (sale, item) = self.catalog.item(sku).expect("a SKU has a sale");
+        Some((sale.spec.id, item.product))
+    }
+
     /// What there is to judge.
     fn night<'a>(
         &'a self,
@@ -336,6 +343,7 @@ impl Looking {
             servers,
             sales,
             live,
+            unasked: self.unasked(now),
         }
     }
 }

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use engine::BeaconTerms;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -73,6 +74,8 @@ pub struct Watched {
     pub measured_peak: Option<(u64, String)>,
     /// Whom the shop's events are sent to.
     pub webhooks: Vec<Arc<Control>>,
+    /// Which is asked for draws.
+    pub beacon: Option<BeaconTerms>,
 }
 
 /// What a server of a cluster has besides.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Profile, ServeError, System};
-use crate::beacon::{Beacon, Listening};
+use crate::beacon::Listening;
 use crate::config::{Config, Secrets};
 use crate::embedded::PrepareError;
 use crate::intake::{Intake, Mailbox};
@@ -53,14 +53,12 @@ pub(super) fn senders(
     Ok(senders)
 }
 
-/// What hears the beacon, if there is one.
+/// What hears the beacon, if there is one, and says which lines wait for another.
 pub(super) fn listen(
     secrets: &Secrets,
     core: &Intake,
     mailbox: &Arc<Mailbox>,
     system: System,
-) -> io::Result<Option<Listening>> {
-    let start =
-        |beacon: &Beacon| Listening::start(beacon.clone(), core.clone(), mailbox.asker(), system.thread);
-    secrets.beacon.as_ref().map(start).transpose()
+) -> io::Result<Listening> {
+    Listening::start(secrets.beacon.clone(), core.clone(), mailbox.asker(), system.thread)
 }

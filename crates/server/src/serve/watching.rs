@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Secrets;
+use crate::beacon::Beacon;
 use crate::config::Config;
 use crate::figures::{Cluster, Looking, Watched};
 use crate::intake::{Health, Intake, Mailbox};
@@ -53,6 +54,7 @@ pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen
         cluster: seen.cluster.clone(),
         measured_peak: config.admission.measured_peak().map(|(peak, on)| (peak, on.to_owned())),
         webhooks: seen.webhooks.to_vec(),
+        beacon: secrets.beacon.as_ref().map(Beacon::terms),
     };
     Looking::new(watched, Instant::now())
 }

@@ -74,6 +74,7 @@ impl Server {
             cluster: cluster.clone(),
             measured_peak: Some((18_000, "2026-11-20".to_owned())),
             webhooks: Vec::new(),
+            beacon: None,
         };
         let begun = Instant::now();
         let looking = Looking::new(watched, begun);

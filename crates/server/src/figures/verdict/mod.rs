@@ -2,9 +2,11 @@
 //!
 //! A table of rules, the most severe first; the first that holds is the verdict. Must not: look at anything itself.
 
+mod words;
+
 use std::time::Duration;
 
-use engine::{Phase, UnixMs};
+use engine::{Phase, ProductId, SaleId, UnixMs};
 use serde::Serialize;
 
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
@@ -13,6 +15,10 @@ use crate::figures::part::SILENT;
 use crate::figures::sales::{NearSale, Open, Units, quoted};
 use crate::figures::sample::{Lately, ServerFigures, WebhookFigures};
 use engine::format_utc;
+
+pub use words::grouped;
+pub(in crate::figures) use words::units;
+use words::{ago, ahead, whole};
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
 pub(in crate::figures) const SECONDS: usize = 10;
@@ -123,6 +129,8 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) sales: &'a [NearSale<'a>],
     /// Those that run.
     pub(in crate::figures) live: Open,
+    /// An item whose draw is to come, and waits for a beacon that is not the configured one.
+    pub(in crate::figures) unasked: Option<(SaleId, ProductId)>,
 }
 
 /// When a verdict is given, in which words, and what is to be done.
@@ -392,6 +400,17 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "beacon_not_configured",
+        says: |night| {
+            let (SaleId(sale), ProductId(product)) = night.unasked?;
+            Some(format!(
+                "The draw of item {product} in sale {sale} was announced with a beacon that this server is not configured to ask."
+            ))
+        },
+        action: "Give `[beacon]` the url, key, genesis and period of when the sale was created, and start again before the entries close.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "clock_differs",
         says: |night| {
             let ms = night.clock_difference_ms;
@@ -534,49 +553,6 @@ fn next<'a>(night: &'a Night<'_>) -> Option<(&'a NearSale<'a>, u64)> {
 fn soon(night: &Night<'_>) -> Option<String> {
     let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
     Some(format!("{} until {}", ahead(in_ms), quoted(sale.title)))
-}
-
-pub(in crate::figures) fn units(count: u64) -> String {
-    if count == 1 { "1 unit".to_owned() } else { format!("{} units", grouped(count)) }
-}
-
-/// 10000000 as "10,000,000".
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Orders per second, whole.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate is no less than 0, and far from the end of numbers"
-)]
-fn whole(rate: f64) -> String {
-    grouped(rate.round() as u64)
-}
-
-/// How long that is, in words.
-fn ago(ms: u64) -> String {
-    match ms / 1_000 {
-        seconds @ ..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
-    }
-}
-
-/// In how long that is, in words.
-fn ahead(ms: u64) -> String {
-    match ms.div_ceil(1_000) {
-        seconds @ ..=90 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds.div_ceil(60)),
-    }
 }
 
 /// How much was counted, and how long ago it was last, if it was lately.

@@ -48,6 +48,7 @@ fn quiet<'a>(sales: &'a [NearSale<'static>]) -> Night<'a> {
         servers: &[],
         sales,
         live: live(sales),
+        unasked: None,
     }
 }
 
@@ -95,7 +96,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
 static ONE_IS_PAUSED: LazyLock<[NearSale<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
-const FAULTS: [Fault; 26] = [
+const FAULTS: [Fault; 27] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -171,6 +172,11 @@ const FAULTS: [Fault; 26] = [
         "webhook_waiting",
         |night| night.webhooks = Some(&ONE_WAITS),
         "endpoint shop has not taken an event for 10 min.",
+    ),
+    (
+        "beacon_not_configured",
+        |night| night.unasked = Some((SaleId(7), ProductId(30))),
+        "The draw of item 30 in sale 7 was announced with a beacon",
     ),
     ("clock_differs", |night| night.clock_difference_ms = -2_100, "is 2 s behind the clock that sales"),
     (

@@ -527,6 +527,7 @@ fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> 
         cluster: None,
         measured_peak: None,
         webhooks: Vec::new(),
+        beacon: None,
     };
     Looking::new(watched, Instant::now())
 }
