@@ -118,6 +118,28 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
     assert_eq!(outcome(status.unwrap()).0, 0, "orders are taken");
 }
 
+/// What the killed run had said must not be what is left.
+#[test]
+fn a_server_that_crashed_came_back_and_stopped_in_order_is_not_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    configure(dir.path(), "back", "");
+    let a = serve(dir.path());
+    let start = || {
+        let mut command = command(dir.path(), "127.0.0.1:0");
+        command.env("DOORBUSTER_CLUSTER_SERVER_NAME", "b:80");
+        Serving::start(command)
+    };
+    let is_counted = |seen: &Value| shown(seen).contains(&("80".to_owned(), true));
+    let b = start();
+    until_shown(&a, "it is there", is_counted);
+    b.kill();
+    until_shown(&a, "it is missed", |seen| !is_counted(seen));
+    let b = start();
+    until_shown(&a, "it is there again", is_counted);
+    assert_eq!(b.stop(), 0);
+    until_shown(&a, "it has left", |seen| shown(seen).len() == 1);
+}
+
 fn history_csv(server: &Serving) -> String {
     let token = format!("Bearer {OPERATOR}");
     let path = "/api/v1/figures/history.csv";

@@ -27,6 +27,7 @@ const REASON_CHARS_MAX: usize = 300;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Part {
+    /// Whoever carries it reads whose it is, and `holds_since_ms`.
     pub(super) server: String,
     pub(super) rates: Rates,
     /// Per second.
