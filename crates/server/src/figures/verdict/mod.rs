@@ -203,7 +203,7 @@ const RULES: &[Rule] = &[
                 "{answers} of the last {SECONDS} s said that the outcome is unknown, and to ask again."
             ))
         },
-        action: "Read the log for commits that failed, and look at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
+        action: "Read the log for what failed. In a cluster look at Redis and the broker; else at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
     },
     // Amber, by what somebody must do first; a cause comes before what it causes. What keeps accepted orders from being carried
     // out; servers that are missing; what turns buyers away or has them wait; what sells nothing because somebody wants it so, or has

@@ -337,6 +337,21 @@ fn a_title_is_shown_as_it_is_and_turns_no_line_around() {
     }
 }
 
+/// In a cluster no order waits for the ledger.
+#[test]
+fn whoever_sees_unknown_outcomes_of_a_cluster_is_led_to_redis_and_the_broker() {
+    let rule = RULES.iter().find(|rule| rule.code == "outcomes_unknown").unwrap();
+    let runbook = include_str!("../../../../../docs/runbook.md");
+    let (_, section) = runbook.split_once("\n### Outcomes unknown\n").unwrap();
+    let look = section.lines().find(|line| line.starts_with("- **Look**")).unwrap();
+    for says in [rule.action, look] {
+        assert!(
+            ["cluster", "Redis", "broker", "ledger's disk or database"].iter().all(|it| says.contains(it)),
+            "{says}"
+        );
+    }
+}
+
 #[test]
 fn the_most_severe_rules_come_first_and_the_runbook_has_each() {
     assert!(RULES.is_sorted_by_key(|rule| rule.level));
