@@ -129,6 +129,7 @@ class Problem(TypedDict):
     code: str
     challenge: NotRequired[str]
     opens_at_ms: NotRequired[int]
+    unit_price: NotRequired[int]
 
 
 class JoinRequest(TypedDict, closed=True):
@@ -636,6 +637,7 @@ class OrderRequest(TypedDict, closed=True):
     sale: int
     product: int
     quantity: NotRequired[int]
+    unit_price: NotRequired[int | None]
     address: NotRequired[Address]
 
 

@@ -167,7 +167,7 @@ impl fmt::Display for Refusal {
             Refusal::Ended => "the sale is over",
             Refusal::SoldOut => "sold out; units come back if orders are not paid in time",
             Refusal::TurnRequired => {
-                "this product is sold to its line: join it, and order when you are called"
+                "this product is sold to its line: order when you are called, once; whoever has not joined yet may join it"
             }
             Refusal::NoLine => "this product has no line: order it",
             Refusal::NotInLine => "you have no place in this line: join it",

@@ -200,6 +200,7 @@ refused-not-started = Der Verkauf hat noch nicht begonnen. Es wurde nichts beste
 refused-ended = Der Verkauf ist beendet. Es wurde nichts bestellt.
 refused-paused = Der Verkauf macht Pause. Es wurde nichts bestellt; versuchen Sie es wieder, wenn er weitergeht.
 refused-over-limit = Mehr davon bekommt eine Person nicht.
+refused-price-changed = Der Preis hat sich geändert, seit diese Seite geladen wurde; es wurde nichts bestellt. Sehen Sie sich den neuen an, bevor Sie bestellen.
 refused-cooling-down = Zu viele Ihrer Bestellungen wurden storniert oder nicht bezahlt. Warten Sie einen Moment mit der nächsten.
 refused-too-many-holds = Sie haben zu viele unbezahlte Bestellungen. Bezahlen Sie zuerst eine; sind Sie in einer Warteschlange an der Reihe, zählt das mit.
 refused-holds-used-up = So viele Ihrer Bestellungen dieses Artikels wurden storniert oder nicht rechtzeitig bezahlt, wie einem Kunden zustehen. Sie können ihn in diesem Verkauf nicht mehr bestellen.

@@ -222,6 +222,7 @@ refused-not-started = The sale has not started yet. Nothing was ordered.
 refused-ended = The sale is over. Nothing was ordered.
 refused-paused = The sale is paused. Nothing was ordered; try again when it goes on.
 refused-over-limit = You have reached the limit per person for this product.
+refused-price-changed = The price has changed since this page was loaded, and nothing was ordered. Look at the new one before you order.
 refused-cooling-down = Too many of your orders were cancelled or not paid. Wait a moment before the next one.
 refused-too-many-holds = You have too many unpaid orders. Pay one first; a turn of yours that is open counts as one.
 refused-holds-used-up = As many of your orders of this product were cancelled or not paid in time as one buyer may have. You can't order it again in this sale.

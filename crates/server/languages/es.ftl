@@ -201,6 +201,7 @@ refused-not-started = La venta aún no ha empezado. No se ha pedido nada.
 refused-ended = La venta ha terminado. No se ha pedido nada.
 refused-paused = La venta está en pausa. No se ha pedido nada; inténtelo cuando siga.
 refused-over-limit = Ha llegado al límite por persona de este producto.
+refused-price-changed = El precio ha cambiado desde que se cargó esta página y no se ha pedido nada. Mire el nuevo antes de pedir.
 refused-cooling-down = Demasiados pedidos suyos se cancelaron o no se pagaron. Espere un momento antes del siguiente.
 refused-too-many-holds = Tiene demasiados pedidos sin pagar. Pague uno primero; si es su turno en una cola, cuenta como uno más.
 refused-holds-used-up = Se cancelaron o no se pagaron a tiempo tantos pedidos suyos de este producto como puede tener un comprador. Ya no puede pedirlo en esta venta.

@@ -175,6 +175,7 @@ refused-not-started = 抢购尚未开始，没有下单。
 refused-ended = 抢购已结束，没有下单。
 refused-paused = 抢购已暂停，没有下单；恢复后请再试。
 refused-over-limit = 您已达到此商品的每人限购数量。
+refused-price-changed = 自本页面加载以来价格已变动，未下任何订单。请先查看新价格再下单。
 refused-cooling-down = 您有太多订单被取消或未付款，请稍后再下单。
 refused-too-many-holds = 您有太多未付款的订单，请先付款；排队中已轮到您的也计算在内。
 refused-holds-used-up = 您对该商品被取消或未按时付款的订单已达到每位买家的上限，本场销售中无法再次下单。

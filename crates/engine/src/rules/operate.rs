@@ -82,7 +82,7 @@ pub(crate) fn execute<R: Rows>(
 /// since.
 pub(crate) fn judge_orders<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
     let fixed_by_a_draw = match event {
-        Event::SaleChanged { sale, change } if change.starts_at.is_some() => {
+        Event::SaleChanged { sale, change } if is_moved(rows, *sale, change.starts_at) => {
             Some((*sale, "the entries of a line of this sale are closed: its start stays as it is"))
         }
         Event::SaleDeleted(sale) => {
@@ -101,6 +101,12 @@ pub(crate) fn judge_orders<R: Rows>(rows: &R, event: &Event) -> Result<(), Refus
     let sale = rows.registry().needs_no_orders(event);
     let sold = sale.is_some_and(|sale| sale.skus().any(|sku| rows.sku(sku).orders > 0));
     if sold { Err(Refusal::SaleStarted) } else { Ok(()) }
+}
+
+/// Whether a sale would start at another time than it does.
+fn is_moved<R: Rows>(rows: &R, sale: SaleId, starts_at: Option<UnixMs>) -> bool {
+    let known = rows.registry().get(sale);
+    starts_at.is_some_and(|at| known.is_none_or(|sale| sale.spec.starts_at != at))
 }
 
 /// Whether nobody has joined a line of a sale that is to be deleted. No rule of the ledger, which has deletions of before it.

@@ -25,6 +25,21 @@ pub fn amount(minor: u64, currency: &str) -> String {
     whole.to_string() + &rest
 }
 
+/// As text stands in a page.
+pub(super) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
 /// What stands before the point, and the point with what stands after it, if the currency has that.
 fn parts(minor: u64, currency: &str) -> (u64, String) {
     let digits = minor_digits(currency);

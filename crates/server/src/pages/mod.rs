@@ -536,17 +536,7 @@ fn say_in(language: &Language, name: &str, values: &Kwargs) -> Result<Value, Err
         (*name, number.map_or_else(|| FluentValue::from(value.to_string()), FluentValue::from))
     });
     let text = language.text(name, given.collect());
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            other => safe.push(other),
-        }
-    }
-    Ok(Value::from_safe_string(safe))
+    Ok(Value::from_safe_string(format::escaped(&text)))
 }
 
 fn link_values(links: &Links) -> Value {

@@ -106,11 +106,30 @@ pub struct TroubleView<'a> {
     pub detail: &'a str,
 }
 
+/// Stands in a prepared page until its title is known; nothing else there looks like it.
+const TITLE: &str = "~title~";
+
 impl Pages {
     pub(super) fn prepare_plain(&self, language: LanguageId) -> PreparedPage {
-        let say = self.language(language);
-        let (title, description) = (&*say.plain("your-order"), &*say.plain("order-description"));
-        PreparedPage::new(language, &self.html(language, &Frame { title, description, scripts: &[] }, SLOT))
+        let description = &*self.language(language).plain("order-description");
+        let frame = Frame { title: TITLE, description, scripts: &[] };
+        PreparedPage::new(language, &self.html(language, &frame, SLOT))
+    }
+
+    /// `title`: the text of the heading, so that whoever has several pages open hears which one it is.
+    fn fill_plain(
+        &self,
+        language: LanguageId,
+        (template, title): (&str, &str),
+        values: Value,
+        out: &mut Vec<u8>,
+    ) {
+        let begin = out.len();
+        self.fill(&self.plain[language.place()], template, values, out);
+        let of_page = out[begin..].windows(TITLE.len()).position(|text| text == TITLE.as_bytes());
+        let at = begin + of_page.expect("the layout has a title");
+        let title = format::escaped(&self.language(language).plain(title));
+        out.splice(at..at + TITLE.len(), title.into_bytes());
     }
 
     /// What a form would order, appended to `out`.
@@ -123,12 +142,13 @@ impl Pages {
             url => format!("/{}", Pages::sale_file_name(order.sale, order.product)),
             title => order.title,
             quantity => order.quantity,
+            unit_price => order.unit_price,
             unit_price_text => money(order.unit_price),
             amount_text => money(order.unit_price.saturating_mul(u64::from(order.quantity))),
             key => order.key,
             fields,
         };
-        self.fill(&self.plain[language.place()], "check.html", values, out);
+        self.fill_plain(language, ("check.html", "check-heading"), values, out);
     }
 
     /// A place in the line of an item that has one, and the form that orders when it is the reader's turn; appended to `out`.
@@ -155,11 +175,12 @@ impl Pages {
             };
             Value::from_safe_string(self.content(language, "order_form.html", values))
         });
+        let heading = format!("line-{}", view.words);
         let values = context! {
             sale => sale_values(sale),
             turn_units => view.units,
             view => view.view,
-            heading => format!("line-{}", view.words),
+            heading,
             lead => match (view.view, view.is_paused) {
                 ("called" | "reached", true) => format!("line-{}-paused", view.words),
                 _ => format!("line-{}-text", view.words),
@@ -184,7 +205,7 @@ impl Pages {
             order_form => form,
             ..of_item
         };
-        self.fill(&self.plain[language.place()], "plain_line.html", values, out);
+        self.fill_plain(language, ("plain_line.html", &heading), values, out);
     }
 
     /// An order as it stands, appended to `out`.
@@ -210,7 +231,7 @@ impl Pages {
             address => order.address,
             address_fields => order.asks_address.then(|| self.address_fields(language, AddressAsked::After)).flatten(),
         };
-        self.fill(&self.plain[language.place()], "plain_order.html", values, out);
+        self.fill_plain(language, ("plain_order.html", "your-order"), values, out);
     }
 
     /// Why a form or an order's page came to nothing, appended to `out`.
@@ -233,18 +254,19 @@ impl Pages {
             ask_again => heading == "not-yet",
             sign_in_url,
         };
-        self.fill(&self.plain[language.place()], "trouble.html", values, out);
+        self.fill_plain(language, ("trouble.html", heading), values, out);
     }
 }
 
 /// Refusals that have a text in every language, as in attempt.js.
-pub(super) const REFUSALS: [(&str, &str); 17] = [
+pub(super) const REFUSALS: [(&str, &str); 18] = [
     ("sold_out", "refused-sold-out-plain"),
     ("not_enough_left", "refused-not-enough-left"),
     ("not_started", "refused-not-started"),
     ("ended", "refused-ended"),
     ("paused", "refused-paused"),
     ("over_limit", "refused-over-limit"),
+    ("price_changed", "refused-price-changed"),
     ("cooling_down", "refused-cooling-down"),
     ("too_many_holds", "refused-too-many-holds"),
     ("holds_used_up", "refused-holds-used-up"),

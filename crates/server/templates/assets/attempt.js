@@ -13,6 +13,7 @@ const REFUSALS = {
   ended: "refused-ended",
   paused: "refused-paused",
   over_limit: "refused-over-limit",
+  price_changed: "refused-price-changed",
   cooling_down: "refused-cooling-down",
   too_many_holds: "refused-too-many-holds",
   holds_used_up: "refused-holds-used-up",

@@ -149,6 +149,7 @@ export class Checkout {
         sale: this.offer.sale,
         product: this.offer.product,
         quantity: Number(fields.get("quantity")),
+        unit_price: this.offer.price,
         ...(this.address && { address: this.address.values() }),
       }),
     };
@@ -195,8 +196,18 @@ export class Checkout {
   refuse(error) {
     local.remove(this.attemptName);
     this.forgetButton.hidden = true;
+    if (error.unitPrice !== undefined) this.reprice(error.unitPrice);
     this.say(refusalText(error), "bad", OF_STATE.includes(error.code) ? "refusal" : "");
     this.refused();
+  }
+
+  // Until a sale starts its prices may change, under a page that is open.
+  reprice(price) {
+    this.offer.price = price;
+    const shown = document.createElement("strong");
+    shown.textContent = money(price, this.offer.currency);
+    document.querySelector(".offer .price").replaceChildren(shown);
+    this.edited();
   }
 
   stop(text) {

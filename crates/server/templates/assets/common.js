@@ -13,6 +13,7 @@ export class Problem extends Error {
     this.code = body.code || "";
     this.challenge = body.challenge;
     this.opensAtMs = body.opens_at_ms;
+    this.unitPrice = body.unit_price;
     this.retryAfterMs = retryAfterMs;
   }
 }

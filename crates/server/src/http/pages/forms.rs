@@ -22,7 +22,9 @@ use crate::http::wire::address::{DeliveryAddress, NAMES, WireAddress};
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::body::parse;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{FORM, decode, is_form, needed_number_in, parameter, push_hex, push_order_id};
+use crate::http::wire::{
+    FORM, decode, is_form, needed_number_in, number_in, parameter, push_hex, push_order_id,
+};
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
@@ -45,8 +47,9 @@ struct BuyForm {
     sale: SaleId,
     product: ProductId,
     quantity: u32,
-    /// Of the page to check only.
+    /// These two of the page to check only.
     key: Option<String>,
+    unit_price: Option<u64>,
     /// Fields of the address that are filled in, in their order.
     address: Vec<(&'static str, String)>,
 }
@@ -65,6 +68,7 @@ impl BuyForm {
             quantity: u32::try_from(needed_number_in(form, "quantity")?)
                 .map_err(|_too_many| Refusal::InvalidQuantity)?,
             key,
+            unit_price: number_in(form, "unit_price").transpose()?,
             address,
         })
     }
@@ -116,7 +120,15 @@ impl HttpService {
         let address = wire.as_ref().map(DeliveryAddress::own).transpose()?;
         let Some(key) = &form.key else { return self.show_check(call, &form, out) };
         let buyer = self.access.auth.buyer(&call.fields, call.between)?;
-        let admitted = self.admit(call, buyer, (form.sale, form.product), Some(key))?;
+        let named = (form.sale, form.product);
+        if let Some(price) = self.other_price(named, form.unit_price) {
+            let changed = (Some(&**key), Problem::price_changed(price));
+            return self.find_placed(call, buyer.id, named, changed, |_, Placed { order, .. }, out| {
+                go_to(order.id, out);
+                Ok(())
+            });
+        }
+        let admitted = self.admit(call, buyer, named, Some(key))?;
         let kept = self.keep_address(true, form.quantity, &[], address);
         let kept = self.or_of_token(call, kept);
         self.place(call, admitted, form.quantity, kept, |_, Placed { order, .. }, out| {

@@ -165,6 +165,41 @@ impl HttpService {
         })
     }
 
+    /// What a unit costs now, if that is not what its buyer was shown.
+    pub(in crate::http) fn other_price(
+        &self,
+        (sale, product): (SaleId, ProductId),
+        shown: Option<u64>,
+    ) -> Option<u64> {
+        let (_, item) = self.catalog.item(self.catalog.sku_id(sale, product)?)?;
+        shown.filter(|shown| *shown != item.price).map(|_| item.price)
+    }
+
+    /// The order that this key has placed before its price changed; whoever has none is told that.
+    pub(in crate::http) fn find_placed(
+        &mut self,
+        call: &Call<'_>,
+        buyer: BuyerId,
+        (sale, product): (SaleId, ProductId),
+        (key, changed): (Option<&str>, Problem),
+        show: impl FnOnce(&mut HttpService, Placed, &mut Answering<'_, '_>) -> Result<(), Problem>
+        + Send
+        + 'static,
+    ) -> Result<Answer, Problem> {
+        let (Some(key), Ok(sku)) = (key, self.find_sku((sale, product))) else { return Err(changed) };
+        let order = self.ids.keyed(&Named { sku, sale, product, buyer, key });
+        let read = Request::Read { order, buyer: Some(buyer), wait: Duration::ZERO, with_address: false };
+        self.ask(call, read, move |service, reply, out| {
+            let (order, in_ledger) = match reply {
+                Reply::Order(order) => (order, true),
+                Reply::Pending { order, .. } => (order, false),
+                Reply::Refused(_) | Reply::Lost(_) => return Err(changed),
+                reply => return Err(reply.into()),
+            };
+            show(service, Placed { order, in_ledger, replayed: true }, out)
+        })
+    }
+
     /// The second stage: to the writer with it. `show` writes the answer of the route.
     pub(in crate::http) fn place(
         &mut self,

@@ -57,6 +57,8 @@ struct NewOrder<'a> {
     product: Number,
     #[serde(default = "one")]
     quantity: Ordered,
+    /// What the buyer was shown.
+    unit_price: Option<Number>,
     #[serde(borrow, default, deserialize_with = "not_null")]
     address: Option<WireAddress<'a>>,
 }
@@ -88,7 +90,14 @@ impl HttpService {
         let order: NewOrder<'_> = read_object(call)?;
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let text = buyer.text.clone();
-        let admitted = self.admit(call, buyer, (SaleId(order.sale.0), ProductId(order.product.0)), key)?;
+        let named = (SaleId(order.sale.0), ProductId(order.product.0));
+        if let Some(price) = self.other_price(named, order.unit_price.map(|price| price.0)) {
+            let changed = (key, Problem::price_changed(price));
+            return self.find_placed(call, buyer.id, named, changed, move |service, placed, out| {
+                service.show_placed(placed, text.as_deref(), out)
+            });
+        }
+        let admitted = self.admit(call, buyer, named, key)?;
         let kept = self.keep_address(key.is_some(), order.quantity.0, &[], address);
         let kept = self.or_of_token(call, kept);
         let quantity = order.quantity.0;

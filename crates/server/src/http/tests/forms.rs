@@ -51,12 +51,21 @@ fn a_form_is_checked_then_ordered_once_and_its_order_paid() {
     assert_eq!(available(&mut shop, 29), 1_000_000, "nothing is ordered yet");
     let (fields, cookie) = sent_again(&checked);
     assert!(cookie.starts_with("doorbuster_buyer="), "{cookie}");
+    let stale = fields.replace("unit_price=", "unit_price=9");
+    assert_ne!(stale, fields);
+    is_page(
+        &shop.send(&form("/buy", &stale).with("Cookie", &cookie)),
+        409,
+        "The price has changed since this page was loaded",
+    );
     let order = form("/buy", &fields).with("Cookie", &cookie);
     let ordered = shop.send(&order);
     assert_eq!(ordered.status, 303, "{}", ordered.text());
     let page = ordered.header("location").unwrap().to_owned();
     assert!(page.starts_with("/orders/") && page.ends_with("?plain=1"), "{page}");
     assert_eq!(shop.send(&order).header("location"), Some(&*page), "the same order");
+    let later = shop.send(&form("/buy", &stale).with("Cookie", &cookie));
+    assert_eq!(later.header("location"), Some(&*page), "its price was that then");
     assert_eq!(available(&mut shop, 29), 999_998);
     let changed = form("/buy", &fields.replace("quantity=2", "quantity=3")).with("Cookie", &cookie);
     is_page(&shop.send(&changed), 409, "another request");

@@ -103,6 +103,49 @@ fn who_joins_waits_is_called_and_orders() {
     assert_eq!(units, [0, 1, 0, 0]);
 }
 
+/// It changes until the start alone, under pages that are open. Nobody has joined in time, so the entries are closed.
+#[test]
+fn nobody_orders_at_another_price_than_they_were_shown() {
+    let mut shop = shop(2, &json!({}));
+    ask(&mut shop, "", 1);
+    let edit = |what: Value| {
+        Sent { method: "PATCH".to_owned(), ..Sent::post("/api/v1/sales/77", &what.to_string()) }.operator()
+    };
+    let starts_at_ms = NOW.0 + 60_000;
+    let same_start = json!({
+        "starts_at_ms": starts_at_ms, "title": "Drops", "items": [{ "product": 5, "price": 120 }],
+    });
+    let changed = shop.send(&edit(same_start));
+    assert_eq!(changed.status, 200, "the same start is no other: {}", changed.text());
+    let other_start = shop.send(&edit(json!({ "starts_at_ms": starts_at_ms + 1 })));
+    assert_eq!(other_start.problem(), problem(422, "invalid_change"));
+    shop.advance(60_000);
+    assert_eq!(standing(&mut shop, 1), "called");
+    let order = |shop: &mut Shop, key: &str, shown: Value| {
+        let body = json!({ "sale": 77, "product": 5, "unit_price": shown }).to_string();
+        shop.send(&Sent::post("/api/v1/orders", &body).member(1).key(key))
+    };
+    for key in ["k", "k"] {
+        let refused = order(&mut shop, key, json!(100));
+        assert_eq!(refused.problem(), problem(409, "price_changed"));
+        assert_eq!(refused.json()["unit_price"], 120);
+    }
+    assert_eq!(order(&mut shop, "k", json!("much")).problem(), problem(400, "invalid_body"));
+    let placed = order(&mut shop, "k", json!(120));
+    assert_eq!((placed.status, &placed.json()["unit_price"]), (201, &json!(120)), "{}", placed.text());
+    // What the key has placed is answered, whatever the page shows by then.
+    for shown in [json!(100), json!(120), Value::Null] {
+        let again = order(&mut shop, "k", shown);
+        assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")));
+        assert_eq!(again.json()["id"], placed.json()["id"]);
+    }
+    let body = r#"{"sale":77,"product":5,"unit_price":100}"#;
+    let without_key = shop.send(&Sent::post("/api/v1/orders", body).member(1));
+    assert_eq!(without_key.problem(), problem(409, "price_changed"));
+    let elsewhere = shop.send(&Sent::post("/api/v1/orders", &body.replace('5', "9")).member(1));
+    assert_eq!(elsewhere.problem(), problem(404, "unknown_sku"));
+}
+
 /// Nor is whoever was called sold out to.
 #[test]
 fn without_a_key_and_by_the_published_route_an_order_takes_a_turn_too() {

@@ -61,6 +61,7 @@ fn page(shop: &mut Shop, member: u64) -> (String, Option<String>) {
 fn says(shop: &mut Shop, member: u64, heading: &str, asks_again: bool) -> String {
     let (text, refresh) = page(shop, member);
     assert!(text.contains(&format!("<h1>{heading}</h1>")), "{heading:?} is not in {text}");
+    assert!(text.contains(&format!("<title>{heading} · ")), "{text}");
     assert_eq!(refresh.as_deref(), asks_again.then_some("5"), "{heading}");
     text
 }

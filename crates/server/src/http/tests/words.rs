@@ -181,7 +181,7 @@ fn what_is_wrong_is_said_in_so_many_words() {
         (order(r#"{"sale":3,"sale":3,"product":29}"#), "\"sale\" is there twice.".to_owned()),
         (
             order(r#"{"sale":3,"product":29,"amount":1}"#),
-            "\"amount\" is no field here; there is \"sale\", \"product\", \"quantity\", \"address\"."
+            "\"amount\" is no field here; there is \"sale\", \"product\", \"quantity\", \"unit_price\", \"address\"."
                 .to_owned(),
         ),
         (

@@ -43,6 +43,8 @@ enum More {
     Challenge(Box<str>),
     /// From when whoever asks may do it.
     OpensAt(UnixMs),
+    /// What a unit costs now.
+    UnitPrice(u64),
 }
 
 impl Problem {
@@ -224,6 +226,13 @@ impl Problem {
         }
     }
 
+    pub(in crate::http) fn price_changed(price: u64) -> Problem {
+        let detail =
+            "A unit costs unit_price now, which is not what the order was asked for. Nothing was ordered.";
+        let problem = Problem::new(409, "price_changed", "The price has changed", detail);
+        Problem { more: Some(More::UnitPrice(price)), ..problem }
+    }
+
     pub(in crate::http) fn verification_token_required() -> Problem {
         let detail = "Before somebody joins this line, a check of the shop's has to be passed: send what it gave as \"verification\", \
                       which counts once. Whoever has a place is not asked again.";
@@ -338,6 +347,9 @@ impl Problem {
             }
             Some(More::OpensAt(at)) => {
                 object.number("opens_at_ms", at.0);
+            }
+            Some(More::UnitPrice(price)) => {
+                object.number("unit_price", *price);
             }
         }
         object.end();

@@ -62,6 +62,27 @@ fn a_lost_answer_is_healed_by_the_same_key() {
 }
 
 #[test]
+fn nobody_buys_at_another_price_than_the_page_shows() {
+    let (shop, browser) = (FakeShop::start(), Browser::start());
+    shop.state().faults.push_back(Fault::OtherPrice(123_400));
+    open_sale(&browser, &shop.base, SALE, PRODUCT);
+    fill_address(&browser);
+    press_buy(&browser);
+    browser.wait_for_text("#outcome", "The price has changed");
+    let shown =
+        |selector: &str| browser.run(&format!("return document.querySelector('{selector}').innerText"));
+    for selector in [".offer .price", "#total"] {
+        let text = shown(selector);
+        assert!(text.as_str().is_some_and(|text| text.contains("1,234.00")), "{selector}: {text}");
+    }
+    browser.click("#submit");
+    wait_for_order(&browser);
+    let prices: Vec<bool> =
+        shop.state().placings.iter().map(|(_, body)| body.contains("\"unit_price\":123400")).collect();
+    assert_eq!(prices.last(), Some(&true), "asked for at the price that is shown");
+}
+
+#[test]
 fn an_unknown_outcome_and_a_busy_shop_are_asked_again() {
     let (shop, browser) = (FakeShop::start(), Browser::start());
     open_sale(&browser, &shop.base, SALE, PRODUCT);

@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     Busy,
     /// 409 with this code; not placed.
     Refuse(&'static str),
+    /// The page shows another than this one.
+    OtherPrice(u64),
 }
 
 /// Everything that a test sets or looks at.
@@ -351,6 +353,11 @@ impl State {
             Some(Fault::LoseRequest) => return Reply::None,
             Some(Fault::Busy) => return Reply::RetryAfter(problem(503, "busy")),
             Some(Fault::Refuse(code)) => return Reply::Json(409, problem(409, code)),
+            Some(Fault::OtherPrice(price)) => {
+                let mut changed = problem(409, "price_changed");
+                changed["unit_price"] = price.into();
+                return Reply::Json(409, changed);
+            }
             _ => {}
         }
         if !self.ids_by_key.contains_key(key) && self.available == 0 {
