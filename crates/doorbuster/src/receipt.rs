@@ -14,6 +14,7 @@ use server::signing::read_document;
 use crate::failure::Failure;
 use crate::output::{self, plain, units_of};
 use crate::signing_key::{parse_public_key, signed_by};
+use crate::time::format_utc;
 
 const FORMAT: u64 = 1;
 /// Ten times what one has.
@@ -65,6 +66,11 @@ struct Receipt {
     outcome: String,
     reached_by_entry: Option<u64>,
     left_when_reached: Option<u64>,
+    /// Why the buyer was passed over; receipts of before have neither this nor the next ones.
+    blocked_by: Option<String>,
+    state: Option<String>,
+    sure_to: Option<u32>,
+    made_at_ms: Option<u64>,
     served: u32,
     free: u64,
     turns: u64,
@@ -129,10 +135,16 @@ impl Receipt {
         };
         let units =
             format!("{} free, {} in turns, {} held, {} sold", self.free, self.turns, self.held, self.sold);
+        let blocked =
+            self.blocked_by.as_deref().map_or(String::new(), |why| format!(", passed over: {}", plain(why)));
+        let sale_was =
+            self.state.as_deref().map_or(String::new(), |state| format!(", the sale {}", plain(state)));
+        let sure = self.sure_to.map_or(String::new(), |place| format!(", promised up to place {place}"));
+        let made = self.made_at_ms.map_or(String::new(), |at| format!(", made at {}", format_utc(at)));
         let root = self.root.as_deref().map_or("none: the entries were not closed".to_owned(), plain);
         let seed = self.seed.as_deref().map_or("not in it".to_owned(), plain);
         format!(
-            "product {product} of sale {sale}, {title}\nbuyer {buyer}, number {number}, {place}: {outcome}; {reached}\nas of entry {entry} of the ledger {ledger}: {units}\n\
+            "product {product} of sale {sale}, {title}\nbuyer {buyer}, number {number}, {place}: {outcome}{blocked}; {reached}\nas of entry {entry} of the ledger {ledger}{made}: {units}{sure}{sale_was}\n\
              root of the draw: {root}\nseed of the draw: {seed}\n"
         )
     }

@@ -260,8 +260,9 @@ fn largest_total(client: &Client, enough: u64) -> Result<Option<u64>, Failure> {
 fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
     let time = |ms| format!("{} ({})", format_utc_exactly(ms), format_distance(ms, now_ms));
     let payment = new.payment_s.map_or("the server's time to pay".to_owned(), super::payment);
-    let holds =
-        new.open_holds_per_buyer_max.map_or("the server's bound of open holds".to_owned(), super::open_holds);
+    let holds = new
+        .open_holds_per_buyer_max
+        .map_or("the server's bound of open holds (in a cluster none)".to_owned(), super::open_holds);
     let rows: Vec<_> = new
         .items
         .iter()

@@ -109,6 +109,9 @@ fn ledger_lines(report: &SaleReport) -> Vec<Line> {
     };
     lines.push(match report.deleted_at_ms {
         Some(at_ms) => ("deleted", format!("{}, before it began", format_utc(at_ms))),
+        None if to_ms < report.starts_at_ms => {
+            ("called off", format!("{}, before it began", format_utc(to_ms)))
+        }
         None => ("was", span(report.starts_at_ms, to_ms) + how),
     });
     lines.push(("orders", orders(report.orders)));

@@ -112,7 +112,12 @@ impl Written {
         let ends = match (&self.ends_at, &self.for_) {
             (Some(at), None) => End::At(parse_moment(at).map_err(Failure::usage)?),
             (None, Some(length)) => End::After(parse_duration(length).map_err(Failure::usage)?),
-            _ => {
+            (Some(_), Some(_)) => {
+                let message =
+                    "say once when the sale ends: either --for or --ends-at (in a file, for or ends_at)";
+                return Err(Failure::usage(message));
+            }
+            (None, None) => {
                 let message =
                     "say when the sale ends: --for 2h or --ends-at TIME (in a file, for = \"2h\" or ends_at)";
                 return Err(Failure::usage(message));

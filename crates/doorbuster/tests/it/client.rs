@@ -466,6 +466,10 @@ fn a_wrong_file_of_a_sale_exits_64() {
         ("{\"title\":1}", "drop.toml: invalid type: integer `1`, expected a string at line 1 column 10"),
         ("title = 't'\nstarts_at = 'soon'\nfor = '1h'\nitem = []", "\"soon\" is no time: write it like"),
         ("title = 't'\nstarts_at = 'now'\nitem = []", "say when the sale ends: --for 2h or --ends-at"),
+        (
+            "title = 't'\nstarts_at = 'now'\nfor = '2h'\nends_at = '2h'\nitem = []",
+            "say once when the sale ends: either --for or --ends-at",
+        ),
     ] {
         std::fs::write(directory.path().join("drop.toml"), text).unwrap();
         let (code, stdout, stderr) = run(directory.path(), &["sale", "create", "drop.toml"]);

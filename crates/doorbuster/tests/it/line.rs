@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -344,6 +345,21 @@ fn places_are_drawn_by_a_beacon_survive_a_kill_and_anybody_can_verify_them() {
     let again: Vec<Value> = (1..=40).map(|buyer| place(&mut connection, buyer)).collect();
     assert_eq!(again, places, "the same places after a kill");
     assert_eq!(serving.stop(), 0);
+
+    miss_the_key(directory.path());
+}
+
+/// A ledger that was copied back without its key.
+#[track_caller]
+fn miss_the_key(directory: &Path) {
+    std::fs::remove_file(directory.join("data/report-key")).unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.current_dir(directory).env_clear();
+    command.args(["-c", "exec \"$0\" serve --demo --listen 127.0.0.1:0 --data-dir data 2>>log"]);
+    command.arg(env!("CARGO_BIN_EXE_doorbuster"));
+    assert_eq!(Serving::start_unseen(command).stop(), 0);
+    let log = std::fs::read_to_string(directory.join("log")).unwrap();
+    assert!(log.contains("a new key signs draws and receipts from now on"), "{log}");
 }
 
 /// Also one of whose server the configuration names the key: an older one in the data directory signs nothing.

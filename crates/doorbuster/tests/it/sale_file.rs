@@ -125,7 +125,7 @@ fn a_dry_run_checks_everything_and_makes_nothing() {
     for part in [
         "sale 7, a dry run: Winter drop\nstarts 2099-12-01T10:00:00Z (in ",
         "ends   2099-12-01T12:00:00Z (in ",
-        "), after 2h\n15m to pay, the server's bound of open holds\n",
+        "), after 2h\n15m to pay, the server's bound of open holds (in a cluster none)\n",
         "product  title      price  list price  total  limit  image\n",
         "     30  Shoe   49.99 EUR   99.99 EUR    100      1  none\n",
         "     31  Hat     5.00 EUR    5.00 EUR      7   none  hat.svg\n\nnothing was made\n",

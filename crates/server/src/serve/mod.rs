@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -22,7 +23,7 @@ use crate::http::{
     Shared, TokenRules,
 };
 use crate::intake::admission::Limits;
-use crate::intake::catalog::Shelf;
+use crate::intake::catalog::{Shelf, Sku};
 use crate::intake::{self, Health, Mailbox};
 use crate::ledger::mysql::MySqlLedger;
 use crate::ledger::sqlite::{self, SqliteLedger};
@@ -182,7 +183,7 @@ fn run_on(
             .map_err(ServeError::Thread)?,
         figures: looking.figures(),
         rehearsals: Rehearsals::new(config.rehearse.clone(), core.clone(), mailbox.asker(), stop.clone()),
-        signing_key: config.signing_key().map(|path| SigningKey::read_or_make(&path)).transpose()?,
+        signing_key: config.signing_key().map(|path| signing_key(&path, &core)).transpose()?,
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
@@ -265,6 +266,23 @@ impl Profile {
 }
 
 type Opened = (Profile, [u8; 16], Arc<Health>);
+
+/// A ledger that was copied back without its key has told people of another one.
+fn signing_key(path: &Path, core: &intake::Intake) -> Result<SigningKey, KeyError> {
+    if let Some(key) = SigningKey::read(path)? {
+        return Ok(key);
+    }
+    let key = SigningKey::read_or_make(path)?;
+    let has_joined = |sku: &Sku| {
+        let line = sku.board.as_ref().and_then(|board| board.read());
+        line.is_some_and(|line| line.joined > 0)
+    };
+    if core.shelf.current().skus.iter().any(has_joined) {
+        let (file, public) = (path.display(), key.public());
+        tracing::warn!(%file, public, "a new key signs draws and receipts from now on: put the old file back, or publish this key");
+    }
+    Ok(key)
+}
 
 /// The embedded profile: this process keeps the book.
 fn open_book(

@@ -528,6 +528,8 @@ addEventListener("pageshow", (event) => event.persisted && comeBack());
 addEventListener("online", comeBack);
 // Another tab of this buyer's has joined, or was called.
 addEventListener("storage", ({ key }) => {
+  // An attempt of another tab has begun, or its answer is there.
+  if (key === checkout.attemptName) drawForm();
   if (key !== mineName) return;
   mine = stored(mineName);
   mineAt = performance.now();
