@@ -192,7 +192,7 @@ impl History {
             }
             opened => opened,
         };
-        let (store, lock) = opened.inspect_err(|error| stopped(error)).ok().unzip();
+        let (store, lock) = opened.inspect_err(|error| stopped(error, dir)).ok().unzip();
         History { store: Mutex::new(store), aside: Mutex::default(), _lock: lock.flatten() }
     }
 
@@ -285,7 +285,7 @@ impl History {
     fn with<T>(&self, done: impl FnOnce(&mut Store) -> rusqlite::Result<T>) -> Result<T, NoHistory> {
         let mut store = self.lock();
         done(store.as_mut().ok_or(NoHistory)?).map_err(|error| {
-            stopped(&error);
+            stopped(&error, None);
             *store = None;
             NoHistory
         })
@@ -318,8 +318,10 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-fn stopped(error: &dyn Display) {
-    tracing::warn!(%error, "no history of the figures is kept until the next start; orders are not touched by that");
+/// `dir`: where it was to be opened.
+fn stopped(error: &dyn Display, dir: Option<&Path>) {
+    let dir = dir.map(|dir| dir.display().to_string());
+    tracing::warn!(%error, dir, "no history of the figures is kept until the next start; orders are not touched by that");
 }
 
 /// Hands a second over, unless too many wait.
