@@ -171,8 +171,9 @@ impl HttpService {
         (sale, product): (SaleId, ProductId),
         shown: Option<u64>,
     ) -> Option<u64> {
+        let shown = shown?;
         let (_, item) = self.catalog.item(self.catalog.sku_id(sale, product)?)?;
-        shown.filter(|shown| *shown != item.price).map(|_| item.price)
+        (shown != item.price).then_some(item.price)
     }
 
     /// The order that this key has placed before its price changed; whoever has none is told that.

@@ -91,6 +91,6 @@ fn a_shop_that_asks_for_no_address_has_a_button() {
     press_buy(&browser);
     wait_for_order(&browser);
     let body: serde_json::Value = serde_json::from_str(&shop.state().placings[0].1).unwrap();
-    assert_eq!(body, json!({ "sale": SALE, "product": PRODUCT, "quantity": 1 }));
+    assert_eq!(body, json!({ "sale": SALE, "product": PRODUCT, "quantity": 1, "unit_price": 499_900 }));
     assert_eq!(browser.complaints(), [""; 0]);
 }
