@@ -16,8 +16,8 @@ use crate::{
 const UNPLAIN_MESSAGE: &str =
     "a message to a line has something to see, and no characters that turn the direction of text";
 
-/// Each costs a look into the memory of another line, and anybody may ask for it.
-const LINES_SEARCHED_MAX: usize = 64;
+/// Each costs a look into the memory of another item, and anybody may ask for it.
+const ITEMS_SEARCHED_MAX: usize = 64;
 
 /// The line of a SKU, to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,14 +125,14 @@ impl Book {
         Ok(ReceiptView { buyer, place, reached, entry, line })
     }
 
-    /// Whether a buyer has a place in the line of an item, or in one of the first [`LINES_SEARCHED_MAX`] of its sale.
+    /// Whether a buyer has a place in the line of an item, or of one of the first [`ITEMS_SEARCHED_MAX`] of its sale.
     ///
     /// # Errors
     /// If there is no such SKU, no line, or no place in these.
     pub fn known_to_lines_of_sale(&self, sku: SkuId, buyer: BuyerId) -> Result<(), Refusal> {
         let own = self.known_line(sku)?;
         let skus = self.sales.of_sku(sku).expect("the SKU is known").skus();
-        let mut others = skus.filter_map(|other| self.line(other)).take(LINES_SEARCHED_MAX);
+        let mut others = skus.take(ITEMS_SEARCHED_MAX).filter_map(|other| self.line(other));
         let is_in = |line: &Line| line.number_of(buyer).is_some();
         if is_in(own) || others.any(is_in) { Ok(()) } else { Err(Refusal::NotInLine) }
     }

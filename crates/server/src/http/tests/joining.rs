@@ -1,5 +1,7 @@
 //! What is asked of whoever would join a line, by the API and by forms.
 
+use std::ops::RangeInclusive;
+
 use serde_json::json;
 
 use super::problem;
@@ -20,11 +22,15 @@ fn shop(admits_without_script: bool) -> Shop {
 
 /// A shop with a sale whose two items have lines.
 pub(super) fn open(setup: Setup) -> Shop {
+    open_with(setup, 5..=6)
+}
+
+fn open_with(setup: Setup, products: RangeInclusive<u64>) -> Shop {
     let mut shop = Shop::with(setup);
-    let item = |product| json!({ "product": product, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": {} });
+    let item = |product: u64| json!({ "product": product, "title": "Shoe", "price": 100, "total": 1, "limit": 1, "line": {} });
     let sale = json!({
         "id": 77, "title": "Drop", "currency": "EUR", "starts_at_ms": NOW.0 + 3_600_000, "ends_at_ms": NOW.0 + 7_200_000,
-        "items": [item(5), item(6)],
+        "items": products.map(item).collect::<Vec<_>>(),
     });
     let made = shop.send(&Sent::post("/api/v1/sales", &sale.to_string()).operator());
     assert_eq!(made.status, 201, "{}", made.text());
@@ -79,6 +85,23 @@ fn who_has_worked_it_out_joins_and_is_never_asked_again() {
     let next = solve(&challenge(&join(&mut shop, LINE, 3, Some(&late))));
     assert_eq!(join(&mut shop, LINE, 3, Some(&next)).status, 201);
     assert_eq!(joined(&mut shop), 2);
+}
+
+/// Of a sale with many items, so many are looked at.
+#[test]
+fn a_place_is_looked_for_at_the_first_64_items() {
+    let mut setup = Setup::new(AuthMode::MemberId);
+    setup.verifier = Verifier::ProofOfWork(ProofOfWork::new(12, false));
+    let mut shop = open_with(setup, 1..=66);
+    let line = |product: u64| format!("/api/v1/sales/77/items/{product}/line");
+    for (product, is_found) in [(65, false), (64, true)] {
+        let buyer = product;
+        let answer = solve(&challenge(&join(&mut shop, &line(product), buyer, None)));
+        assert_eq!(join(&mut shop, &line(product), buyer, Some(&answer)).status, 201);
+        assert_eq!(join(&mut shop, &line(product), buyer, None).status, 200, "the own item's always");
+        let other = join(&mut shop, &line(66), buyer, None);
+        assert_eq!(other.status, if is_found { 201 } else { 403 }, "{}", other.text());
+    }
 }
 
 #[test]
