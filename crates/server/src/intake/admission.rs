@@ -219,18 +219,19 @@ impl Admission {
             _ if !is_called => self.admit(catalog, (place.buyer, place.id.sku), bounds, now),
             _ => {
                 if bounds == BuyerBounds::Kept {
-                    self.admit_to_line(place.buyer)?;
+                    self.admit_buyer(place.buyer)?;
                 }
                 Ok(Permit { is_counted: false })
             }
         }
     }
 
-    /// Judges what a buyer asks of a line: it takes from the buyer's own rate, as an order does, and nothing from the others'.
+    /// Judges what a buyer asks of a line, or of an order whose price has changed: it takes from the buyer's own rate, as an order
+    /// does, and nothing from the others'.
     ///
     /// # Errors
     /// It is one too many.
-    pub fn admit_to_line(&self, buyer: BuyerId) -> Result<(), NotAdmitted> {
+    pub fn admit_buyer(&self, buyer: BuyerId) -> Result<(), NotAdmitted> {
         let rate = self.limits().orders_per_s_per_buyer;
         if rate == 0 {
             return Ok(());

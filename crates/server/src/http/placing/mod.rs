@@ -176,7 +176,8 @@ impl HttpService {
         (shown != item.price).then_some(item.price)
     }
 
-    /// The order that this key has placed before its price changed; whoever has none is told that.
+    /// The order that this key has placed before its price changed; whoever has none is told that. No order is counted as received:
+    /// none is placed.
     pub(in crate::http) fn find_placed(
         &mut self,
         call: &Call<'_>,
@@ -188,6 +189,7 @@ impl HttpService {
         + 'static,
     ) -> Result<Answer, Problem> {
         let (Some(key), Ok(sku)) = (key, self.find_sku((sale, product))) else { return Err(changed) };
+        self.shared.admission.admit_buyer(buyer)?;
         let order = self.ids.keyed(&Named { sku, sale, product, buyer, key });
         let read = Request::Read { order, buyer: Some(buyer), wait: Duration::ZERO, with_address: false };
         self.ask(call, read, move |service, reply, out| {

@@ -198,7 +198,7 @@ impl HttpService {
         show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> Result<Answer, Problem> {
         let Joining { sku, buyer, given } = joining;
-        self.shared.admission.admit_to_line(buyer.id)?;
+        self.shared.admission.admit_buyer(buyer.id)?;
         let Shared { options, order_id_secret, verifier, .. } = &*self.shared;
         let (sale, specified) = self.catalog.item(sku).ok_or(Refusal::UnknownSku)?;
         let address = call.client(&options.trusted_proxies);
@@ -298,7 +298,7 @@ impl HttpService {
         request: Request,
         show: impl FnOnce(&mut HttpService, Reply, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> Result<Answer, Problem> {
-        self.shared.admission.admit_to_line(buyer)?;
+        self.shared.admission.admit_buyer(buyer)?;
         self.ask(call, request, show)
     }
 

@@ -532,6 +532,11 @@ fn what_one_buyer_asks_of_a_line_is_bounded() {
         assert_eq!(refused.problem(), problem(429, "buyer_rate_limited"), "{what}");
         assert_eq!(refused.header("retry-after"), Some("1"));
     }
+    // So are orders that are looked for because their price has changed.
+    let other_price = Sent::post("/api/v1/orders", r#"{"sale":77,"product":5,"unit_price":1}"#).key("k");
+    let mut answers = (0..100).map(|_| shop.send(&other_price.clone().member(3)));
+    let refused = answers.find(|answer| answer.status == 429).expect("somebody who hammers is refused");
+    assert_eq!(refused.problem(), problem(429, "buyer_rate_limited"));
     assert_eq!(ask(&mut shop, "", 2)["number"], 2, "others are not bounded by it");
 }
 
