@@ -54,10 +54,12 @@ pub const QUICKNET: BeaconTerms = BeaconTerms {
 /// In words, to follow what has these terms.
 pub fn check_times(terms: &BeaconTerms) -> Result<(), String> {
     let BeaconTerms { public_key, genesis_s, period_s } = QUICKNET;
-    let is_other = terms.public_key == public_key && *terms != QUICKNET;
-    (!is_other).then_some(()).ok_or_else(|| {
-        format!("drand's quicknet, whose key this is, has genesis_s = {genesis_s} and period_s = {period_s}")
-    })
+    if terms.public_key == public_key && *terms != QUICKNET {
+        return Err(format!(
+            "drand's quicknet, whose key this is, has genesis_s = {genesis_s} and period_s = {period_s}"
+        ));
+    }
+    Ok(())
 }
 
 /// A beacon, and where it is asked.
