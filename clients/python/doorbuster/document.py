@@ -653,6 +653,8 @@ class Stock(TypedDict):
     turns: int
     total: int
     has_line: bool
+    price: int
+    currency: str
     starts_at_ms: Milliseconds
     ends_at_ms: Milliseconds
     now_ms: Milliseconds

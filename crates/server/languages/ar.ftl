@@ -237,6 +237,7 @@ not-on-sale = هذا ليس معروضًا للبيع.
 button-sign-in = سجّل الدخول أولًا. لم يُطلب شيء.
 button-to-line = إلى الطابور
 button-your-turn = حان دورك: اطلب { $units } كحد أقصى حتى { $time }.
+button-price-changed = سعر القطعة الآن { $price }، ولم يُطلب شيء. اضغط مرة أخرى للطلب بهذا السعر.
 opens-in = يبدأ بعد { $span }
 
 your-order = طلبك

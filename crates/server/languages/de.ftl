@@ -217,6 +217,7 @@ not-on-sale = Dies ist nicht im Verkauf.
 button-sign-in = Melden Sie sich zuerst an. Es wurde nichts bestellt.
 button-to-line = Zur Warteschlange
 button-your-turn = Sie sind an der Reihe: Bestellen Sie höchstens { $units } bis { $time }.
+button-price-changed = Ein Stück kostet jetzt { $price }; es wurde nichts bestellt. Drücken Sie noch einmal, um zu diesem Preis zu bestellen.
 opens-in = Beginnt in { $span }
 
 your-order = Ihre Bestellung

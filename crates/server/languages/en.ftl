@@ -241,6 +241,7 @@ not-on-sale = This is not on sale.
 button-sign-in = Sign in first. Nothing was ordered.
 button-to-line = To the line
 button-your-turn = It is your turn: order { $units } at most until { $time }.
+button-price-changed = A unit costs { $price } now, and nothing was ordered. Press again to order at that price.
 opens-in = Opens in { $span }
 
 ## An order, and the list of one's orders

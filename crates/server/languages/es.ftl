@@ -218,6 +218,7 @@ not-on-sale = Esto no está a la venta.
 button-sign-in = Inicie sesión primero. No se ha pedido nada.
 button-to-line = Ir a la cola
 button-your-turn = Es su turno: pida como máximo { $units } hasta las { $time }.
+button-price-changed = Una unidad cuesta ahora { $price } y no se ha pedido nada. Pulse otra vez para pedir a ese precio.
 opens-in = Empieza en { $span }
 
 your-order = Su pedido

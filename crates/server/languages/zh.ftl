@@ -192,6 +192,7 @@ not-on-sale = 此商品不在销售中。
 button-sign-in = 请先登录。没有下单。
 button-to-line = 前往排队
 button-your-turn = 轮到您了：请在 { $time } 之前下单，最多 { $units }。
+button-price-changed = 现在每件价格为 { $price }，未下任何订单。再按一次即按此价格下单。
 opens-in = { $span }后开始
 
 your-order = 您的订单

@@ -8,7 +8,7 @@
 
 import { exclusively, newKey, refusalText, settle } from "./attempt.js";
 import { everySecond, isSet, now, observe, spanText } from "./clock.js";
-import { jittered, local, pause, request, stored, timeOfDay, tokenPart, units } from "./common.js";
+import { jittered, local, money, pause, request, stored, timeOfDay, tokenPart, units } from "./common.js";
 import { VIEWS, pollDelay, take, viewOf } from "./state.js";
 import { t } from "./texts.js";
 
@@ -29,6 +29,8 @@ const STYLE = `
 
 class BuyButton extends HTMLElement {
   #offer = { phase: "not_started", startsAt: 0, endsAt: 0, available: 0, total: 0, known: false };
+  // What a unit of which item cost when it was first asked about, or when an order was refused for its price.
+  #cost = { of: "", price: 0, currency: "" };
   // Of an item with a line: the units of turns that are open; null: it has none.
   #turns = null;
   // The buyer's own turn, as the server said it last.
@@ -41,7 +43,7 @@ class BuyButton extends HTMLElement {
 
   connectedCallback() {
     if (!this.shadowRoot) this.#build();
-    for (const name of ["sale", "product"]) {
+    for (const name of ["sale", "product", ...(this.hasAttribute("price") ? ["price"] : [])]) {
       if (!WHOLE.test(this.getAttribute(name) ?? "")) {
         this.#say(t("button-not-a-number", { name }));
         return;
@@ -77,6 +79,7 @@ class BuyButton extends HTMLElement {
         const stock = await request("GET", `${HOME}/api/v1/stock?${query}`);
         observe(stock.now_ms, askedAt, performance.now());
         take(this.#offer, stock, askedAt);
+        if (this.#cost.of !== query) this.#cost = { of: query, price: stock.price, currency: stock.currency };
         this.#turns = stock.has_line ? stock.turns : null;
         this.#draw();
         failures = 0;
@@ -149,10 +152,21 @@ class BuyButton extends HTMLElement {
     if (unauthorized) return this.#askToSignIn(unauthorized.message);
     if (!refusal) return this.#say(t("not-learned"));
     local.remove(name);
-    this.#turn.until = 0;
-    this.#say(refusalText(refusal));
-    this.#tell("doorbuster-refused", { code: refusal.code, detail: refusal.message });
+    if (refusal.unitPrice === undefined) {
+      this.#turn.until = 0;
+      this.#say(refusalText(refusal));
+    } else {
+      this.#reprice(refusal.unitPrice);
+    }
+    this.#tell("doorbuster-refused", { code: refusal.code, detail: refusal.message, unit_price: refusal.unitPrice });
     this.#wake();
+  }
+
+  // Until a sale starts its prices may change, under a page that is open. The next press is for the new one.
+  #reprice(price) {
+    this.#cost.price = price;
+    if (this.hasAttribute("price")) this.setAttribute("price", price);
+    this.#say(t("button-price-changed", { price: money(price, this.#cost.currency) }));
   }
 
   #newAttempt(name) {
@@ -160,6 +174,7 @@ class BuyButton extends HTMLElement {
       sale: Number(this.getAttribute("sale")),
       product: Number(this.getAttribute("product")),
       // The last turn of an odd stock may be for fewer.
+      unit_price: Number(this.getAttribute("price") ?? this.#cost.price),
       quantity: Math.min(Number(this.getAttribute("quantity") ?? 1), this.#turns === null ? Infinity : this.#turn.units),
     });
     const attempt = { key: newKey(), at: Date.now(), body };

@@ -225,7 +225,7 @@ impl HttpService {
         let sku = self.catalog.sku_id(sale, product).ok_or(Refusal::UnknownSku)?;
         let counters = &self.catalog.skus[sku.0 as usize].counters;
         let (sale, item) = self.catalog.item(sku).expect("a SKU has a sale");
-        let has_line = item.line.is_some();
+        let (price, has_line) = (item.price, item.line.is_some());
         sale.outcomes.stock_asked();
         self.scratch.clear();
         Object::begin(&mut self.scratch)
@@ -234,6 +234,8 @@ impl HttpService {
             .number("turns", counters.turns())
             .number("total", counters.total())
             .flag("has_line", has_line)
+            .number("price", price)
+            .text("currency", &sale.spec.currency)
             .number("starts_at_ms", sale.spec.starts_at.0)
             .number("ends_at_ms", sale.spec.ends_at.0)
             .number("now_ms", call.now.0)

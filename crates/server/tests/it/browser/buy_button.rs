@@ -129,6 +129,41 @@ fn a_page_of_the_shop_sells_by_the_button() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+/// The button sent no price: who had the page open while it was edited ordered at the new one.
+#[test]
+fn nobody_buys_by_the_button_at_another_price_than_they_were_shown() {
+    let (page, browser) = (Page::start(), Browser::start());
+    let shop = Shop::for_pages_of(&page.origin);
+    let now_ms = shop.now_ms();
+    shop.sell(&json!({ "starts_at_ms": now_ms + 3_600_000, "ends_at_ms": now_ms + 7_200_000 }));
+    let of = |buyer| format!("token={}", token(buyer, now_ms / 1000 + 3600));
+    page.show(&browser, &shop, &of(7));
+    browser.wait_until("a countdown", |browser| says(browser).0.starts_with("Opens in 59 min"));
+    shop.change_sale(&json!({ "items": [{ "product": PRODUCT, "price": 149_900 }] }));
+    shop.start_at(shop.now_ms());
+    wait_for_label(&browser, "Buy now");
+    press(&browser);
+    let changed = "A unit costs €1,499.00 now, and nothing was ordered. Press again to order at that price.";
+    browser.wait_until("the new price", |browser| says(browser).1 == changed);
+    assert!(shop.orders().is_empty());
+    press(&browser);
+    wait_for_view(&browser, "#order", "held");
+    assert_eq!(shop.only_order().unit_price, 149_900);
+
+    // The page says what it shows, which may be old from the start.
+    page.show(&browser, &shop, &format!("price=189900 {}", of(8)));
+    wait_for_label(&browser, "Buy now");
+    browser
+        .run("addEventListener('doorbuster-refused', (event) => (document.title = event.detail.unit_price))");
+    press(&browser);
+    browser.wait_until("the new price", |browser| says(browser).1 == changed);
+    let button = "document.querySelector('doorbuster-buy').getAttribute('price')";
+    assert_eq!(browser.run(&format!("return [{button}, document.title]")), json!(["149900", "149900"]));
+    press(&browser);
+    wait_for_view(&browser, "#order", "held");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
 #[test]
 fn a_button_that_can_not_sell_says_why() {
     let (page, browser) = (Page::start(), Browser::start());

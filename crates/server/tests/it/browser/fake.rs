@@ -344,7 +344,7 @@ impl State {
             if self.phase == "live" && now_ms < self.starts_at_ms { "not_started" } else { self.phase };
         json!({
             "state": phase, "available": self.available, "total": self.total, "now_ms": now_ms,
-            "starts_at_ms": self.starts_at_ms, "ends_at_ms": self.ends_at_ms,
+            "starts_at_ms": self.starts_at_ms, "ends_at_ms": self.ends_at_ms, "price": 499_900, "currency": "EUR",
         })
     }
 
