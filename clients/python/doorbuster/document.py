@@ -175,6 +175,7 @@ class LineNow(TypedDict):
     message: str
     promised: int
     joined: int
+    beacon_not_configured: bool
 
 
 class ItemChangeRequest(TypedDict, closed=True):

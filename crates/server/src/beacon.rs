@@ -214,13 +214,18 @@ pub fn unasked(
 ) -> impl Iterator<Item = (SkuId, LineView)> {
     lines(catalog).filter(move |(sku, line)| {
         let (sale, _) = catalog.item(*sku).expect("a SKU has a sale");
-        let is_to_come = match line.draw {
-            DrawView::Open => sale.phase(now) != Phase::Ended,
-            DrawView::Closed(_) => true,
-            DrawView::Drawn { .. } => false,
-        };
-        is_to_come && line.terms.beacon.is_some() && line.terms.beacon.as_ref() != asked
+        is_unasked(asked, line, sale.phase(now))
     })
+}
+
+/// As above, of a line in a sale of this phase.
+pub fn is_unasked(asked: Option<&BeaconTerms>, line: &LineView, phase: Phase) -> bool {
+    let is_to_come = match line.draw {
+        DrawView::Open => phase != Phase::Ended,
+        DrawView::Closed(_) => true,
+        DrawView::Drawn { .. } => false,
+    };
+    is_to_come && line.terms.beacon.is_some() && line.terms.beacon.as_ref() != asked
 }
 
 /// Those lines as they were at the last look, and whether their entries were closed then: no more than there are items.

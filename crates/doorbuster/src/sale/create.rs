@@ -8,6 +8,7 @@ use serde_json::json;
 use server::config::Environment;
 
 use super::difference::{self, differences};
+use super::line::line_terms;
 use super::plan::{NewSale, Plan, fetched_images};
 use super::slips::{self, Intent, TOTAL_GROWTH_MAX};
 use super::written::{Written, WrittenItem, parse_item};
@@ -292,7 +293,7 @@ fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
         format!("not checked: the image of item {product}, which the server is to fetch: {address}\n")
     });
     let lines =
-        new.items.iter().filter_map(|item| Some(super::line_terms(item.product, item.line.as_ref()?)));
+        new.items.iter().filter_map(|item| Some(line_terms(item.product, item.line.as_ref()?, false)));
     let slips = slips.iter().map(|slip| format!("asked about, or refused without --yes: {slip}\n"));
     format!(
         "sale {}, a dry run: {}\nstarts {}\nends   {}, after {}\n{payment}, {holds}\n\n{}\n{}nothing was made\n",

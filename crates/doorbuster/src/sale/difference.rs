@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::line::Line;
 use super::plan::{NewItem, NewSale};
-use super::{Item, Line, Sale};
+use super::{Item, Sale};
 use crate::images::is_address;
 use crate::output::{money, plain};
 use crate::time::{format_duration, format_utc_exactly};

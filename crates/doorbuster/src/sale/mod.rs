@@ -12,6 +12,7 @@ mod duplicate;
 mod edit;
 mod end;
 mod gates;
+mod line;
 mod pause;
 mod plan;
 mod report;
@@ -27,14 +28,15 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use engine::limits;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use server::config::Environment;
 
 use crate::client::{Answer, Client, ServerArguments, not_the_operators};
 use crate::failure::Failure;
-use crate::output::{self, Column, numbers, plain, units_of, words};
+use crate::output::{self, Column, numbers, plain, words};
 use crate::time::{format_duration, format_utc};
+use line::{Line, LineNow, line_now, line_terms};
 pub(crate) use slips::confirm;
 
 /// Sales that fit on a screen.
@@ -193,68 +195,6 @@ struct Item {
     line: Option<Line>,
     /// For the holder of the operator's token only; one that is older does not say.
     line_now: Option<LineNow>,
-}
-
-/// How a line stands that an operator steers.
-#[derive(Clone, Deserialize)]
-struct LineNow {
-    /// `None`: no limit.
-    pace_max_per_s: Option<u64>,
-    /// Empty: nothing is said.
-    message: String,
-    /// Units that are available and kept for those who are sure to be called.
-    promised: u64,
-    /// People in it; one that is older does not say.
-    #[serde(default)]
-    joined: u64,
-}
-
-/// How an item is sold to its line, as the API gives and takes it.
-#[derive(Clone, Deserialize, Serialize)]
-struct Line {
-    units: u64,
-    turn_s: u64,
-    grace_s: u64,
-    close_s: u64,
-    /// Left out: as the server has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beacon: Option<bool>,
-    /// `None`: everybody may join, always.
-    access: Option<Access>,
-}
-
-/// Who may join a line, and from when.
-#[derive(Clone, Deserialize, Serialize)]
-struct Access {
-    /// By name.
-    groups: Vec<Group>,
-    /// `None`: never.
-    others: Option<Opening>,
-}
-
-#[derive(Clone, Deserialize, Serialize)]
-struct Group {
-    name: String,
-    /// Before the start; `None`: always.
-    before_s: Option<u64>,
-}
-
-#[derive(Clone, Deserialize, Serialize)]
-struct Opening {
-    before_s: Option<u64>,
-}
-
-impl Access {
-    fn in_words(&self) -> String {
-        let from = |before_s: Option<u64>| match before_s {
-            None => "always".to_owned(),
-            Some(s) => format!("from {} before the start", format_duration(Duration::from_secs(s))),
-        };
-        let groups =
-            self.groups.iter().map(|group| format!("{} {}, ", plain(&group.name), from(group.before_s)));
-        let others = self.others.as_ref().map_or("never".to_owned(), |others| from(others.before_s));
-        format!("may join: {}all others {others}", groups.collect::<String>())
-    }
 }
 
 #[derive(Clone, Deserialize)]
@@ -531,45 +471,11 @@ fn describe(sale: &Sale) -> String {
     ];
     let lines: Vec<_> = sale.items.iter().filter_map(|item| Some((item, item.line.as_ref()?))).collect();
     let left_out = lines.is_empty().then_some(6);
-    let said = |(item, line): &(&Item, &Line)| line_terms(item.product, line) + &line_now(item);
+    let said = |(item, line): &(&Item, &Line)| {
+        let unasked = item.line_now.as_ref().is_some_and(|now| now.beacon_not_configured);
+        line_terms(item.product, line, unasked) + &line_now(item)
+    };
     text + &output::table_without(left_out, columns, &rows) + &lines.iter().map(said).collect::<String>()
-}
-
-/// How an item is sold to its line, and what its draw proves: said whenever such a sale is shown, first when it is made.
-fn line_terms(product: u64, line: &Line) -> String {
-    let seconds = |seconds| format_duration(Duration::from_secs(seconds));
-    let draw = match line.beacon {
-        Some(true) => {
-            "with the value of a public beacon, which nobody here knows before. If the beacon stays silent, they are drawn without \
-             it once the sale starts, or 20s after its round if that is later"
-        }
-        Some(false) => {
-            "without a public beacon: whoever runs the sale could still choose by the last entries which draw comes of them"
-        }
-        None => "with the value of a public beacon if the server has one (beacon.url)",
-    };
-    format!(
-        "item {product} is sold to its line: a turn is {} long, for {} at most. Entries close {} before the start; then places are drawn, \
-         {draw}.\n{}",
-        seconds(line.turn_s),
-        units_of(line.units, ""),
-        seconds(line.close_s),
-        line.access.as_ref().map_or_else(String::new, |access| access.in_words() + "\n"),
-    )
-}
-
-/// What operators have set for a line, where they have.
-fn line_now(item: &Item) -> String {
-    let Some(LineNow { pace_max_per_s, message, .. }) = &item.line_now else { return String::new() };
-    let product = item.product;
-    let pace = pace_max_per_s.map_or_else(String::new, |per_s| {
-        format!("the pace of the line of {product} is limited: at most {per_s} places per second\n")
-    });
-    let message = match &**message {
-        "" => String::new(),
-        message => format!("everybody in the line of {product} reads: {}\n", plain(message)),
-    };
-    pace + &message
 }
 
 /// `None`: its orders are paid on placing.

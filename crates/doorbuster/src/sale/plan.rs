@@ -9,7 +9,8 @@ use engine::{Book, Command, ItemImage, ItemSpec, LineTerms, Payment, ProductId, 
 use serde::Serialize;
 use server::pages::is_image_name;
 
-use super::{Line, Sale};
+use super::Sale;
+use super::line::Line;
 use crate::failure::Failure;
 use crate::images::is_address;
 use crate::time::Moment;

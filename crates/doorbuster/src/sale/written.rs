@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::plan::{End, NewImage, NewItem, Plan, Times};
-use super::{Access, Group, Line, Opening};
+use super::line::{Access, Group, Line, Opening};
 use crate::failure::Failure;
 use crate::time::{parse_duration, parse_moment};
 

@@ -11,8 +11,8 @@ use server::signing::SigningKey;
 use crate::exchange::Connection;
 use crate::line::{later_sale, operate};
 use crate::reload::wait_until;
-use crate::serving::Serving;
-use crate::{doorbuster, run};
+use crate::serving::{OPERATOR, Serving};
+use crate::{doorbuster, outcome, run};
 
 /// Of quicknet's round 123.
 const SAID: &str =
@@ -124,6 +124,14 @@ fn a_beacon_that_is_not_configured_any_more_is_missed() {
             let is_it = seen["verdict"]["code"] == "beacon_not_configured";
             seen["number"].as_u64() >= Some(2) && is_it == is_missed
         });
+        let mut show = doorbuster(directory.path());
+        show.args(["sale", "show", "70", "--server", &format!("http://{}", server.address)]);
+        show.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+        let (code, shown, errors) = outcome(show.output().unwrap());
+        assert_eq!((code, errors.as_str()), (0, ""));
+        let says_without =
+            shown.contains("then places are drawn, without the public beacon that they were announced with");
+        assert_eq!(says_without, is_missed, "{shown}");
         assert_eq!(server.stop(), 0);
         (seen["verdict"]["says"].clone(), std::fs::read_to_string(&log).unwrap())
     };

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use engine::{GroupName, LineAccess, LineTerms, Opening, Payment, UnixMs};
+use engine::{BeaconTerms, GroupName, LineAccess, LineTerms, Opening, Payment, UnixMs};
 use serde_json::{Value, json};
 
 use super::page::SIZE_DEFAULT;
+use crate::beacon::is_unasked;
 use crate::http::wire::{NUMBER_MAX, Object};
 use crate::intake::catalog::{Catalog, Sale, Sku};
 use crate::pages::Pages;
@@ -28,6 +29,8 @@ pub(super) struct Showing<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) now: UnixMs,
     pub(super) reader: Reader,
+    /// That this server asks for draws.
+    pub(super) beacon: Option<&'a BeaconTerms>,
 }
 
 /// Appends sales, the newest first, as far as they fit. Calls `shown` for each with the SKUs that are in it, before
@@ -85,11 +88,11 @@ pub(in crate::http) fn write_sale_with(
     out: &mut Vec<u8>,
     (catalog, sale): (&Catalog, &Sale),
     item: usize,
-    now: UnixMs,
+    (now, beacon): (UnixMs, Option<&BeaconTerms>),
 ) {
     let item = u32::try_from(item).expect("a sale has at most 10,000 items");
     let size = u32::from(SIZE_DEFAULT);
-    let showing = Showing { catalog, now, reader: Reader::Operator };
+    let showing = Showing { catalog, now, reader: Reader::Operator, beacon };
     write_sale(out, showing, sale, (item - item % size, size));
 }
 
@@ -185,6 +188,7 @@ fn write_item(out: &mut Vec<u8>, showing: Showing<'_>, sale: &Sale, sku: u32) {
             .text("message", &message)
             .number("promised", line.promised)
             .number("joined", line.joined.into())
+            .flag("beacon_not_configured", is_unasked(showing.beacon, &line, sale.phase(showing.now)))
             .end();
     }
     object.end();

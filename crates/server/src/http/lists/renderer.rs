@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use engine::{SkuId, UnixMs};
+use engine::{BeaconTerms, SkuId, UnixMs};
 
 use super::bounded::Bounded;
 use super::json::{Reader, Showing, skus_of, write_sale, write_sales};
@@ -75,6 +75,8 @@ struct Rendering {
     shelf: Arc<Shelf>,
     clock: Arc<Clock>,
     pages: Arc<PageShelf>,
+    /// That this server asks for draws.
+    beacon: Option<BeaconTerms>,
     kept: Mutex<KeptPages>,
     listing: Mutex<Arc<Listing>>,
 }
@@ -115,11 +117,12 @@ impl Lists {
         shelf: Arc<Shelf>,
         clock: Arc<Clock>,
         pages: Arc<PageShelf>,
+        beacon: Option<BeaconTerms>,
         answers: Answers,
     ) -> Lists {
         let kept = KeptPages { first: HashMap::new(), others: Bounded::new(KEPT_MAX, KEPT_BYTES_MAX) };
         let (kept, listing) = (Mutex::new(kept), Mutex::default());
-        let rendering = Arc::new(Rendering { shelf, clock, pages, kept, listing });
+        let rendering = Arc::new(Rendering { shelf, clock, pages, beacon, kept, listing });
         let (sender, waiting) = sync_channel(WAITING_MAX);
         let of_thread = Arc::clone(&rendering);
         let thread = std::thread::Builder::new()
@@ -279,7 +282,11 @@ impl Rendering {
     fn for_operator(&self, page: Page) -> Vec<u8> {
         let (catalog, now) = (self.shelf.current(), self.clock.now());
         let listing = self.listing(&catalog, now);
-        json(page, Showing { catalog: &catalog, now, reader: Reader::Operator }, &listing, |_| {})
+        json(page, self.showing(&catalog, now, Reader::Operator), &listing, |_| {})
+    }
+
+    fn showing<'a>(&'a self, catalog: &'a Catalog, now: UnixMs, reader: Reader) -> Showing<'a> {
+        Showing { catalog, now, reader, beacon: self.beacon.as_ref() }
     }
 
     fn render(
@@ -297,7 +304,7 @@ impl Rendering {
         };
         let answer = match page {
             Page::Sales { .. } | Page::Items { .. } => {
-                let body = json(page, Showing { catalog, now, reader: Reader::Anybody }, listing, note);
+                let body = json(page, self.showing(catalog, now, Reader::Anybody), listing, note);
                 KeptPage::json(&Rendered::list_json(body), PAGE_CACHE_CONTROL)
             }
             Page::SalesHtml { .. } | Page::ItemsHtml { .. } => {

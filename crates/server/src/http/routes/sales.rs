@@ -404,7 +404,12 @@ impl HttpService {
         let sale = self.catalog.sale(sale).ok_or(Refusal::UnknownSale)?;
         self.scratch.clear();
         let now = self.shared.clock.now();
-        write_sale_with(&mut self.scratch, (&self.catalog, sale), item, now);
+        write_sale_with(
+            &mut self.scratch,
+            (&self.catalog, sale),
+            item,
+            (now, self.shared.options.beacon.as_ref()),
+        );
         out.json(status, &self.scratch);
         Ok(())
     }
