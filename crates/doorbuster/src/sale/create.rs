@@ -11,13 +11,15 @@ use super::difference::{self, differences};
 use super::line::line_terms;
 use super::plan::{NewSale, Plan, fetched_images};
 use super::slips::{self, Intent, TOTAL_GROWTH_MAX};
-use super::written::{Written, WrittenItem, parse_item};
+use super::written::{PaymentTime, Written, WrittenItem, parse_item, parse_payment};
 use super::{Sale, Sales, server_time};
 use crate::client::{Client, Once, ServerArguments, not_the_operators};
 use crate::failure::Failure;
 use crate::images;
 use crate::output::{self, money, numbers, plain, words};
-use crate::time::{format_distance, format_duration, format_utc_exactly};
+use crate::time::{
+    Moment, format_distance, format_duration, format_utc_exactly, parse_duration, parse_moment,
+};
 
 /// Pages of each list of sales that are looked through for the largest item.
 const LIST_PAGES_MAX: usize = 10;
@@ -78,17 +80,17 @@ pub(crate) struct CreateArguments {
     #[arg(long)]
     currency: Option<String>,
     /// Start: RFC 3339, "now" or "+60s"
-    #[arg(long, value_name = "TIME", requires = "title")]
-    starts_at: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, requires = "title")]
+    starts_at: Option<Moment>,
     /// End: RFC 3339 or "+2h"
-    #[arg(long, value_name = "TIME", conflicts_with = "for_")]
-    ends_at: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with = "for_")]
+    ends_at: Option<Moment>,
     /// Length, instead of an end
-    #[arg(long = "for", id = "for_", value_name = "DURATION")]
-    for_: Option<String>,
+    #[arg(long = "for", id = "for_", value_name = "DURATION", value_parser = parse_duration)]
+    for_: Option<Duration>,
     /// Time to pay a held order, or "none": paid on placing [default: the server's sale.payment_s]
-    #[arg(long, value_name = "DURATION")]
-    payment: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = parse_payment)]
+    payment: Option<PaymentTime>,
     /// Unpaid orders that a buyer may hold open [default: the server's sale.open_holds_per_buyer_max; in a cluster no
     /// bound, and none can be set]
     #[arg(long = "open-holds", value_name = "N")]
@@ -142,10 +144,10 @@ fn from_arguments(arguments: &CreateArguments) -> Written {
         id: arguments.id,
         title: arguments.title.clone().expect(required),
         currency: arguments.currency.clone(),
-        starts_at: arguments.starts_at.clone().expect(required),
-        ends_at: arguments.ends_at.clone(),
-        for_: arguments.for_.clone(),
-        payment: arguments.payment.clone(),
+        starts_at: arguments.starts_at.expect(required),
+        ends_at: arguments.ends_at,
+        for_: arguments.for_,
+        payment: arguments.payment,
         open_holds_per_buyer_max: arguments.open_holds_per_buyer_max,
         items: arguments.item.clone(),
     }

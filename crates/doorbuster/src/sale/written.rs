@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
-use super::plan::{End, NewImage, NewItem, Plan, Times};
 use super::line::{Access, Group, Line, Opening};
+use super::plan::{End, NewImage, NewItem, Plan, Times};
 use crate::failure::Failure;
-use crate::time::{parse_duration, parse_moment};
+use crate::time::{Moment, parse_duration, parse_moment};
 
 const DEFAULT_CURRENCY: &str = "EUR";
 /// In the place of a payment time: orders are paid on placing.
@@ -22,15 +24,22 @@ pub(super) struct Written {
     pub(super) id: Option<u64>,
     pub(super) title: String,
     pub(super) currency: Option<String>,
-    pub(super) starts_at: String,
-    pub(super) ends_at: Option<String>,
-    #[serde(rename = "for")]
-    pub(super) for_: Option<String>,
-    pub(super) payment: Option<String>,
+    #[serde(deserialize_with = "starts_at")]
+    pub(super) starts_at: Moment,
+    #[serde(default, deserialize_with = "ends_at")]
+    pub(super) ends_at: Option<Moment>,
+    #[serde(default, rename = "for", deserialize_with = "length")]
+    pub(super) for_: Option<Duration>,
+    #[serde(default, deserialize_with = "payment")]
+    pub(super) payment: Option<PaymentTime>,
     pub(super) open_holds_per_buyer_max: Option<u64>,
     #[serde(rename = "item")]
     pub(super) items: Vec<WrittenItem>,
 }
+
+/// How long a held order waits for its payment; `None`: orders are paid on placing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PaymentTime(Option<Duration>);
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,12 +61,12 @@ pub(super) struct WrittenItem {
 struct WrittenLine {
     #[serde(default = "one")]
     units: u64,
-    #[serde(default = "turn")]
-    turn: String,
-    #[serde(default = "grace")]
-    grace: String,
-    #[serde(default = "close")]
-    close: String,
+    #[serde(default = "two_minutes", deserialize_with = "turn")]
+    turn: Duration,
+    #[serde(default = "twenty_seconds", deserialize_with = "grace")]
+    grace: Duration,
+    #[serde(default = "thirty_seconds", deserialize_with = "close")]
+    close: Duration,
     beacon: Option<bool>,
     access: Option<WrittenAccess>,
 }
@@ -75,16 +84,72 @@ fn one() -> u64 {
     1
 }
 
-fn turn() -> String {
-    "2m".to_owned()
+fn two_minutes() -> Duration {
+    Duration::from_secs(120)
 }
 
-fn grace() -> String {
-    "20s".to_owned()
+fn twenty_seconds() -> Duration {
+    Duration::from_secs(20)
 }
 
-fn close() -> String {
-    "30s".to_owned()
+fn thirty_seconds() -> Duration {
+    Duration::from_secs(30)
+}
+
+/// What stands under a key is read while the file is, so that a fault has the line where it stands.
+fn under<'de, D: Deserializer<'de>, T>(
+    key: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+    value: D,
+) -> Result<T, D::Error> {
+    under_if_there(key, parse, value)?
+        .ok_or_else(|| D::Error::custom(format_args!("{key}: null is no value")))
+}
+
+fn under_if_there<'de, D: Deserializer<'de>, T>(
+    key: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    let text = Option::<String>::deserialize(value)?;
+    let parsed = text.map(|text| parse(&text)).transpose();
+    parsed.map_err(|why| D::Error::custom(format_args!("{key}: {why}")))
+}
+
+fn starts_at<'de, D: Deserializer<'de>>(value: D) -> Result<Moment, D::Error> {
+    under("starts_at", parse_moment, value)
+}
+
+fn ends_at<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Moment>, D::Error> {
+    under_if_there("ends_at", parse_moment, value)
+}
+
+fn length<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>, D::Error> {
+    under_if_there("for", parse_duration, value)
+}
+
+fn payment<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PaymentTime>, D::Error> {
+    under_if_there("payment", parse_payment, value)
+}
+
+fn turn<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+    under("turn", parse_duration, value)
+}
+
+fn grace<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+    under("grace", parse_duration, value)
+}
+
+fn close<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+    under("close", parse_duration, value)
+}
+
+/// A duration, or "none".
+pub(super) fn parse_payment(text: &str) -> Result<PaymentTime, String> {
+    match text {
+        NO_PAYMENT => Ok(PaymentTime(None)),
+        text => parse_duration(text).map(|time| PaymentTime(Some(time))),
+    }
 }
 
 impl Written {
@@ -108,10 +173,9 @@ impl Written {
 
     /// With the defaults of what was left out, but the server's.
     pub(super) fn plan(self) -> Result<Plan, Failure> {
-        let starts = parse_moment(&self.starts_at).map_err(Failure::usage)?;
-        let ends = match (&self.ends_at, &self.for_) {
-            (Some(at), None) => End::At(parse_moment(at).map_err(Failure::usage)?),
-            (None, Some(length)) => End::After(parse_duration(length).map_err(Failure::usage)?),
+        let ends = match (self.ends_at, self.for_) {
+            (Some(at), None) => End::At(at),
+            (None, Some(length)) => End::After(length),
             (Some(_), Some(_)) => {
                 let message =
                     "say once when the sale ends: either --for or --ends-at (in a file, for or ends_at)";
@@ -123,16 +187,11 @@ impl Written {
                 return Err(Failure::usage(message));
             }
         };
-        let payment_s = match self.payment.as_deref() {
-            None => None,
-            Some(NO_PAYMENT) => Some(None),
-            Some(text) => Some(Some(parse_duration(text).map_err(Failure::usage)?.as_secs())),
-        };
         Ok(Plan {
             title: self.title,
             currency: self.currency.unwrap_or_else(|| DEFAULT_CURRENCY.to_owned()),
-            times: Times { starts, ends },
-            payment_s,
+            times: Times { starts: self.starts_at, ends },
+            payment_s: self.payment.map(|PaymentTime(time)| time.map(|time| time.as_secs())),
             open_holds_per_buyer_max: self.open_holds_per_buyer_max,
             items: self.items.into_iter().map(WrittenItem::new_item).collect::<Result<_, _>>()?,
         })
@@ -163,16 +222,11 @@ impl WrittenItem {
 
 impl WrittenLine {
     fn check(self) -> Result<Line, Failure> {
-        let seconds = |name: &str, text: &str| {
-            let duration =
-                parse_duration(text).map_err(|why| Failure::usage(format!("{name} of a line: {why}")))?;
-            Ok::<_, Failure>(duration.as_secs())
-        };
         Ok(Line {
             units: self.units,
-            turn_s: seconds("turn", &self.turn)?,
-            grace_s: seconds("grace", &self.grace)?,
-            close_s: seconds("close", &self.close)?,
+            turn_s: self.turn.as_secs(),
+            grace_s: self.grace.as_secs(),
+            close_s: self.close.as_secs(),
             beacon: self.beacon,
             access: self.access.map(WrittenAccess::check).transpose()?,
         })
@@ -320,9 +374,9 @@ mod tests {
             id: None,
             title: "t".to_owned(),
             currency: None,
-            starts_at: starts.to_owned(),
-            ends_at: ends.map(str::to_owned),
-            for_: length.map(str::to_owned),
+            starts_at: parse_moment(starts).unwrap(),
+            ends_at: ends.map(|at| parse_moment(at).unwrap()),
+            for_: length.map(|length| parse_duration(length).unwrap()),
             payment: None,
             open_holds_per_buyer_max: None,
             items: Vec::new(),

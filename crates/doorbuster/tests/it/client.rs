@@ -464,10 +464,23 @@ fn a_wrong_file_of_a_sale_exits_64() {
     for (text, reason) in [
         ("title = 't'\nstart = 'now'", "drop.toml:2: unknown field `start`, expected"),
         ("{\"title\":1}", "drop.toml: invalid type: integer `1`, expected a string at line 1 column 10"),
-        ("title = 't'\nstarts_at = 'soon'\nfor = '1h'\nitem = []", "\"soon\" is no time: write it like"),
+        (
+            "title = 't'\nstarts_at = 'soon'\nfor = '1h'\nitem = []",
+            "drop.toml:2: starts_at: \"soon\" is no time: write it like",
+        ),
+        ("title = 't'\nstarts_at = 'now'\nfor = '2'\nitem = []", "drop.toml:3: for: \"2\" is no duration"),
+        (
+            "title = 't'\nstarts_at = 'now'\nfor = '2h'\n[[item]]\nproduct = 1\nprice = 2\ntotal = 3\n[item.line]\nturn = 'x'",
+            "drop.toml:9: turn: \"x\" is no duration",
+        ),
+        (
+            "{\n\"title\": \"t\",\n\"starts_at\": \"soon\", \"for\": null, \"item\": []}",
+            "drop.toml: starts_at: \"soon\" is no time: write it like 2026-12-01T10:00:00Z, 2026-12-01T11:00:00+01:00, now or +60s \
+             at line 3 column ",
+        ),
         ("title = 't'\nstarts_at = 'now'\nitem = []", "say when the sale ends: --for 2h or --ends-at"),
         (
-            "title = 't'\nstarts_at = 'now'\nfor = '2h'\nends_at = '2h'\nitem = []",
+            "title = 't'\nstarts_at = 'now'\nfor = '2h'\nends_at = '+2h'\nitem = []",
             "say once when the sale ends: either --for or --ends-at",
         ),
     ] {

@@ -506,6 +506,7 @@ fn a_file_that_says_something_else_tomorrow_is_refused() {
         ("'2099-12-01T10:00:00Z'", "'+60s'", "are another time at each apply"),
         ("'hat.svg'", "'https://img.example/hat.svg'", "the image of item 31 is an address"),
         ("title = 'Shoe'", "titel = 'Shoe'", "drop.toml:8: unknown field `titel`"),
+        ("'2099-12-01T10:00:00Z'", "'2099-12-01'", "drop.toml:3: starts_at: \"2099-12-01\" is no time"),
         (
             "price = 500",
             "price = 2000000000000",
