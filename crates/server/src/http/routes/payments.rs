@@ -1,6 +1,7 @@
 //! Payments: the provider's signed callbacks; refunds of paid orders, and those that are due.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use engine::limits::PAYMENT_ID_BYTES_MAX;
 use engine::{Accepted, Command, Disposition, OrderId, Pay, PaymentView, Refund, Refusal, Role, is_plain};
@@ -135,8 +136,13 @@ impl HttpService {
     }
 
     fn list_refunds_due(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
-        self.ask(call, Request::RefundsDue, |service, reply, out| {
-            let Reply::RefundsDue(payments) = reply else { return Err(reply.into()) };
+        let asked = Instant::now();
+        self.ask(call, Request::RefundsDue, move |service, reply, out| {
+            let payments = match reply {
+                Reply::RefundsDue(payments) => payments,
+                Reply::Unknown => return Err(Problem::ledger_silent(asked.elapsed())),
+                reply => return Err(reply.into()),
+            };
             service.scratch.clear();
             let catalog = &service.catalog;
             let write = |out: &mut Vec<u8>, payment: &PaymentView| write_payment(out, payment, catalog);

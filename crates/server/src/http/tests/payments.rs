@@ -273,6 +273,19 @@ fn a_paid_order_is_refunded_by_an_operator_in_parts_until_nothing_is_left() {
     assert_eq!((&order["refund_due"], available(&mut shop)), (&json!(false), before + 1));
 }
 
+/// A read has no outcome: nothing has to be looked for before it is asked again.
+#[test]
+fn refunds_that_could_not_be_read_are_not_said_to_have_an_unknown_outcome() {
+    let mut shop = Shop::new(AuthMode::MemberId);
+    let due = Sent::get("/api/v1/payments/refunds-due").operator();
+    shop.failing = true;
+    let silent = shop.send(&due);
+    assert_eq!(silent.problem(), problem(503, "ledger_unreadable"));
+    assert_eq!(silent.json()["detail"], "It did not answer in 1 s. Nothing was changed: ask again.");
+    shop.failing = false;
+    assert_eq!(shop.send(&due).json()["payments"], json!([]));
+}
+
 #[test]
 fn a_refund_that_the_provider_has_made_is_settled_whoever_asked_for_it() {
     let mut shop = Shop::new(AuthMode::MemberId);

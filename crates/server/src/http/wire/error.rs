@@ -4,6 +4,7 @@
 //! Must not: decide anything.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use engine::{Refusal, Role, UnixMs};
 
@@ -249,6 +250,13 @@ impl Problem {
 
     pub(in crate::http) fn ledger_unreadable(error: &OpenError) -> Problem {
         let detail = format!("The ledger can't be read now: {error}.");
+        Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail)
+    }
+
+    /// A read that was given up after so long. It has no outcome that could be unknown.
+    pub(in crate::http) fn ledger_silent(waited: Duration) -> Problem {
+        let detail =
+            format!("It did not answer in {} s. Nothing was changed: ask again.", waited.as_secs().max(1));
         Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail)
     }
 
