@@ -52,6 +52,16 @@ pub(super) fn explained(error: &Error) -> String {
     }
 }
 
+/// As above, of a server that was to be reached. What answers as no such server does, or waits to be asked first as HTTP and Redis
+/// do, is another one.
+pub(super) fn unreached(error: &Error) -> String {
+    let text = explained(error);
+    if matches!(error, Error::MySqlError(_)) || text.contains("ledger.mysql_") {
+        return text;
+    }
+    format!("{text}; check ledger.mysql_address: MySQL or MariaDB must be there")
+}
+
 /// Without the kind of error that the library writes around it: `DriverError { Could not connect }`.
 fn in_words(error: &Error) -> String {
     let text = error.to_string();

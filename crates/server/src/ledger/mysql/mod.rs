@@ -36,7 +36,7 @@ const PACKET_BYTES_MIN: usize = 16 << 20;
 /// Why a ledger could not be opened. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot reach the ledger at {address}: {}", advice::explained(source))]
+    #[error("cannot reach the ledger at {address}: {}", advice::unreached(source))]
     Connect { address: String, source: mysql::Error },
     #[error("there is no ledger in the database {database}; is ledger.mysql_database right?")]
     Missing { database: String },

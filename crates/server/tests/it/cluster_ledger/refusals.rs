@@ -1,11 +1,15 @@
 //! Each wrong password, certificate, database or mode of MariaDB is one line that names the server, what it answered, and the
 //! key to change: at the start, and while the program runs.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use server::ledger::mysql::cluster::SharedLedger;
-use server::ledger::mysql::{Options, Tls};
+use server::ledger::mysql::{Limits, Options, Tls};
 use server::secret::SecretBytes;
 
 use crate::engines::Engines;
@@ -26,6 +30,20 @@ fn check(what: &str, options: &Options, held: &[&str]) {
     assert!(line.contains(&address) && !line.contains('\n'), "{what}: {line}");
     assert!(held.iter().all(|text| line.contains(text)), "{what}: {line}");
     assert!(!line.contains("hush"), "{what}: {line}");
+}
+
+/// What greets so, or not at all; and then waits.
+fn something_else(greeting: &'static str, options: &Options) -> Options {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // It ends with the first who asks.
+    thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.write_all(greeting.as_bytes()).unwrap();
+        drop(stream.read_to_end(&mut Vec::new()));
+    });
+    let limits = Limits { read: Duration::from_millis(300), ..options.limits };
+    Options { host: "127.0.0.1".to_owned(), port: address.port(), limits, ..options.clone() }
 }
 
 #[test]
@@ -72,6 +90,11 @@ fn each_is_a_line_that_names_server_answer_and_key() {
     ];
     for (what, options, held) in cases {
         check(what, &options, held);
+    }
+    for (what, greeting) in [("HTTP or Redis", ""), ("SSH", "SSH-2.0-OpenSSH_9.6\r\n"), ("Redis", "-ERR\r\n")]
+    {
+        let address = ["check ledger.mysql_address: MySQL or MariaDB must be there"];
+        check(what, &something_else(greeting, &shop), &address);
     }
     let right = Options { tls: verified("localhost.cert.pem"), ..shop.clone() };
     let mut ledger = SharedLedger::open(&right).unwrap();
