@@ -3,11 +3,14 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde_json::{Value, json};
+use server::cluster::ledger_missed_within;
+use server::ledger::mysql::Limits;
 
 use crate::cluster::{accepted, ask_once, command, configure, configure_on, configure_with, serve};
-use crate::cluster_gate::{until, until_ready};
+use crate::cluster_gate::{get, until, until_ready};
 use crate::engines::Engines;
 use crate::figures::{history, over};
 use crate::serving::{OPERATOR, Serving};
@@ -204,7 +207,8 @@ fn a_server_shows_its_own_figures_while_redis_is_away() {
     until_shown(&a, "both are shown again", both);
 }
 
-/// A database that is frozen says nothing, not even that it is away.
+/// A database that is frozen says nothing, not even that it is away. The runbook said that `/readyz` knows of it sooner than it can,
+/// and of the refunds, which are only read, it was said that their outcome could not be learnt.
 #[test]
 fn what_was_read_of_a_ledger_that_is_frozen_is_not_said_to_be_of_now() {
     let dir = tempfile::tempdir().unwrap();
@@ -218,6 +222,25 @@ fn what_was_read_of_a_ledger_that_is_frozen_is_not_said_to_be_of_now() {
         age(seen) < 5_000 && seen["sales"][0]["units"]["total"] != 0
     });
     engines.freeze("mariadb");
+    let frozen = Instant::now();
+    let within = ledger_missed_within(&Limits::default());
+    until("it is not ready", || {
+        let (status, body) = get(&server, "/readyz");
+        (status == 503 && body.contains("the ledger (MySQL) can't be used"), body)
+    });
+    assert!(frozen.elapsed() <= within, "{:?}", frozen.elapsed());
+    let runbook = include_str!("../../../../docs/runbook.md");
+    let said = format!("frozen, within {} s,", within.as_secs_f64().ceil());
+    assert!(runbook.contains(&said), "{said}");
+    let url = format!("http://{}", server.address);
+    let mut refunds = doorbuster(dir.path());
+    refunds.args(["refunds", "list", "--server", &url]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    let (code, _, errors) = outcome(refunds.output().unwrap());
+    let silent = "error: The ledger can't be read: It did not answer in ";
+    assert!(
+        code == 69 && errors.starts_with(silent) && errors.ends_with(" s. Nothing was changed: ask again.\n"),
+        "{errors}"
+    );
     // A busy machine may have something else to say first.
     let seen = until_shown(&server, "they are old", |seen| {
         age(seen) > 5_000 && seen["verdict"]["code"] == "ledger_away"

@@ -42,6 +42,7 @@ use self::core::Core;
 pub use self::pass_over::{PassOverError, pass_over};
 pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
 pub use self::reach::unreachable;
+pub use self::settle::consume::ledger_missed_within;
 pub use self::start::{Stages, StartError, queue_options};
 
 fn ms(duration: Duration) -> u64 {

@@ -18,6 +18,7 @@ use crate::cluster::place::relay::is_of;
 use crate::cluster::settle::tell_gate;
 use crate::gate::{Answer, Gate, GateError, Reserve, Reserved};
 use crate::intake::{Engine, Need};
+use crate::ledger::mysql::Limits;
 use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
 use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
@@ -34,6 +35,12 @@ const SETTINGS_INTERVAL: Duration = Duration::from_secs(10);
 const PULL_WAIT: Duration = Duration::from_millis(100);
 /// While an engine fails: from one try to the next.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// From the last word of a ledger that says nothing any more to when it counts as away: the next sign of life of this server, and
+/// for as long as that is tried.
+pub fn ledger_missed_within(limits: &Limits) -> Duration {
+    CLAIM_INTERVAL + PULL_WAIT + limits.given_up_within()
+}
 
 /// The connections of a consumer.
 #[derive(Debug)]

@@ -84,6 +84,13 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Within which whoever asks a server that says nothing any more gives up: a try begins before `settle` is over.
+    pub fn given_up_within(&self) -> Duration {
+        self.settle + self.connect + self.read
+    }
+}
+
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
