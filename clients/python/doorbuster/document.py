@@ -104,6 +104,7 @@ class Rehearsal(TypedDict):
     outcome: NotRequired[Literal['carried', 'inconclusive', 'failed', 'stopped'] | None]
     says: NotRequired[str | None]
     report: NotRequired[dict[str, Any] | None]
+    elsewhere: NotRequired[str]
     why_not: NotRequired[str | None]
 
 

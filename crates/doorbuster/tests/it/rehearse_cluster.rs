@@ -11,8 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::queue::{Consumer, Options, Terms};
 
-use crate::cluster::configure;
+use crate::cluster::{ask, code, configure};
 use crate::engines::Engines;
+use crate::exchange::Response;
 use crate::rehearse::{DROP, left};
 use crate::serving::{OPERATOR, Serving};
 use crate::{outcome, succeeds};
@@ -243,4 +244,67 @@ fn a_signal_ends_one_on_the_engines_and_removes_all() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     check_nothing_is_left(folder.path(), name, &rehearsed);
+}
+
+/// What the operators' log has of rehearsals, the latest first.
+fn rehearsals_kept(server: &Serving) -> Vec<(String, String)> {
+    let log = operated(server, "GET", "/api/v1/operators/log", "").json();
+    let text = |action: &Value, name: &str| action[name].as_str().unwrap().to_owned();
+    let kept =
+        log["log"].as_array().unwrap().iter().map(|action| (text(action, "what"), text(action, "about")));
+    kept.filter(|(what, _)| what.starts_with("rehearsal_")).collect()
+}
+
+fn operated(server: &Serving, method: &str, path: &str, body: &str) -> Response {
+    let token = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", token.as_str()), ("Content-Type", "application/json")];
+    ask(server, method, path, &headers, body)
+}
+
+/// That a server shows one that is played elsewhere, as `says` ends; `None`: that it shows none.
+fn wait_for_elsewhere(server: &Serving, says: Option<&str>) {
+    let said = says.map(|says| format!("Another rehearsal of this installation is under way{says}."));
+    wait_until(|| {
+        let shown = operated(server, "GET", "/api/v1/rehearsal?sale=1", "").json();
+        let why_not = shown["why_not"].as_str();
+        let is_refused =
+            why_not.is_some_and(|why| why.contains("another rehearsal of this installation is under way"));
+        shown["elsewhere"].as_str() == said.as_deref() && is_refused == said.is_some()
+    });
+}
+
+/// It was known only once another one was begun, and failed; and the log of one whose server had died had no end.
+#[test]
+fn one_that_is_played_elsewhere_is_said_and_its_end_noted_once_if_its_server_died() {
+    let name = "rehearsed_elsewhere";
+    let folder = installation(name, DROP);
+    let [a, b, c] = [(); 3].map(|()| serve(folder.path()));
+    create(folder.path(), &a, "2099-12-01T10:00:00Z", 1);
+    let crowd = r#"{"buyers":300,"over_s":60}"#;
+    let rehearse = |server| operated(server, "POST", "/api/v1/sales/1/rehearse", crowd);
+
+    let mut child = under_way(folder.path(), || !databases(name).is_empty());
+    wait_for_elsewhere(&b, Some(""));
+    let refused = rehearse(&b);
+    assert_eq!((refused.status, code(&refused)), (409, "rehearsal_playing".to_owned()));
+    assert_eq!(rehearsals_kept(&b), []);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.wait().unwrap();
+    wait_for_elsewhere(&a, None);
+
+    let begun = rehearse(&a);
+    assert_eq!(begun.status, 202, "{begun:?}");
+    wait_for_elsewhere(&b, Some(": sale 1, 300 buyers within 60 s, begun by root"));
+    assert_eq!(operated(&a, "GET", "/api/v1/rehearsal", "").json()["elsewhere"], Value::Null);
+    a.kill();
+    wait_until(|| rehearsals_kept(&b).len() > 1);
+    wait_for_elsewhere(&c, None);
+    let of_dead = "sale 1, 300 buyers within 60 s";
+    let cut_off = format!("{of_dead}: Cut off: it is not played any more, and its server has noted no end.");
+    let [ended, began] = [("rehearsal_ended", &*cut_off), ("rehearsal_began", of_dead)]
+        .map(|(what, about)| (what.to_owned(), about.to_owned()));
+    assert_eq!(rehearsals_kept(&c), [ended, began]);
+    // Whoever noted it had the lock; so whoever has it now finds that it is noted.
+    wait_until(|| databases(name).is_empty());
+    assert_eq!((b.stop(), c.stop()), (0, 0));
 }

@@ -14,10 +14,9 @@ use super::start::{StartError, gate_config, queue_options};
 use crate::config::{Config, Secrets};
 use crate::gate::{Gate, GateConfig, GateError, NodeHealth, Why};
 use crate::hex::hex;
-use crate::ledger::mysql::beside::{Beside, BesideError, NAME_CHARS_MAX};
+use crate::ledger::mysql::beside::{Beside, BesideError, NAME_CHARS_MAX, REHEARSAL};
 use crate::queue::{self, Admin, AdminError, Topics};
 
-const INFIX: &str = "_rehearsal_";
 /// Which prefix and topic go with a database, and which rehearsal it is: so many bytes of each, as digits.
 const MARK_BYTES: usize = 4;
 const RANDOM_BYTES: usize = 4;
@@ -117,7 +116,7 @@ impl Site {
     /// [`SiteError::UnderWay`], or if the ledger's server can't be reached or a file of the configuration can't be read.
     pub fn open(config: &Config, secrets: &Secrets) -> Result<Site, SiteError> {
         let options = config.ledger.mysql_options(secrets);
-        let ledger = Beside::open(&options, INFIX)?;
+        let ledger = Beside::open(&options, REHEARSAL)?;
         let shared = || {
             Ok::<_, SiteError>(Shared {
                 gate: gate_config(config, secrets)?,
@@ -169,7 +168,7 @@ impl Site {
     }
 
     fn named(&self, tail: String) -> Names {
-        let name = |own: &str| format!("{own}{INFIX}{tail}");
+        let name = |own: &str| format!("{own}{REHEARSAL}{tail}");
         let Names { database, prefix, topic, .. } = &self.own;
         Names { database: name(database), prefix: name(prefix), topic: name(topic), tail }
     }

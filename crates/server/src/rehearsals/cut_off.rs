@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Action, Operated};
+use engine::Action;
 
 use super::RehearseCommand;
-use crate::ledger::{OpenError, OperatorLogAsked, Source};
+use crate::ledger::{OpenError, OperatorAction, OperatorLogAsked, Source};
 use crate::net::Stop;
 
 /// Of what operators did last: one that began before these is left as it is.
@@ -19,12 +19,12 @@ const CLEARED_WITHIN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The one that began last, if it has no end.
-pub(super) fn unended(ledger: &Source) -> Result<Option<Operated>, OpenError> {
+pub(super) fn unended(ledger: &Source) -> Result<Option<OperatorAction>, OpenError> {
     let asked = OperatorLogAsked { before: i64::MAX.unsigned_abs(), sale: None, max: ACTIONS_MAX };
     let (began, ended) = (Action::RehearsalBegan.as_str(), Action::RehearsalEnded.as_str());
-    let mut actions = ledger.operator_log(&asked)?.actions.into_iter().map(|action| action.operated);
-    let last = actions.find(|operated| [began, ended].contains(&&*operated.what));
-    Ok(last.filter(|operated| *operated.what == *began))
+    let mut actions = ledger.operator_log(&asked)?.actions.into_iter();
+    let last = actions.find(|action| [began, ended].contains(&&*action.operated.what));
+    Ok(last.filter(|action| *action.operated.what == *began))
 }
 
 /// Removes what it left. What can't be removed now, the next rehearsal removes.

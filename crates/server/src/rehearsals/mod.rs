@@ -3,6 +3,7 @@
 //! Must not: play or judge anything. What is refused, how it is played and what it says is `doorbuster rehearse`'s.
 
 mod cut_off;
+mod elsewhere;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::intake::{Asker, Intake, Reply, Request};
-use crate::ledger::Source;
+use crate::ledger::{Source, mysql};
 use crate::net::Stop;
+use elsewhere::{Elsewhere, Watch};
 use engine::format_utc;
 use process::{Ended, Process, in_the_way};
 
@@ -64,6 +66,9 @@ pub enum NotBegun {
     Line(u64),
     #[error("sale {0} is being rehearsed")]
     Playing(u64),
+    /// By another server, or in a terminal.
+    #[error("another rehearsal of this installation is under way{0}")]
+    Elsewhere(String),
     #[error("{0}")]
     Needed(String),
     #[error("it can't be started: {0}")]
@@ -128,10 +133,11 @@ pub struct Rehearsals {
     /// The server's own.
     stop: Stop,
     latest: Arc<Latest>,
-    ended: AtomicBool,
+    elsewhere: Arc<Elsewhere>,
+    ended: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Clears up after one of before this start.
-    clearing: Mutex<Option<JoinHandle<()>>>,
+    /// Clears up after one of before this start, or watches what others play.
+    beside: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -164,18 +170,28 @@ impl Rehearsals {
             asker,
             stop,
             latest: Arc::default(),
-            ended: AtomicBool::new(false),
+            elsewhere: Arc::default(),
+            ended: Arc::default(),
             thread: Mutex::default(),
-            clearing: Mutex::default(),
+            beside: Mutex::default(),
+        }
+    }
+
+    /// What became of rehearsals that were not begun here: in a cluster those of others, else of before this start.
+    pub fn follow(&self, ledger: Source, in_cluster: bool) {
+        match ledger {
+            _ if self.command.is_none() => {}
+            Source::MySql(options) if in_cluster => self.watch_others(*options),
+            ledger => self.note_cut_off(&ledger),
         }
     }
 
     /// The one that this ledger's server of before had begun, and did not live to see ended: what it left is removed, and its end
     /// noted, on a thread. Before any is begun here; not of a cluster, where another server may be playing it.
-    pub fn note_cut_off(&self, ledger: &Source) {
+    fn note_cut_off(&self, ledger: &Source) {
         let Some(command) = self.command.clone() else { return };
         let began = match cut_off::unended(ledger) {
-            Ok(Some(began)) => began,
+            Ok(Some(began)) => began.operated,
             Ok(None) => return,
             Err(error) => return tracing::warn!(%error, "whether a rehearsal was cut off is not known"),
         };
@@ -186,9 +202,26 @@ impl Rehearsals {
             let about = format!("{}: Cut off: its server ended before it did.", began.about);
             keep((&asker, LEDGER_PATIENCE), began.by, about);
         };
-        match thread::Builder::new().name("rehearsal-cut".to_owned()).spawn(clear) {
-            Ok(started) => *self.clearing.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
-            Err(error) => tracing::warn!(%error, "that a rehearsal was cut off can't be noted"),
+        self.start_beside("rehearsal-cut", clear);
+    }
+
+    /// Follows on a thread what is rehearsed by others on this ledger's server, and notes the end of what was cut off there.
+    fn watch_others(&self, ledger: mysql::Options) {
+        let watch = Watch::new(ledger, self.asker.clone());
+        let (elsewhere, latest) = (Arc::clone(&self.elsewhere), Arc::clone(&self.latest));
+        let (ended, stop) = (Arc::clone(&self.ended), self.stop.clone());
+        self.start_beside("rehearsals", move || {
+            let plays_here = || latest.lock().as_ref().is_some_and(Played::is_playing);
+            watch.run(&elsewhere, plays_here, || ended.load(Ordering::Relaxed) || stop.is_requested());
+        });
+    }
+
+    fn start_beside(&self, name: &str, run: impl FnOnce() + Send + 'static) {
+        match thread::Builder::new().name(name.to_owned()).spawn(run) {
+            Ok(started) => *self.beside.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
+            Err(error) => {
+                tracing::warn!(%error, "what became of rehearsals of others, or of before, is not known")
+            }
         }
     }
 
@@ -205,6 +238,9 @@ impl Rehearsals {
         }
         if let Some(played) = self.latest.lock().as_ref().filter(|played| played.is_playing()) {
             return Err(NotBegun::Playing(played.sale));
+        }
+        if let Some(played) = self.elsewhere.get() {
+            return Err(NotBegun::Elsewhere(played));
         }
         if self.ended.load(Ordering::Relaxed) {
             return Err(NotBegun::Needed("the server stops".to_owned()));
@@ -272,20 +308,25 @@ impl Rehearsals {
         self.stop("the server stops");
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(true, Ordering::Relaxed);
-        let clearing = self.clearing.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for thread in [thread.take(), clearing].into_iter().flatten() {
+        let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for thread in [thread.take(), beside].into_iter().flatten() {
             if thread.join().is_err() {
                 tracing::error!("the thread that attends to a rehearsal panicked");
             }
         }
     }
 
-    /// The latest one, as the API shows it.
+    /// The latest one, as the API shows it; and what is played elsewhere.
     pub fn shown(&self) -> Value {
-        match &*self.latest.lock() {
+        let mut shown = match &*self.latest.lock() {
             Some(played) => json!(played),
             None => json!({ "state": "none" }),
+        };
+        if let Some(played) = self.elsewhere.get() {
+            shown["elsewhere"] =
+                format!("Another rehearsal of this installation is under way{played}.").into();
         }
+        shown
     }
 }
 

@@ -30,7 +30,7 @@ const TOO_LONG: &str = "it had not ended 15 min after its buyers came, which is 
 /// From the wish that it ends to the end by force: engines are cleared meanwhile.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// For its last words, once it has ended.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 /// A sale that begins so soon needs the machine: what is played stops.
 const SOON_MS: u64 = 60_000;
 /// So long before a sale none is begun, as `doorbuster rehearse` has it.

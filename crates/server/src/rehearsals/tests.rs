@@ -282,6 +282,19 @@ fn a_sale_with_a_line_is_not_rehearsed() {
 }
 
 #[test]
+fn none_is_begun_while_another_is_played_elsewhere() {
+    let stage = Stage::of("exit 0");
+    let begun = ": sale 3, 300 buyers within 4 s, begun by anna";
+    stage.all().elsewhere.set(Some(begun.to_owned()));
+    let said = format!("Another rehearsal of this installation is under way{begun}.");
+    assert_eq!(stage.shown(), json!({ "state": "none", "elsewhere": said }));
+    assert!(matches!(stage.begin(), Err(NotBegun::Elsewhere(played)) if played == begun));
+    stage.all().elsewhere.set(None);
+    stage.begin().unwrap();
+    assert_eq!(stage.ended().get("elsewhere"), None);
+}
+
+#[test]
 fn what_could_not_be_kept_is_said() {
     let stage = Stage::of("echo '{\"verdict\": \"Carries 9 orders/s.\"}'");
     stage.refuses.store(true, Ordering::Relaxed);

@@ -187,9 +187,7 @@ fn run_on(
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
-    if config.rehearse.is_some() && !config.cluster.enabled {
-        shared.rehearsals.note_cut_off(&config.ledger_source(secrets));
-    }
+    shared.rehearsals.follow(config.ledger_source(secrets), config.cluster.enabled);
     let files = page_files(config, &shared)?;
     let listening = telling::listen(secrets, &core, &mailbox, system).map_err(ServeError::Thread)?;
     let sampling = Sampling::start(looking, system.thread).map_err(ServeError::Thread)?;

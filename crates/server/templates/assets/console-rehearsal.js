@@ -1,4 +1,4 @@
-// The latest rehearsal that this server played: how far it is, and what it said.
+// The latest rehearsal that this server played: how far it is, and what it said; and whether one is played elsewhere.
 import { byId, call, count, dayAndTime, duration, element, milliseconds, night, reason, say, serverNow, set } from "./console-words.js";
 
 const PLAYING_MS = 1000;
@@ -27,8 +27,10 @@ const found = ({ answered, units, left, sold_out_s: soldOut, p50_us: p50, p99_us
 };
 
 const show = (latest) => {
-  section.hidden = latest.state === "none";
-  if (section.hidden) return;
+  const none = latest.state === "none";
+  section.hidden = none && !latest.elsewhere;
+  set(byId("rehearsal-elsewhere"), latest.elsewhere ?? "");
+  if (none) return;
   const playing = latest.state === "playing";
   const about = `“${latest.title}”, no. ${latest.sale}: ${count(latest.buyers)} buyers within ${latest.over_s} s, begun by ${latest.by} `;
   set(byId("rehearsal-about"), about + (playing ? `${duration(serverNow() - latest.began_at_ms)} ago` : `on ${dayAndTime(latest.began_at_ms)}`));

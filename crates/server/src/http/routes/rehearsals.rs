@@ -114,7 +114,9 @@ fn has_started() -> Problem {
 impl From<NotBegun> for Problem {
     fn from(why: NotBegun) -> Problem {
         let detail = match &why {
-            NotBegun::Playing(_) => format!("Not now: {why}. One is played at a time."),
+            NotBegun::Playing(_) | NotBegun::Elsewhere(_) => {
+                format!("Not now: {why}. One is played at a time.")
+            }
             NotBegun::Needed(_) => {
                 format!(
                     "Not now: {why}. No sale may be live or begin within 15 min, and no order wait for its payment."
@@ -126,7 +128,9 @@ impl From<NotBegun> for Problem {
             NotBegun::Line(_) => format!("Not so: {why}."),
         };
         match why {
-            NotBegun::Playing(_) => Problem::new(409, "rehearsal_playing", "A rehearsal is played", detail),
+            NotBegun::Playing(_) | NotBegun::Elsewhere(_) => {
+                Problem::new(409, "rehearsal_playing", "A rehearsal is played", detail)
+            }
             NotBegun::Needed(_) => Problem::new(409, "machine_needed", "The machine is needed", detail),
             NotBegun::Off => Problem::new(403, "rehearsals_off", "Rehearsals are off", detail),
             NotBegun::Line(_) => Problem::new(422, "line_not_rehearsed", "It is sold to a line", detail),

@@ -4,19 +4,24 @@
 //! Must not: touch a database that is not named after the ledger's.
 
 use std::fmt;
+use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::connect::{Options, Purpose, connect};
+use super::connect::{Limits, Options, Purpose, connect};
 use super::{OpenError, migrate};
 
+/// What follows the ledger's name in those of rehearsals.
+pub const REHEARSAL: &str = "_rehearsal_";
 /// The server's bound of a database's name, in characters.
 pub const NAME_CHARS_MAX: usize = 64;
 /// For whoever still has a table of a database that is to be dropped.
 const LOCK_WAIT_S: u32 = 30;
 /// The lock of a program that was killed is free once the server has noticed, and ended what that had asked for last.
 const FREED_WITHIN_S: u32 = 3;
+/// For an onlooker.
+const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// Access denied, to a database.
 const DENIED: u16 = 1044;
 
@@ -56,7 +61,7 @@ impl Beside {
         // Dropping a database of millions of rows takes its time.
         let (mut connection, _) = connect(options, Purpose::Migrate).map_err(failed)?;
         connection.query_drop(format!("SET SESSION lock_wait_timeout = {LOCK_WAIT_S}"))?;
-        let name = migrate::lock_name(&format!("doorbuster{infix}"));
+        let name = lock_name(infix);
         let got: Option<Option<u8>> =
             connection.query_first(format!("SELECT GET_LOCK({name}, {FREED_WITHIN_S})"))?;
         let stem = format!("{}{infix}", options.database);
@@ -100,6 +105,63 @@ impl Beside {
             }
             done => Ok(done?),
         }
+    }
+}
+
+/// Of whoever works beside this ledger.
+fn lock_name(infix: &str) -> String {
+    migrate::lock_name(&format!("doorbuster{infix}"))
+}
+
+/// Who sees whether a program has the lock. It waits for nobody.
+pub struct Onlooker {
+    options: Options,
+    lock_name: String,
+    connection: Option<Conn>,
+}
+
+impl fmt::Debug for Onlooker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Onlooker").field("lock_name", &self.lock_name).finish_non_exhaustive()
+    }
+}
+
+impl Onlooker {
+    pub fn new(options: &Options, infix: &str) -> Onlooker {
+        let limits = Limits { read: LOOK_PATIENCE, write: LOOK_PATIENCE, ..options.limits };
+        let options = Options { limits, ..options.clone() };
+        Onlooker { options, lock_name: lock_name(infix), connection: None }
+    }
+
+    /// # Errors
+    /// If the server does not say.
+    pub fn is_taken(&mut self) -> Result<bool, mysql::Error> {
+        Ok(self.ask("IS_USED_LOCK(", ")")?.is_some())
+    }
+
+    /// Does this while no other program has the lock, and none can take it. `None`: one has it.
+    ///
+    /// # Errors
+    /// If the server does not say; nothing was done.
+    pub fn alone<T>(&mut self, act: impl FnOnce() -> T) -> Result<Option<T>, mysql::Error> {
+        if self.ask("GET_LOCK(", ", 0)")? != Some(1) {
+            return Ok(None);
+        }
+        let done = act();
+        // The lock goes with its connection, too.
+        drop(self.ask("RELEASE_LOCK(", ")"));
+        Ok(Some(done))
+    }
+
+    fn ask(&mut self, function: &str, more: &str) -> Result<Option<u64>, mysql::Error> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(&self.options, Purpose::Read)?.0,
+        };
+        let answer: Option<Option<u64>> =
+            connection.query_first(format!("SELECT {function}{}{more}", self.lock_name))?;
+        self.connection = Some(connection);
+        Ok(answer.flatten())
     }
 }
 

@@ -93,6 +93,24 @@ fn of_three_servers_it_shows_the_sum_who_is_missing_and_what_waits() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// It was known only once one was begun here, and failed.
+#[test]
+fn a_rehearsal_that_is_played_elsewhere_is_said() {
+    let shop = cluster();
+    let elsewhere =
+        "Another rehearsal of this installation is under way: sale 3, 300 buyers within 9 s, begun by otto.";
+    let rehearsal = json!({ "state": "none", "elsewhere": elsewhere });
+    shop.state().answers.insert("/api/v1/rehearsal".to_owned(), rehearsal);
+    let browser = open(&shop);
+    browser.wait_for_text("#rehearsal", elsewhere);
+    for (width, height) in [(360, 800), (1280, 900)] {
+        browser.resize(width, height);
+        assert_laid_out(&browser);
+    }
+    assert_accessible(&browser, "the console while a rehearsal is played elsewhere");
+    assert_eq!(browser.run("return document.getElementById('rehearsal-stop').hidden"), true);
+}
+
 #[test]
 fn of_a_cluster_units_are_corrected_once_and_a_refund_is_settled() {
     let shop = cluster();

@@ -200,8 +200,8 @@ impl Server {
             }
             (_, "/api/v1/figures/history") => (200, state.history.clone()),
             (_, "/api/v1/operators/log") => (200, json!({ "log": [], "next_cursor": null })),
-            (_, "/api/v1/rehearsal") => (200, json!({ "state": "none" })),
             ("GET", _) if state.answers.contains_key(path) => (200, state.answers[path].clone()),
+            (_, "/api/v1/rehearsal") => (200, json!({ "state": "none" })),
             ("GET", _) => (404, json!({ "code": "not_found", "detail": "There is none." })),
             _ => {
                 let key = request.headers.get("idempotency-key").cloned().unwrap_or_default();
