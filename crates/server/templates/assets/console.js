@@ -1,5 +1,6 @@
 // The console: the server's figures as they come, and what an operator does about them.
-// Nothing here judges: whether it goes well, the server says. What is older than STALE_MS is said to be old.
+// Nothing here judges: whether it goes well, the server says. What is older than LIVE_MS is not called live, and what is older
+// than STALE_MS says nothing of now.
 import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, saleButtons } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
@@ -9,6 +10,8 @@ import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
 
+// Figures come once a second.
+const LIVE_MS = 2000;
 const STALE_MS = 3000;
 // About so long: a server that is back is not asked by all consoles at the same moment.
 const RETRY_MS = [0, 1000, 1000, 1500, 2000, 3000];
@@ -273,9 +276,12 @@ const tick = () => {
   if (stream && performance.now() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
   if (night.figures === null) return;
   const old = age() > STALE_MS;
+  const isLive = stream !== null && age() < LIVE_MS;
   const node = byId("age");
   node.classList.toggle("old", old);
-  set(node, (old || stream === null ? `figures ${duration(age())} old` : `live, ${clockTime(serverNow())}`) + behind(night.figures));
+  // The figures' own time, which stands still with them.
+  const [at, soOld] = [clockTime(night.figures.at_ms), duration(age())];
+  set(node, (isLive ? `live: figures of ${at}, ${soOld} ago` : `figures ${soOld} old, of ${at}`) + behind(night.figures));
   if (old) {
     verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, "The server hangs, or can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
     document.title = "UNKNOWN: no figures";

@@ -50,6 +50,30 @@ fn a_sample_that_is_old_or_was_seen_before_is_not_of_now() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// The head had a clock that ran on, and "live" beside it, for three seconds after the server was gone.
+#[test]
+fn the_time_at_the_head_is_the_figures_own_and_they_grow_old_before_the_eye() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    browser.run(
+        "const node = document.getElementById('age'); window.said = []; const note = () => window.said.push(node.textContent); \
+         new MutationObserver(note).observe(node, { childList: true, characterData: true, subtree: true }); note()",
+    );
+    // Its clock stands, as that of a frozen server does.
+    shop.sample(&[]);
+    wait_until_old(&browser, 4);
+    let time = browser.run(&format!("return new Date({NOW_MS}).toLocaleTimeString('en-GB')"));
+    let time = time.as_str().expect("it is text");
+    let said = browser.run("return window.said");
+    let said: Vec<_> = said.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(said.iter().all(|said| said.contains(time)), "{time}: {said:?}");
+    let live = [0, 1].map(|seconds| format!("live: figures of {time}, {seconds} s ago"));
+    let old = [2, 3, 4].map(|seconds| format!("figures {seconds} s old, of {time}"));
+    for expected in live.iter().chain(&old) {
+        assert!(said.contains(&expected.as_str()), "{expected}: {said:?}");
+    }
+}
+
 #[test]
 fn a_server_of_the_sum_that_is_behind_is_named_with_its_age() {
     let shop = FakeConsole::start();
