@@ -229,13 +229,17 @@ export const open = async (action, sale, item) => {
   set(byId("ask-do"), action.name);
   set(byId("ask-problem"), before ? UNKNOWN : "");
   byId("ask-do").className = action.typed ? "grave" : "";
-  byId("ask-do").disabled = false;
+  wait(false);
   askToType(action.typed?.(sale));
   byId("ask-fields").replaceChildren(...[...fields, WHY].map(field));
   for (const input of inputs()) input.value = before?.values[input.name] ?? input.value;
   showSum();
   dialog.showModal();
 };
+
+// While its answer is waited for. `aria-disabled`, never `disabled`: the button must not drop the keyboard's focus when it is pressed.
+const wait = (now) => byId("ask-do").setAttribute("aria-disabled", String(now));
+const isWaiting = () => byId("ask-do").getAttribute("aria-disabled") === "true";
 
 const askToType = (typed) => {
   byId("ask-typed").hidden = !typed;
@@ -347,23 +351,24 @@ const send = async (press, request) => {
 byId("ask-form").addEventListener("submit", async (event) => {
   if (event.submitter?.value === "no") return;
   event.preventDefault();
+  if (isWaiting()) return;
   const press = asked;
   const { action } = press;
   const request = requestOf(press);
   if (request?.method === "PATCH") {
-    byId("ask-do").disabled = true;
+    wait(true);
     request.odd.push(...(await overtaken(press).catch(() => [])));
     if (asked !== press || !dialog.open) return;
-    byId("ask-do").disabled = false;
+    wait(false);
   }
   const problem = objection(press, request);
   set(byId("ask-problem"), problem);
   if (problem) return;
-  byId("ask-do").disabled = true;
+  wait(true);
   const told = await send(press, request).catch((error) => error.message);
   // Whoever closed the dialog meanwhile is told all the same.
   const isOpen = asked === press && dialog.open;
-  if (isOpen) byId("ask-do").disabled = false;
+  if (isOpen) wait(false);
   if (told !== null) return isOpen ? set(byId("ask-problem"), told) : say(`${action.name}: ${told}`);
   if (isOpen) dialog.close();
   say(action.done);

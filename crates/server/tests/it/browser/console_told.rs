@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::axe::assert_accessible;
 use super::console::wait_until_old;
 use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE, history, no_session, server, session, verdict};
-use super::webdriver::Browser;
+use super::webdriver::{Browser, ENTER, TAB};
 
 /// The names of all buttons that can be pressed.
 const BUTTONS: &str = "return [...document.querySelectorAll('button')].filter((button) => button.checkVisibility()).map((button) => button.textContent)";
@@ -275,6 +275,33 @@ fn a_press_without_an_answer_is_unknown_and_is_sent_again_as_the_same() {
     let keys: Vec<_> = presses.iter().map(|(key, ..)| key).collect();
     assert!(keys[0] == keys[1] && keys[2] == keys[3], "{presses:?}");
     assert!(keys[1] != keys[2] && keys[3] != keys[4], "{presses:?}");
+}
+
+/// The button was disabled for as long as nobody answered, and the focus was at the page's beginning then.
+#[test]
+fn the_focus_stays_on_the_button_whose_press_nobody_answers() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    shop.state().silent = true;
+    press_restock(&browser);
+    browser.type_into("#field-units", "50");
+    let focus = |browser: &Browser| browser.run("return document.activeElement.id");
+    // To the one field after it, and to the button.
+    browser.press(&format!("{TAB}{TAB}"));
+    assert_eq!(focus(&browser), "ask-do");
+    // Enter, and again before there is an answer.
+    browser.press(&format!("{ENTER}{ENTER}"));
+    browser.wait_until("it is sent", |_| !shop.state().presses.is_empty());
+    assert_eq!(browser.attribute("#ask-do", "aria-disabled").as_deref(), Some("true"));
+    assert_accessible(&browser, "the console that waits for an answer");
+    browser.wait_for_text("#ask-problem", "No answer came");
+    assert_eq!(focus(&browser), "ask-do");
+    assert_eq!(shop.state().presses.len(), 1, "what waits for its answer is not sent again");
+    shop.state().silent = false;
+    browser.press(ENTER);
+    browser.wait_for_text("#done", "Restocked.");
+    assert_eq!(shop.state().presses.len(), 2);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
 #[test]
