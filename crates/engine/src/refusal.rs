@@ -81,6 +81,10 @@ pub enum Refusal {
     CoolingDown {
         retry_after_ms: u64,
     },
+    /// A unit costs something else than the buyer was shown. Judged before the order reaches the rules.
+    PriceChanged {
+        unit_price: u64,
+    },
     /// The quantity is 0, or more than any order may have.
     InvalidQuantity,
     /// The key was used for another request.
@@ -137,6 +141,7 @@ impl Refusal {
             Refusal::TooManyHolds => "too_many_holds",
             Refusal::HoldsUsedUp => "holds_used_up",
             Refusal::CoolingDown { .. } => "cooling_down",
+            Refusal::PriceChanged { .. } => "price_changed",
             Refusal::InvalidQuantity => "invalid_quantity",
             Refusal::KeyConflict => "key_conflict",
             Refusal::NotCancellable(_) => "not_cancellable",
@@ -187,6 +192,9 @@ impl fmt::Display for Refusal {
                     "too many of your orders of this product were cancelled or not paid in time; order it again in \
                      {seconds} s"
                 );
+            }
+            Refusal::PriceChanged { .. } => {
+                "a unit costs unit_price now, which is not what the order was asked for; nothing was ordered"
             }
             Refusal::InvalidQuantity => "the quantity must be at least 1 and at most 1,000,000",
             Refusal::KeyConflict => "this idempotency key was used for another request; use a new one",

@@ -206,6 +206,7 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::TurnRequired | Refusal::NoLine | Refusal::NotInLine | Refusal::LineFull => {
             unreachable!("no item of these histories has a line")
         }
+        Refusal::PriceChanged { .. } => unreachable!("no order of these histories says what it was shown"),
         Refusal::NotEnoughLeft => "refused: not_enough_left",
         Refusal::OverLimit => "refused: over_limit",
         Refusal::TooManyHolds => "refused: too_many_holds",

@@ -7,7 +7,7 @@ use engine::UnixMs;
 
 use super::HttpService;
 use super::pending::{Next as Then, Pending, Waiting};
-use super::placing::Placed;
+use super::placing::{Placed, found};
 use super::reads::Next;
 use super::wire::answer::{Answering, Shape};
 use super::wire::error::Problem;
@@ -100,7 +100,11 @@ impl HttpService {
         let recipient = Recipient { ticket, origin, problems };
         match waiting {
             // Counted out whether or not anybody waits for the answer still.
-            Waiting::Placing { sku, asks, received, show } => {
+            Waiting::Placing { sku, asks, received, unit_price, show } => {
+                let reply = match unit_price {
+                    None => reply,
+                    Some(unit_price) => found(reply, unit_price),
+                };
                 self.count_placed(sku, asks, &reply, (answered.duration_since(received), now));
                 self.write_later(recipient, delivery, |service, out| show(service, Placed::of(reply)?, out));
             }

@@ -49,6 +49,8 @@ pub(super) enum Waiting {
         sku: SkuId,
         asks: Asks,
         received: Instant,
+        /// It is only looked for: a unit costs this now, which is not what its buyer was shown.
+        unit_price: Option<u64>,
         show: ShowPlaced,
     },
     Reply(Show),
@@ -131,7 +133,8 @@ mod tests {
         let show: ShowPlaced = Box::new(|_, _, _| Ok(()));
         let buyer = Buyer { id: BuyerId(buyer.into()), text: None };
         let asks = Asks { buyer, client: [192, 0, 2, 1].into() };
-        let waiting = Waiting::Placing { sku: SkuId(0), asks, received: Instant::now(), show };
+        let waiting =
+            Waiting::Placing { sku: SkuId(0), asks, received: Instant::now(), unit_price: None, show };
         Pending { waiting, origin: None, problems: Shape::Problem }
     }
 

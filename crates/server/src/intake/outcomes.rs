@@ -13,7 +13,7 @@ use engine::{Closing, Entry, Event, OrderView, Refusal, Seq, SkuId};
 use crate::metrics::{Counts, Latencies};
 
 /// What an order can be refused with.
-pub const REFUSALS: [Refusal; 13] = [
+pub const REFUSALS: [Refusal; 15] = [
     Refusal::UnknownSale,
     Refusal::UnknownSku,
     Refusal::NotStarted,
@@ -27,6 +27,8 @@ pub const REFUSALS: [Refusal; 13] = [
     Refusal::CoolingDown { retry_after_ms: 0 },
     Refusal::InvalidQuantity,
     Refusal::KeyConflict,
+    Refusal::TurnRequired,
+    Refusal::PriceChanged { unit_price: 0 },
 ];
 
 /// Of each sale the first items are timed one by one: as many as are ever shown. Each takes 1.2 KB.
@@ -64,8 +66,9 @@ impl Outcomes {
     pub fn count_refused(&self, refusal: Refusal) {
         self.count(Outcome::Refused);
         let is_it = |known: &Refusal| discriminant(known) == discriminant(&refusal);
-        // What else there is refuses no order.
-        if let Some(place) = REFUSALS.iter().position(is_it) {
+        let place = REFUSALS.iter().position(is_it);
+        debug_assert!(place.is_some(), "an order was refused with {refusal:?}, which refuses none");
+        if let Some(place) = place {
             self.refused.get_or_init(Box::default)[place].fetch_add(1, Relaxed);
         }
     }
@@ -223,6 +226,25 @@ mod tests {
     use engine::{OrderId, Pay, SaleId};
 
     use super::*;
+
+    /// Whoever was not called in a line, or saw another price, was refused for no reason that is known.
+    #[test]
+    fn orders_are_counted_by_why_they_were_refused() {
+        let outcomes = Outcomes::default();
+        assert_eq!(outcomes.refused(), [0; REFUSALS.len()]);
+        for refusal in [
+            Refusal::CoolingDown { retry_after_ms: 7 },
+            Refusal::TurnRequired,
+            Refusal::PriceChanged { unit_price: 120 },
+            Refusal::TurnRequired,
+        ] {
+            outcomes.count_refused(refusal);
+        }
+        let counted = REFUSALS.iter().zip(outcomes.refused()).filter(|(_, count)| *count > 0);
+        let counted: Vec<_> = counted.map(|(refusal, count)| (refusal.code(), count)).collect();
+        assert_eq!(counted, [("cooling_down", 1), ("turn_required", 2), ("price_changed", 1)]);
+        assert_eq!(outcomes.counted()[Outcome::Refused as usize], 4);
+    }
 
     #[test]
     fn holds_are_counted_by_their_end_and_how_soon_they_were_paid() {

@@ -121,12 +121,17 @@ impl HttpService {
         let Some(key) = &form.key else { return self.show_check(call, &form, out) };
         let buyer = self.access.auth.buyer(&call.fields, call.between)?;
         let named = (form.sale, form.product);
-        if let Some(price) = self.other_price(named, form.unit_price) {
-            let changed = (Some(&**key), Problem::price_changed(price));
-            return self.find_placed(call, buyer.id, named, changed, |_, Placed { order, .. }, out| {
-                go_to(order.id, out);
-                Ok(())
-            });
+        if let Some(other) = self.other_price(named, form.unit_price) {
+            return self.find_placed(
+                call,
+                buyer,
+                (named, Some(key)),
+                other,
+                |_, Placed { order, .. }, out| {
+                    go_to(order.id, out);
+                    Ok(())
+                },
+            );
         }
         let admitted = self.admit(call, buyer, named, Some(key))?;
         let kept = self.keep_address(true, form.quantity, &[], address);

@@ -63,6 +63,16 @@ impl Placed {
     }
 }
 
+/// What an order comes to that was only looked for, because its price has changed.
+pub(in crate::http) fn found(reply: Reply, unit_price: u64) -> Reply {
+    match reply {
+        Reply::Order(order) => Reply::Accepted(Accepted::Order { order, replayed: true }),
+        Reply::Pending { order, .. } => Reply::Pending { order, replayed: true },
+        Reply::Refused(_) | Reply::Lost(_) => Reply::Refused(Refusal::PriceChanged { unit_price }),
+        reply => reply,
+    }
+}
+
 /// The idempotency key, if there is one.
 pub(in crate::http) fn key_of<'a>(call: &Call<'a>) -> Result<Option<&'a str>, Problem> {
     call.fields.idempotency_key.map(as_key).transpose()
@@ -120,12 +130,14 @@ impl HttpService {
         let asks = Asks { client: call.client(&self.shared.options.trusted_proxies), buyer };
         match self.judge(call, (asks.buyer.id, bounds), (sku, named), key) {
             Ok((id, judged)) => Ok(Admitted { sku, id, asks, judged, received: Instant::now() }),
-            Err(rejection) => {
-                self.count_rejection(sku, rejection);
-                self.count_attempt(sku, asks, came_of(rejection), call.now);
-                Err(rejection.into())
-            }
+            Err(rejection) => Err(self.reject(call, (sku, asks), rejection)),
         }
+    }
+
+    fn reject(&mut self, call: &Call<'_>, (sku, asks): (SkuId, Asks), rejection: NotAdmitted) -> Problem {
+        self.count_rejection(sku, rejection);
+        self.count_attempt(sku, asks, came_of(rejection), call.now);
+        rejection.into()
     }
 
     fn judge(
@@ -165,42 +177,56 @@ impl HttpService {
         })
     }
 
-    /// What a unit costs now, if that is not what its buyer was shown.
+    /// The item, and what a unit of it costs now, if that is not what its buyer was shown.
     pub(in crate::http) fn other_price(
         &self,
         (sale, product): (SaleId, ProductId),
         shown: Option<u64>,
-    ) -> Option<u64> {
+    ) -> Option<(SkuId, u64)> {
         let shown = shown?;
-        let (_, item) = self.catalog.item(self.catalog.sku_id(sale, product)?)?;
-        (shown != item.price).then_some(item.price)
+        let sku = self.catalog.sku_id(sale, product)?;
+        let (_, item) = self.catalog.item(sku)?;
+        (shown != item.price).then_some((sku, item.price))
     }
 
-    /// The order that this key has placed before its price changed; whoever has none is told that. No order is counted as received:
-    /// none is placed.
+    /// In the place of both stages, of an order whose price has changed: it is the one that its key has placed before, or refused.
     pub(in crate::http) fn find_placed(
         &mut self,
         call: &Call<'_>,
-        buyer: BuyerId,
-        (sale, product): (SaleId, ProductId),
-        (key, changed): (Option<&str>, Problem),
+        buyer: Buyer,
+        ((sale, product), key): ((SaleId, ProductId), Option<&str>),
+        (sku, unit_price): (SkuId, u64),
         show: impl FnOnce(&mut HttpService, Placed, &mut Answering<'_, '_>) -> Result<(), Problem>
         + Send
         + 'static,
     ) -> Result<Answer, Problem> {
-        let (Some(key), Ok(sku)) = (key, self.find_sku((sale, product))) else { return Err(changed) };
-        self.shared.admission.admit_buyer(buyer)?;
-        let order = self.ids.keyed(&Named { sku, sale, product, buyer, key });
-        let read = Request::Read { order, buyer: Some(buyer), wait: Duration::ZERO, with_address: false };
-        self.ask(call, read, move |service, reply, out| {
-            let (order, in_ledger) = match reply {
-                Reply::Order(order) => (order, true),
-                Reply::Pending { order, .. } => (order, false),
-                Reply::Refused(_) | Reply::Lost(_) => return Err(changed),
-                reply => return Err(reply.into()),
-            };
-            show(service, Placed { order, in_ledger, replayed: true }, out)
-        })
+        self.shared.metrics.orders_received.inc();
+        let (id, asks) =
+            (buyer.id, Asks { client: call.client(&self.shared.options.trusted_proxies), buyer });
+        let Some(key) = key else {
+            let changed = NotAdmitted::Refused(Refusal::PriceChanged { unit_price });
+            return Err(self.reject(call, (sku, asks), changed));
+        };
+        if let Err(limited) = self.shared.admission.admit_buyer(id) {
+            return Err(self.reject(call, (sku, asks), limited));
+        }
+        // The bound is of what may take units.
+        let _over = self.shared.admission.enter(id, BuyerBounds::Kept);
+        if !self.client.reserve() {
+            return Err(self.turn_away(call, (sku, asks)));
+        }
+        let order = self.ids.keyed(&Named { sku, sale, product, buyer: id, key });
+        let read = Request::Read { order, buyer: Some(id), wait: Duration::ZERO, with_address: false };
+        let (received, unit_price) = (Instant::now(), Some(unit_price));
+        let waiting = Waiting::Placing { sku, asks, received, unit_price, show: Box::new(show) };
+        self.hand_over(call.ticket, read, Pending::new(call, waiting));
+        Ok(Answer::Later)
+    }
+
+    /// An order that was counted as in flight, and that the mailbox has no room for.
+    fn turn_away(&mut self, call: &Call<'_>, (sku, asks): (SkuId, Asks)) -> Problem {
+        self.shared.admission.leave(asks.buyer.id);
+        self.reject(call, (sku, asks), NotAdmitted::Busy)
     }
 
     /// The second stage: to the writer with it. `show` writes the answer of the route.
@@ -218,18 +244,14 @@ impl HttpService {
         let Buyer { id: buyer, text: buyer_text } = asks.buyer.clone();
         // A place in the mailbox first: a full one must not keep the permit, which is of the rate that all share.
         if !self.client.reserve() {
-            self.shared.admission.leave(buyer);
-            self.shared.metrics.orders_rejected.inc();
-            self.count(sku, Outcome::Busy);
             if let Judged::ByTheLoop(permit) = judged {
                 self.shared.admission.take_back(permit);
             }
-            self.count_attempt(sku, asks, Came::Busy, call.now);
-            return Err(Problem::busy());
+            return Err(self.turn_away(call, (sku, asks)));
         }
         let place = Placement { id, buyer, quantity, fingerprint };
         let order = NewOrder { place, buyer_text, address, admission: judged };
-        let waiting = Waiting::Placing { sku, asks, received, show: Box::new(show) };
+        let waiting = Waiting::Placing { sku, asks, received, unit_price: None, show: Box::new(show) };
         self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
         Ok(Answer::Later)
     }

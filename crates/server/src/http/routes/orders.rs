@@ -91,9 +91,8 @@ impl HttpService {
         let address = order.address.as_ref().map(DeliveryAddress::own).transpose()?;
         let text = buyer.text.clone();
         let named = (SaleId(order.sale.0), ProductId(order.product.0));
-        if let Some(price) = self.other_price(named, order.unit_price.map(|price| price.0)) {
-            let changed = (key, Problem::price_changed(price));
-            return self.find_placed(call, buyer.id, named, changed, move |service, placed, out| {
+        if let Some(other) = self.other_price(named, order.unit_price.map(|price| price.0)) {
+            return self.find_placed(call, buyer, (named, key), other, move |service, placed, out| {
                 service.show_placed(placed, text.as_deref(), out)
             });
         }

@@ -45,6 +45,37 @@ fn operators_read_the_last_second_and_nobody_else_does() {
     assert!(seen["health"]["disk_free_bytes"].as_u64() > Some(0), "{seen}");
 }
 
+/// Nobody counted them.
+#[test]
+fn orders_at_a_price_that_has_changed_are_counted_as_refused_for_that() {
+    let mut shop = Shop::new(demo_mode());
+    let shown = |price: u64| {
+        let body = format!(r#"{{"sale":3,"product":30,"unit_price":{price}}}"#);
+        Sent::post("/api/v1/orders", &body).member(1)
+    };
+    let sent = [shown(1).key("k"), shown(1), shown(499_900).key("k"), shown(1).key("k")];
+    assert_eq!(sent.map(|sent| shop.send(&sent).status), [409, 409, 201, 201]);
+    shop.check_sums();
+    let outcomes = ["received", "accepted", "replayed", "refused"];
+    let counted = outcomes.map(|outcome| shop.metric(&format!("doorbuster_orders_{outcome}_total")));
+    assert_eq!(counted, [4, 1, 1, 2]);
+    assert_eq!(shop.metric("doorbuster_refusals_total{code=\"price_changed\"}"), 2);
+    assert_eq!(shop.metric("doorbuster_orders_in_flight"), 0);
+
+    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
+    let seen = shop.send(&Sent::get("/api/v1/figures").operator()).json();
+    let flash = seen["sales"].as_array().unwrap().iter().find(|sale| sale["id"] == 3).unwrap();
+    let item = flash["items"].as_array().unwrap().iter().find(|item| item["product"] == 30).unwrap();
+    for of in [&seen, flash, item] {
+        assert!(of["refused_by_code"]["price_changed"].as_f64() > Some(0.0), "{seen}");
+    }
+    let kept = shop.send(&Sent::get("/api/v1/figures/history?sale=3&product=30").operator()).json();
+    assert_eq!(kept["refused"]["rows"][0]["orders"], json!({ "price_changed": 2 }), "{kept}");
+    let who = shop.send(&Sent::get("/api/v1/sales/3/items/30/attempts").operator()).json();
+    let first = &who["night"]["buyers"][0];
+    assert_eq!((&first["attempts"], &first["refused_invalid"]), (&4.into(), &2.into()), "{who}");
+}
+
 #[test]
 fn where_operators_have_a_listener_the_figures_are_there_alone() {
     let mut shop = Shop::with(Setup::new(demo_mode()));

@@ -227,13 +227,6 @@ impl Problem {
         }
     }
 
-    pub(in crate::http) fn price_changed(price: u64) -> Problem {
-        let detail =
-            "A unit costs unit_price now, which is not what the order was asked for. Nothing was ordered.";
-        let problem = Problem::new(409, "price_changed", "The price has changed", detail);
-        Problem { more: Some(More::UnitPrice(price)), ..problem }
-    }
-
     pub(in crate::http) fn verification_token_required() -> Problem {
         let detail = "Before somebody joins this line, a check of the shop's has to be passed: send what it gave as \"verification\", \
                       which counts once. Whoever has a place is not asked again.";
@@ -393,6 +386,10 @@ impl From<Refusal> for Problem {
                 let problem =
                     Problem::new(429, refusal.code(), "Too many orders let go", refusal.to_string());
                 return Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem };
+            }
+            Refusal::PriceChanged { unit_price } => {
+                let problem = Problem::new(409, refusal.code(), "The price has changed", refusal.to_string());
+                return Problem { more: Some(More::UnitPrice(unit_price)), ..problem };
             }
             Refusal::KeyConflict => (409, "The key was used for another request"),
             Refusal::NotCancellable(_) => (409, "Not cancellable"),
