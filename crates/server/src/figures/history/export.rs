@@ -118,9 +118,11 @@ impl Points {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::figures::history::tests::{BEGUN, bounded, judged, left, refused, taken};
-    use crate::figures::history::{Bounds, History, IN_FILE, Taken};
+    use crate::figures::history::{Asked, Bounds, History, IN_FILE, Taken};
     use crate::figures::verdict::Level;
 
     fn export(from_ms: i64, to_ms: i64, item: Option<(u64, u64)>) -> Export {
@@ -201,6 +203,17 @@ mod tests {
         }
         let refused = |row: usize| rows[row].iter().rev().find(|count| !count.is_empty()).copied();
         assert_eq!([0, 60, 120].map(refused), [Some("60"), Some("60"), Some("10")]);
+        // The JSON left those out.
+        let refused = |points| {
+            let (begun, asked) = (BEGUN.unsigned_abs(), Some((3, 30)));
+            let points = history.read(&Asked::new((begun, begun + 130_000), points, asked)).unwrap();
+            serde_json::from_slice::<Value>(&points.to_json()).unwrap()["refused"].clone()
+        };
+        let row =
+            |minute, orders| json!({ "at_ms": BEGUN + minute * MINUTE_MS, "orders": { "sold_out": orders } });
+        let minutes = json!({ "step_ms": 60_000, "rows": [row(0, 60), row(1, 60), row(2, 10)] });
+        let folded = json!({ "step_ms": 120_000, "rows": [row(0, 120), row(2, 10)] });
+        assert_eq!([refused(600), refused(2)], [minutes, folded]);
         history.record(&at(130));
         let (written, _) = read(&history, item());
         let first = |csv: &str| csv.lines().take(121).map(str::to_owned).collect::<Vec<_>>();

@@ -101,7 +101,7 @@ impl Kept {
             let time = (signed(from_ms), signed(to_ms));
             kept.incidents = Some(incidents::read(&connection, (time.0, signed(sold.paid_until_ms)))?);
             let of = (Some(signed(sold.sale)), None);
-            let (step_ms, rows) = refusals::read(&connection, of, time, REFUSED_ROWS_MAX)?;
+            let (step_ms, rows) = refusals::read(&[&connection], of, time, REFUSED_ROWS_MAX)?;
             kept.refused_row_s = step_ms.unsigned_abs() / 1_000;
             kept.refused_rows = Some(rows);
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, Result, params};
+use rusqlite::{Connection, Result, params};
 use serde::Serialize;
 
 use super::whole;
@@ -107,9 +107,9 @@ pub(super) fn prune(connection: &Connection, before_ms: i64) -> Result<()> {
 }
 
 /// Of all sales, or of one, or of an item of it, in minutes that begin in a time; in at most so many steps from the first of them.
-/// Also how long a step is.
+/// Also how long a step is. Each minute may be in several of the tables.
 pub(super) fn read(
-    connection: &Connection,
+    tables: &[&Connection],
     (sale, product): (Option<i64>, Option<i64>),
     (from_ms, to_ms): (i64, i64),
     steps_max: i64,
@@ -117,27 +117,31 @@ pub(super) fn read(
     const OF: &str = "FROM refusals WHERE at_ms >= ?1 AND at_ms < ?2 AND (?3 IS NULL OR sale = ?3) \
          AND (?4 IS NULL OR product = ?4)";
     let from_ms = from_ms - from_ms.rem_euclid(super::MINUTE_MS);
-    let span = format!("SELECT min(at_ms), max(at_ms) {OF}");
-    let span = connection.query_row(&span, params![from_ms, to_ms, sale, product], |row| {
-        Ok(row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?))
-    });
-    let Some((first_ms, last_ms)) = span.optional()?.flatten() else {
-        return Ok((super::MINUTE_MS, Vec::new()));
-    };
+    let mut minutes = None;
+    for table in tables {
+        let span = format!("SELECT min(at_ms), max(at_ms) {OF}");
+        let span = table.query_row(&span, params![from_ms, to_ms, sale, product], |row| {
+            Ok(row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?))
+        })?;
+        let wider = |(first, last): (i64, i64), (a, b): (i64, i64)| (first.min(a), last.max(b));
+        minutes = minutes.into_iter().chain(span).reduce(wider);
+    }
+    let Some((first_ms, last_ms)) = minutes else { return Ok((super::MINUTE_MS, Vec::new())) };
     let minutes = (last_ms - first_ms) / super::MINUTE_MS + 1;
     let step_ms = (minutes + steps_max - 1) / steps_max * super::MINUTE_MS;
-    let query = format!("SELECT (at_ms - ?5) / ?6, code, sum(orders) {OF} GROUP BY 1, 2 ORDER BY 1, 2");
-    let mut rows = connection.prepare(&query)?;
-    let rows = rows.query_map(params![from_ms, to_ms, sale, product, first_ms, step_ms], |row| {
-        Ok((first_ms + row.get::<_, i64>(0)? * step_ms, row.get(1)?, row.get(2)?))
-    })?;
-    let mut steps: Vec<RefusedAt> = Vec::new();
-    for row in rows {
-        let (at_ms, code, orders) = row?;
-        if steps.last().is_none_or(|last| last.at_ms != at_ms) {
-            steps.push(RefusedAt { at_ms, orders: BTreeMap::new() });
+    let query = format!("SELECT (at_ms - ?5) / ?6, code, sum(orders) {OF} GROUP BY 1, 2");
+    let mut steps: BTreeMap<i64, BTreeMap<String, f64>> = BTreeMap::new();
+    for table in tables {
+        let mut rows = table.prepare(&query)?;
+        let mut rows = rows.query(params![from_ms, to_ms, sale, product, first_ms, step_ms])?;
+        while let Some(row) = rows.next()? {
+            let orders = steps.entry(row.get(0)?).or_default().entry(row.get(1)?).or_default();
+            *orders += row.get::<_, f64>(2)?;
         }
-        steps.last_mut().expect("one was just added").orders.insert(code, whole(orders));
     }
-    Ok((step_ms, steps))
+    let refused_at = |(step, orders): (i64, BTreeMap<String, f64>)| RefusedAt {
+        at_ms: first_ms + step * step_ms,
+        orders: orders.into_iter().map(|(code, orders)| (code, whole(orders))).collect(),
+    };
+    Ok((step_ms, steps.into_iter().map(refused_at).collect()))
 }

@@ -245,6 +245,10 @@ impl Store {
         Ok(Points::new(step_ms, COLUMNS.iter().map(|(name, _)| *name).collect(), rows))
     }
 
+    fn tables<'s>(&'s self, aside: Option<&'s Store>) -> Vec<&'s Connection> {
+        [self].into_iter().chain(aside).map(|store| &store.connection).collect()
+    }
+
     /// `aside`: what came later and is not written yet.
     pub(super) fn read(&mut self, asked: &Asked, aside: Option<&Store>) -> Result<Points> {
         let table = self.table(asked.from_ms)?;
@@ -260,7 +264,7 @@ impl Store {
             changes.extend(later.into_iter().flatten());
             points.add_stock(&changes);
             let of = (Some(sale), Some(product));
-            points.add_refused(refusals::read(&self.connection, of, time, asked.points)?);
+            points.add_refused(refusals::read(&self.tables(aside), of, time, asked.points)?);
         }
         Ok(points)
     }
@@ -274,16 +278,13 @@ impl Store {
         let time = first.map_or((export.to_ms, export.to_ms), |first| export.span(first, table));
         let mut points = self.points(table, time, table.row_ms)?;
         let mut changes = export.item.map(|item| self.stock_of(item, time, table.row_ms)).transpose()?;
-        let refused =
-            |store: &Store| refusals::read(&store.connection, export.item.unzip(), time, PAGE_ROWS + 1);
-        let (_, mut minutes) = refused(self)?;
+        let tables = self.tables(aside);
+        let (_, minutes) = refusals::read(&tables, export.item.unzip(), time, PAGE_ROWS + 1)?;
         if let Some(aside) = aside {
             points.add_later(aside.points(SECONDS, time, table.row_ms)?);
             if let Some((changes, item)) = changes.as_mut().zip(export.item) {
                 changes.extend(aside.stock_of(item, time, table.row_ms)?);
             }
-            minutes.extend(refused(aside)?.1);
-            minutes.sort_by_key(|minute| minute.at_ms);
         }
         if let Some(changes) = changes {
             points.add_stock(&changes);
