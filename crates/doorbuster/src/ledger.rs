@@ -43,6 +43,9 @@ pub(crate) struct AuditArguments {
 Writes each order that was placed or changed after the cursor once, with its status now; amounts in the currency's
 smallest unit, times in milliseconds since 1970. The cursor to go on from is the last line on standard error.
 
+In the CSV a buyer or an address that begins with = + - @ ' or a tab, which a spreadsheet might take for a formula, has
+a ' before it. A program takes one ' off the beginning of these two columns, or reads jsonl, where texts are as they are.
+
 Examples:
   doorbuster orders export --data-dir var/doorbuster --format csv > orders.csv
   doorbuster orders export --data-dir var/doorbuster --format jsonl --since 120345 2> cursor")]
@@ -199,6 +202,15 @@ fn object(text: String) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
 }
 
+/// What a spreadsheet may take for the beginning of a formula, in the wide forms of East Asian input, too.
+const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
+
+/// The text of somebody else for a cell: no formula, by the quote before it that OWASP advises (CSV injection). One before a quote
+/// as well: so whoever takes one off has the text again.
+fn cell(text: String) -> String {
+    if text.starts_with(FORMULA) || text.starts_with('\'') { format!("'{text}") } else { text }
+}
+
 pub(crate) fn export(arguments: &ExportArguments, environment: &Environment) -> Result<(), Failure> {
     let ExportArguments { ledger, format, since } = arguments;
     let ledger = ledger.source(environment)?;
@@ -209,7 +221,8 @@ pub(crate) fn export(arguments: &ExportArguments, environment: &Environment) -> 
             let mut csv = csv::Writer::from_writer(&mut output);
             let cursor = ledger.export(*since, &mut |order| {
                 if written.is_ok() {
-                    written = csv.serialize(Line::new(order, |text| text)).map_err(io::Error::from);
+                    let order = OrderLine { buyer: cell(order.buyer), ..order };
+                    written = csv.serialize(Line::new(order, cell)).map_err(io::Error::from);
                 }
             });
             written = written.and_then(|()| csv.flush());

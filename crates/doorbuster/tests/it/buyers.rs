@@ -71,3 +71,45 @@ fn an_erased_buyer_has_no_name_and_no_address_and_may_come_back() {
     let (code, audited, errors) = crate::run(directory.path(), &["audit", "--data-dir", "data"]);
     assert_eq!(code, 0, "{audited}{errors}");
 }
+
+/// A buyer chooses what the shop calls them, in some shops, and a spreadsheet calculated it.
+#[test]
+fn no_buyer_is_a_formula_in_the_csv() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = demo(directory.path());
+    let buyers = [
+        "anna",
+        "7",
+        "=HYPERLINK(\"http://x.example\")",
+        "+49 30 7",
+        "-7",
+        "@ben",
+        "\u{ff1d}1",
+        "'anna",
+        "a=b",
+    ];
+    for buyer in buyers {
+        place(&server, buyer, "=Oslo");
+    }
+    let export = |format: &str| {
+        let mut command = doorbuster(directory.path());
+        command.args(["orders", "export", "--data-dir", "data", "--format", format]);
+        let (code, out, errors) = outcome(command.output().unwrap());
+        assert_eq!(code, 0, "{errors}");
+        out
+    };
+    let csv = export("csv");
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let cells: Vec<&str> = rows.iter().map(|row| &row[3]).collect();
+    let expected = buyers.map(|buyer| {
+        if ["anna", "7", "a=b"].contains(&buyer) { buyer.to_owned() } else { format!("'{buyer}") }
+    });
+    assert_eq!(cells, expected);
+    assert!(rows.iter().all(|row| row[11].starts_with("{\"")), "an address is an object: {csv}");
+    let read_back: Vec<&str> = cells.iter().map(|cell| cell.strip_prefix('\'').unwrap_or(cell)).collect();
+    assert_eq!(read_back, buyers);
+    let as_they_are: Vec<Value> =
+        export("jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(as_they_are.iter().map(|order| order["buyer"].as_str().unwrap()).collect::<Vec<_>>(), buyers);
+}
