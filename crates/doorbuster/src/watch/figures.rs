@@ -209,6 +209,11 @@ impl Figures {
         (self.sales_total, self.open) = (None, None);
     }
 
+    /// Otherwise the sale may be there, and the server had no room for it.
+    pub(super) fn shows_all_or(&self, sale: u64) -> bool {
+        self.sales_not_shown() == 0 || self.sales.iter().any(|shown| shown.id == sale)
+    }
+
     /// That are there, and that the server had no room for.
     pub(super) fn sales_not_shown(&self) -> usize {
         self.sales_total.unwrap_or(0).saturating_sub(self.sales.len())

@@ -30,6 +30,9 @@ const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(3600);
 /// A server that has not answered in this time has gone, as far as somebody who watches is concerned.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// For a sale that the server had no room for: it shows it from its next second on, in a cluster a second or two later.
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
+const ASKED_MAX: usize = 3;
 /// To the top left corner, and what is wider than the terminal is cut; what is left of a line, or of the screen, goes.
 const HOME: &str = "\x1b[H\x1b[?7l";
 const REST_OF_LINE: &str = "\x1b[K\n";
@@ -84,20 +87,35 @@ pub(crate) fn run(arguments: &WatchArguments, environment: &Environment) -> Resu
     hear_signals(sender.clone())?;
     let every = arguments.every;
     let asking = Arc::clone(&client);
-    let ask = move || ask(&asking, every, &sender);
+    let (sale, json) = (arguments.sale, arguments.server.json);
+    let ask = move || ask(&asking, (sale, every), &sender);
     std::thread::Builder::new().name("asking".to_owned()).spawn(ask).map_err(Failure::unavailable)?;
     let drawn = std::io::stdout().is_terminal() && !arguments.server.json;
-    let (sale, json) = (arguments.sale, arguments.server.json);
     Watching { client, sale, json, drawn, base, seen: None, gone: None }.until_stopped(&heard)
 }
 
 /// On a thread of its own, so that whoever stops this waits for no answer. It ends with the process.
-fn ask(client: &Client, every: Duration, to: &SyncSender<Heard>) {
+fn ask(client: &Client, (sale, every): (Option<u64>, Duration), to: &SyncSender<Heard>) {
     let mut next = Instant::now();
-    while to.send(Heard::Figures(client.get("/figures"))).is_ok() {
+    while to.send(Heard::Figures(look(client, sale))).is_ok() {
         next = (next + every).max(Instant::now());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
+}
+
+/// Waits for a sale that the server has no room for and may show, being asked.
+fn look(client: &Client, sale: Option<u64>) -> Result<Answer, Failure> {
+    let Some(sale) = sale else { return client.get("/figures") };
+    let path = format!("/figures?sale={sale}");
+    let mut answer = client.get(&path)?;
+    for _ in 1..ASKED_MAX {
+        if answer.read::<Figures>()?.shows_all_or(sale) {
+            break;
+        }
+        std::thread::sleep(SHOWN_AFTER);
+        answer = client.get(&path)?;
+    }
+    Ok(answer)
 }
 
 fn hear_signals(to: SyncSender<Heard>) -> Result<(), Failure> {
@@ -175,7 +193,7 @@ impl Watching {
             Err(_) => return Ok(Failure::check(format!("there is no sale {sale}: `doorbuster sale list`"))),
             Ok(_) if not_shown == 0 => "neither runs, nor is near, nor has ended today".to_owned(),
             Ok(_) => format!(
-                "is not among the {shown} of {} sales that the server shows, the paused ones and those that hold most units first",
+                "is not among the {shown} of {} sales that the server shows, and others are watched by their numbers; try again",
                 shown + not_shown
             ),
         };

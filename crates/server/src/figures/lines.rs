@@ -89,8 +89,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn look(&mut self, catalog: &Catalog, now: UnixMs, at: Instant) {
-        let watched = watched(catalog, now);
+    pub(super) fn look(&mut self, catalog: &Catalog, (now, at): (UnixMs, Instant), wanted: &[u64]) {
+        let watched = watched(catalog, now, wanted);
         let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
         let mut before = std::mem::take(&mut self.followed);
         for ((phase, sale), room) in watched.into_iter().zip(room) {

@@ -21,6 +21,7 @@ use super::sample::{
 };
 use super::selling::{Counted, holds, orders, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
+use super::wanted::of_all;
 use super::{Figures, Watched};
 use crate::beacon;
 use crate::chores;
@@ -52,6 +53,8 @@ pub struct Looking {
     ours: Part,
     hindered: Hindered,
     found: HostFigures,
+    /// Sales that are watched by their number, here or at another server, when the sum was taken last.
+    wanted: Vec<u64>,
     /// What the others had said when the sum was taken last.
     others: Arc<[Heard]>,
 }
@@ -153,6 +156,7 @@ impl Looking {
             ours: Part::default(),
             hindered: Hindered::default(),
             found: HostFigures::default(),
+            wanted: Vec::new(),
             others: Arc::default(),
             figures: Arc::new(Figures::new(history)),
             watched,
@@ -186,6 +190,8 @@ impl Looking {
             ages.look(cluster, at);
             *ages
         });
+        let (now, wanted) = (self.watched.core.clock.now(), self.figures.wanted.now(at));
+        let all_wanted = of_all(&[&*wanted, &*self.wanted].concat());
         self.ours = Part {
             server: self.watched.server.clone(),
             rates: last.rates,
@@ -199,10 +205,11 @@ impl Looking {
                 refused: window.connections_refused,
             },
             totals: moment.totals,
-            sales: Some(self.counted.look(&self.catalog, self.watched.core.clock.now(), at)),
-            holds: Some(holds(&self.catalog, self.watched.core.clock.now())),
+            sales: Some(self.counted.look(&self.catalog, (now, at), &all_wanted)),
+            holds: Some(holds(&self.catalog, now, &all_wanted)),
             holds_since_ms: self.has_others().then_some(self.begun.0),
             sold_out: self.sold_out.known(),
+            wanted,
             health: HealthFigures {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
                 orders_lost: ages.and_then(|ages| ages.orders_lost(at)),
@@ -212,7 +219,7 @@ impl Looking {
                 ..health(&self.watched, &self.hindered, &self.found)
             },
         };
-        self.lines.look(&self.catalog, self.watched.core.clock.now(), at);
+        self.lines.look(&self.catalog, (now, at), &all_wanted);
         self.moments.push_back(moment);
         if self.moments.len() > SECONDS {
             self.moments.pop_front();
@@ -254,7 +261,8 @@ impl Looking {
         if passed.is_some() {
             self.streaks.go_on(&sum);
         }
-        let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines));
+        self.wanted = of_all(&sum.wanted);
+        let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines, &self.wanted));
         let near = near_sales(&self.catalog, now);
         let sums = Sums::of(&near, now);
         let health = &sum.health;

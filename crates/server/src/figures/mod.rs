@@ -17,6 +17,7 @@ mod sales;
 mod sample;
 mod selling;
 mod verdict;
+mod wanted;
 
 use std::io;
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ pub use history::{
 pub use host::{Disk, HostFigures};
 pub use look::Looking;
 pub use verdict::grouped;
+pub use wanted::Wanted;
 
 use history::{Taken, WAITING_MAX};
 
@@ -127,12 +129,13 @@ pub struct Figures {
     /// What its look at the machine found.
     host: Mutex<HostFigures>,
     pub history: History,
+    pub wanted: Wanted,
 }
 
 impl Figures {
     fn new(history: History) -> Figures {
         let latest = Latest { json: Arc::from(*b"{}"), taken_at: Instant::now() };
-        Figures { latest: Mutex::new(latest), host: Mutex::default(), history }
+        Figures { latest: Mutex::new(latest), host: Mutex::default(), history, wanted: Wanted::default() }
     }
 
     fn publish(&self, json: Vec<u8>, host: HostFigures, taken_at: Instant) {

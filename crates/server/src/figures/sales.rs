@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use engine::{Phase, SkuId, UnixMs, is_plain_char, is_sold_out};
+use engine::{Phase, SaleId, SkuId, UnixMs, is_plain_char, is_sold_out};
 use serde::{Serialize, Serializer};
 
 use super::lines::{LineFigures, Lines};
@@ -133,7 +133,8 @@ pub(super) fn quoted(title: &str) -> String {
 /// Those that have begun: the paused ones, those with orders of which something is held or left, those without orders, those that
 /// are sold out, and in each of these the newest first; then those to come, the nearest first; then what is over, the latest first.
 /// Where there is no room for all that have begun, those are shown that come first and hold most, and some to come beside them.
-pub(super) fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
+/// What is `wanted` comes at the end, if it is not among them.
+pub(super) fn watched<'c>(catalog: &'c Catalog, now: UnixMs, wanted: &[u64]) -> Vec<(Phase, &'c Sale)> {
     let (mut sales, mut to_come, mut over) = (Vec::new(), Vec::new(), Vec::new());
     for (phase, sale) in near(catalog, now) {
         let kind = match phase {
@@ -157,6 +158,11 @@ pub(super) fn watched(catalog: &Catalog, now: UnixMs) -> Vec<(Phase, &Sale)> {
     sales.sort_by_cached_key(|(phase, sale)| Reverse((going_on(catalog, *phase, sale), sale.spec.starts_at)));
     sales.extend(to_come.into_iter().chain(over));
     sales.truncate(SALES_MAX);
+    if !wanted.is_empty() {
+        let shown: Vec<_> = sales.iter().map(|(_, sale)| sale.spec.id).collect();
+        let is_missing = |id: SaleId| wanted.contains(&id.0) && !shown.contains(&id);
+        sales.extend(near(catalog, now).filter(|(_, sale)| is_missing(sale.spec.id)));
+    }
     sales
 }
 
@@ -253,9 +259,9 @@ pub(super) fn room(items: &[usize]) -> Vec<usize> {
     room
 }
 
-/// The sales and products that are shown.
+/// The sales and products that are shown, whatever is wanted.
 pub(super) fn shown(catalog: &Catalog, now: UnixMs) -> Vec<(u64, u64)> {
-    let watched = watched(catalog, now);
+    let watched = watched(catalog, now, &[]);
     let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
     let items = watched.iter().zip(room).flat_map(|((_, sale), room)| {
         sale.spec.items.iter().take(room).map(|item| (sale.spec.id.0, item.product.0))
@@ -280,18 +286,18 @@ impl SoldOut {
         known
     }
 
-    /// The figures of the sales to be shown, at most [`SALES_MAX`] with [`ITEMS_MAX`] items.
+    /// The figures of the sales to be shown: at most [`SALES_MAX`], and those that are wanted, with [`ITEMS_MAX`] items.
     pub(super) fn look<'c>(
         &mut self,
         catalog: &'c Catalog,
         now: UnixMs,
-        (sum, lines): (&Part, &Lines),
+        (sum, lines, wanted): (&Part, &Lines, &[u64]),
     ) -> Vec<SaleFigures<'c>> {
         let (selling, holds) = (sum.sales.as_ref(), sum.holds.as_ref());
         let (quiet, none) = (SaleSecond::default(), HoldsEnded::default());
         let mut seen = BTreeMap::new();
         let mut sales = Vec::new();
-        let watched = watched(catalog, now);
+        let watched = watched(catalog, now, wanted);
         let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
         for ((phase, sale), room) in watched.into_iter().zip(room) {
             let spec = &*sale.spec;

@@ -77,8 +77,8 @@ impl HoldsEnded {
 }
 
 /// Of the sales that are shown.
-pub(super) fn holds(catalog: &Catalog, now: engine::UnixMs) -> Holds {
-    let sales = watched(catalog, now).into_iter();
+pub(super) fn holds(catalog: &Catalog, now: engine::UnixMs, wanted: &[u64]) -> Holds {
+    let sales = watched(catalog, now, wanted).into_iter();
     let holds = sales.map(|(_, sale)| (sale.spec.id.0, HoldsEnded::of(sale)));
     holds.filter(|(_, ended)| *ended != HoldsEnded::default()).collect()
 }
@@ -350,9 +350,14 @@ impl Counted {
 
     /// What came since the last look. Of a sale that was there and not shown nothing is known yet, and nothing is said; all
     /// that a new one has came since.
-    pub(super) fn look(&mut self, catalog: &Catalog, now: engine::UnixMs, at: Instant) -> Selling {
+    pub(super) fn look(
+        &mut self,
+        catalog: &Catalog,
+        (now, at): (engine::UnixMs, Instant),
+        wanted: &[u64],
+    ) -> Selling {
         let elapsed = at.duration_since(self.at);
-        let watched = watched(catalog, now);
+        let watched = watched(catalog, now, wanted);
         let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
         let mut sales = BTreeMap::new();
         let mut selling = Selling::new();

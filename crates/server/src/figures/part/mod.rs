@@ -44,6 +44,8 @@ pub(super) struct Part {
     pub(super) holds_since_ms: Option<u64>,
     /// Of items of which nothing is left.
     pub(super) sold_out: SoldOutAt,
+    /// Sales that are watched by their number.
+    pub(super) wanted: Vec<u64>,
     pub(super) health: HealthFigures,
 }
 
@@ -171,6 +173,7 @@ impl Part {
             sum.health.orders_lost = both(sum.health.orders_lost, before(health.orders_lost), Lately::and);
             sum.health.drift_units = both(sum.health.drift_units, before(health.drift_units), Lately::and);
             if counted {
+                sum.wanted.append(&mut part.wanted);
                 part.health.name_reasons(&part.server);
                 part.health.reconciled_age_ms =
                     part.health.reconciled_age_ms.map(|age| age.saturating_add(ms(silent)));

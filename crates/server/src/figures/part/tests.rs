@@ -93,7 +93,10 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
     a.holds = Some(Holds::new());
     let (sum, _) = a.with(&[heard(&b, now, true)], now);
     assert_eq!((sum.sales, sum.holds), (None, None), "it is of another version");
-    assert!(a.with(&[heard(&b, now, false)], now).0.sales.is_some(), "it is not counted");
+    (a.wanted, b.wanted) = (vec![3], vec![7, 3]);
+    assert_eq!(a.with(&[heard(&b, now, true)], now).0.wanted, [3, 7, 3]);
+    let (sum, _) = a.with(&[heard(&b, now, false)], now);
+    assert!(sum.sales.is_some() && sum.wanted == [3], "it is not counted");
 }
 
 #[test]

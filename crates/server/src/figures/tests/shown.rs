@@ -1,10 +1,13 @@
 //! Which sales and items are shown, of more than can be.
 
-use engine::{Command, SaleId, Stock};
-use serde_json::json;
+use std::time::Duration;
+
+use engine::{Command, Refusal, SaleId, Stock};
+use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::sales::{ITEMS_MAX, SALES_MAX, TO_COME_MIN};
+use crate::intake::{Heard, Outcome};
 
 #[test]
 fn sales_are_shown_nearest_first_and_within_bounds() {
@@ -67,6 +70,54 @@ fn what_begins_next_and_what_sells_is_shown_however_many_sales_run() {
     assert_eq!((&seen["sales_total"], &seen["open"]["sales"]), (&json!(36), &json!(31)));
     let units = &seen["open"]["units"];
     assert_eq!((&units["total"], &units["available"], &units["held"]), (&json!(310), &json!(309), &json!(1)));
+}
+
+/// Nobody could watch one of the others.
+#[test]
+fn a_sale_that_is_wanted_by_its_number_is_shown_beside_the_others_for_a_while() {
+    let mut server = Server::new((1..=180).map(|id| sale(id, NOW.0 - 1_000_000 + id, 1)).collect());
+    let ids = |seen: &Value| -> Vec<u64> {
+        seen["sales"].as_array().unwrap().iter().map(|sale| sale["id"].as_u64().unwrap()).collect()
+    };
+    let before = ids(&server.look(1_000));
+    let wanted = |server: &Server, sale, after_ms| {
+        let at = server.begun + Duration::from_millis(after_ms);
+        server.looking.figures().wanted.ask(sale, at);
+    };
+    // One that is shown anyway stays in its place, and one that there is not takes none.
+    for sale in [3, 180, 999] {
+        wanted(&server, sale, 1_000);
+    }
+    assert_eq!(ids(&server.look(2_000)), [&before[..], &[3]].concat());
+    let outcomes = &server.catalog.skus[2].counters.outcomes;
+    outcomes.count(Outcome::Accepted);
+    outcomes.count_refused(Refusal::OverLimit);
+    let seen = server.look(3_000);
+    let third = &seen["sales"][SALES_MAX];
+    assert_eq!(
+        (&third["rates"]["accepted"], &third["refused_by_code"]["over_limit"]),
+        (&json!(1.0), &json!(1.0))
+    );
+    assert_eq!(ids(&server.look(11_000)), before);
+}
+
+/// Whichever server of a cluster is asked, all say what they sell of it.
+#[test]
+fn a_sale_that_is_wanted_at_another_server_is_shown_too() {
+    let sales = (1..=30).map(|id| sale(id, NOW.0 - 1_000_000 + id, 1)).collect();
+    let mut server = Server::with(sales, true);
+    server.look(1_000);
+    let said =
+        br#"{"server":"there:80","wanted":[3],"sales":{"3":{"rates":[2.0,0.0,0.0,0.0,0.0]}},"holds":{}}"#;
+    let at = server.begun + Duration::from_millis(1_000);
+    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.look(2_000);
+    // From here on it is counted.
+    server.look(2_500);
+    server.catalog.skus[2].counters.outcomes.count(Outcome::Accepted);
+    let seen = server.look(3_000);
+    let third = &seen["sales"][SALES_MAX];
+    assert_eq!((&third["id"], &third["rates"]["accepted"]), (&json!(3), &json!(4.0)));
 }
 
 /// With 20 of 180 sales shown, the verdict was green while one of the others was paused, and no event told of it.

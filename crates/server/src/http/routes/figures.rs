@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::Role;
+use engine::{Role, SaleId};
 
 use crate::figures::{Export, POINTS_MAX};
 use crate::http::HttpService;
@@ -35,6 +35,10 @@ const POINTS_DEFAULT: u64 = 600;
 impl HttpService {
     fn figures(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
+        let sale = number_in(call.request.query, "sale").transpose()?;
+        if let Some(sale) = sale.filter(|sale| self.catalog.sale(SaleId(*sale)).is_some()) {
+            self.shared.figures.wanted.ask(sale, Instant::now());
+        }
         out.json(200, &self.shared.figures.latest().to_json(Instant::now()));
         Ok(Answer::Ready)
     }
