@@ -927,6 +927,7 @@ class Figures(TypedDict):
     refused_by_code: dict[str, float]
     order_route: Took | None
     totals: OrderTotals
+    totals_since_ms: int | None
     health: ServerHealth
     sales: list[SaleFigures]
     sales_total: int

@@ -293,6 +293,7 @@ impl Looking {
             totals: sum.totals,
             health: sum.health,
             sales,
+            totals_since_ms: sum.holds_since_ms,
             sales_total: sums.sales,
             open: sums.open,
             events: self.events.last(),

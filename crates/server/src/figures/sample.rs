@@ -30,6 +30,8 @@ pub(super) struct Sample<'a> {
     pub(super) refused_by_code: BTreeMap<String, f64>,
     pub(super) order_route: Option<Took>,
     pub(super) totals: Totals,
+    /// As of holds.
+    pub(super) totals_since_ms: Option<u64>,
     pub(super) health: HealthFigures,
     pub(super) sales: Vec<SaleFigures<'a>>,
     /// Of how many the above are.

@@ -175,11 +175,13 @@ const draw = () => {
   set(byId("server"), figures.server ?? "");
   const { units } = figures.open;
   const reasons = mostFirst(figures.refused_by_code);
+  const since = figures.totals_since_ms ?? null;
+  const sinceStart = since === null ? "since the start" : `since each server's start, the last ${dayAndTime(since)}`;
   tiles(byId("tiles"), [
-    ["Accepted per second", rate(rates.accepted), `${count(figures.totals.accepted)} since the start`],
+    ["Accepted per second", rate(rates.accepted), `${count(figures.totals.accepted)} ${sinceStart}`],
     ["Refused per second", rate(rates.refused), reasons.slice(0, 2).map(([code, per]) => worded(code, per)).join(", ")],
     ["Busy per second", rate(rates.busy), "asked to come again"],
-    ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} since the start`],
+    ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} ${sinceStart}`],
     ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "to answer, but those refused at once"],
     ["Order, p99", route ? `${milliseconds(route.p99_ms)} ms` : "–", "to answer, but those refused at once"],
     ["Left", count(leftOf(units)), "units of what sells"],

@@ -40,7 +40,8 @@ pub(super) struct Part {
     pub(super) sales: Option<Selling>,
     /// As above.
     pub(super) holds: Option<Holds>,
-    /// Since when, if that is not since ever: its start.
+    /// Since when those and `totals` are counted, if that is not since ever: its start. In a sum it is the latest: before
+    /// that, what a server's earlier run has counted is missing.
     pub(super) holds_since_ms: Option<u64>,
     /// Of items of which nothing is left.
     pub(super) sold_out: SoldOutAt,
@@ -160,7 +161,7 @@ impl Part {
                     known.entry(product).and_modify(|known| *known = at_ms.min(*known)).or_insert(at_ms);
                 }
             }
-            sum.holds_since_ms = both(sum.holds_since_ms, part.holds_since_ms, u64::min);
+            sum.holds_since_ms = both(sum.holds_since_ms, part.holds_since_ms, u64::max);
             sum.health.dead_letters =
                 both(sum.health.dead_letters, part.health.dead_letters, u64::saturating_add);
             let age = part.health.dead_letter_age_ms.map(|age| age.saturating_add(ms(silent)));

@@ -119,7 +119,9 @@ fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
         json!({ "3": { "cancelled": 1, "paid_late": 1, "paid_after": [[40, 2], [90, 1]] }, "4": { "expired": 1 } }),
     );
     let both = json!({ "3": { "expired": 2, "cancelled": 1, "paid_late": 1, "paid_after": [[40, 3], [90, 1]] }, "4": { "expired": 1 } });
+    (a.holds_since_ms, b.holds_since_ms) = (Some(100), Some(700));
     let (sum, _) = a.with(&[heard(&b, now, true)], now);
+    assert_eq!(sum.holds_since_ms, Some(700), "what b counted before it was started again is not in the sum");
     assert_eq!(sum.health.webhooks, webhooks(4, Some(900), 3));
     assert_eq!((sum.health.dead_letters, sum.health.dead_letter_age_ms), (Some(3), Some(4_000)));
     assert_eq!(sum.health.reconciled_age_ms, Some(100), "the one that did it last");

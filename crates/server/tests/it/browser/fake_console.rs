@@ -282,6 +282,7 @@ fn figures() -> Value {
         "verdict": verdict("green", "“Opening <b>night</b>” is selling at 7 orders/s, 40 units left.", "Nothing to do."),
         "rates": rates, "refused_by_code": { "limit": 1.0 }, "order_route": { "count": 8, "p50_ms": 1.5, "p99_ms": 9.0 },
         "totals": { "received": 80, "accepted": 70, "replayed": 0, "refused": 10, "busy": 0, "unknown": 0 },
+        "totals_since_ms": null,
         "health": {
             "ready": true, "reasons": [], "engines": [{ "engine": "Redis", "fault": null }], "mailbox": 0, "mailbox_max": 1024,
             "in_flight": 0, "in_flight_max": 0, "orders_per_s_max": 0, "measured_peak": null, "commit": null,
