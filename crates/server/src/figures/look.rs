@@ -88,7 +88,8 @@ struct Passed {
 struct Hindered {
     stopping: bool,
     read_only: bool,
-    by_engine: Option<String>,
+    /// The engine, and what it is about it.
+    by_engine: Option<(Option<&'static str>, String)>,
     by_clock: Option<String>,
 }
 
@@ -106,7 +107,8 @@ impl Hindered {
         let stopping = self.stopping.then(|| "The server is stopping.".to_owned());
         let read_only =
             self.read_only.then(|| "The disk takes no writes: orders can be read, not placed.".to_owned());
-        [stopping, read_only, self.by_engine.clone(), self.by_clock.clone()].into_iter().flatten().collect()
+        let by_engine = self.by_engine.as_ref().map(|(_, reason)| reason.clone());
+        [stopping, read_only, by_engine, self.by_clock.clone()].into_iter().flatten().collect()
     }
 }
 
@@ -291,9 +293,9 @@ impl Looking {
             refused_by_code: sum.refused_by_code,
             order_route: Took::of(&sum.order),
             totals: sum.totals,
+            totals_since_ms: sum.holds_since_ms,
             health: sum.health,
             sales,
-            totals_since_ms: sum.holds_since_ms,
             sales_total: sums.sales,
             open: sums.open,
             events: self.events.last(),
@@ -324,7 +326,7 @@ impl Looking {
             takes_orders: health.ready,
             stopping: self.hindered.stopping,
             read_only: self.hindered.read_only,
-            engine_fault: self.hindered.by_engine.as_deref(),
+            engine_fault: self.hindered.by_engine.as_ref().map(|(engine, reason)| (*engine, reason.as_str())),
             ledger_fault: fault_of(&health.engines, Health::LEDGER),
             queues_fault: fault_of(&health.engines, Health::QUEUES),
             units_age_ms: health.units_age_ms.unwrap_or(0),

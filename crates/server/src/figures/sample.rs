@@ -93,6 +93,8 @@ impl Sample<'_> {
                 level: self.verdict.level,
                 code: self.verdict.code,
                 says: self.verdict.says.clone(),
+                cause: self.verdict.cause,
+                no_orders: self.verdict.no_orders,
             },
             events,
             disk_free_bytes: disk.map(|disk| disk.free_bytes),

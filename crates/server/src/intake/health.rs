@@ -193,20 +193,22 @@ impl Health {
 
     /// Why orders should not come here, if they should not.
     pub(crate) fn why_not_ready(&self) -> Option<String> {
-        self.first_unmet(|_need| true)
+        self.first_unmet(|_need| true).map(|(_, reason)| reason)
     }
 
-    /// Why those that come are not taken, if they are not. Without the ledger they are, and wait at the broker; but whoever
+    /// Why those that come are not taken, if they are not, and the engine that it is about; `None`: this server's clock. Without the ledger they are, and wait at the broker; but whoever
     /// can be sent elsewhere finds more there: here nothing is paid or cancelled.
-    pub(crate) fn why_no_orders(&self) -> Option<String> {
-        self.first_unmet(|need| need != Need::Ledger)
+    pub(crate) fn why_no_orders(&self) -> Option<(Option<&'static str>, String)> {
+        let (need, reason) = self.first_unmet(|need| need != Need::Ledger)?;
+        let engine = ENGINES.iter().find(|(_, needs)| needs.contains(&need));
+        Some((engine.map(|(engine, _)| *engine), reason))
     }
 
-    fn first_unmet(&self, counts: impl Fn(Need) -> bool) -> Option<String> {
+    fn first_unmet(&self, counts: impl Fn(Need) -> bool) -> Option<(Need, String)> {
         let standing = self.lock();
         let mut needs = NEEDS.iter().zip(standing.iter());
         let unmet = needs.find(|((need, _), standing)| **standing != Standing::Met && counts(*need));
-        unmet.map(|((_, text), standing)| standing.reason(text))
+        unmet.map(|((need, text), standing)| (*need, standing.reason(text)))
     }
 
     /// Each engine of a cluster by name, with the first of its needs that is not met, or else what is to be known of it.
@@ -308,7 +310,10 @@ mod tests {
         assert_eq!(health.why_not_ready().as_deref(), Some("the ledger (MySQL) can't be used"));
         assert_eq!(health.why_no_orders(), None, "orders wait at the broker");
         health.note(Need::Backlog, false);
-        assert!(health.why_no_orders().unwrap().contains("cluster.backlog_max"), "but not behind the ledger");
+        assert!(
+            health.why_no_orders().unwrap().1.contains("cluster.backlog_max"),
+            "but not behind the ledger"
+        );
         health.note(Need::Backlog, true);
         health.note(Need::Ledger, true);
         assert_eq!(health.why_not_ready(), None);

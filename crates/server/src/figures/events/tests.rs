@@ -59,7 +59,15 @@ fn server(name: &str, counted: bool) -> ServerFigures {
 
 fn verdict(code: &'static str) -> Verdict {
     let says = format!("It is {code}.");
-    Verdict { level: Level::Green, code, says, action: "", runbook: String::new() }
+    Verdict {
+        level: Level::Green,
+        code,
+        says,
+        cause: None,
+        no_orders: false,
+        action: "",
+        runbook: String::new(),
+    }
 }
 
 struct Night {

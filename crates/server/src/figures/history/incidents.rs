@@ -3,7 +3,7 @@
 //!
 //! Must not: judge; a verdict is taken as it was given.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use rusqlite::{Connection, Result, params};
 use serde::Serialize;
@@ -14,7 +14,8 @@ use crate::figures::verdict::{Level, grouped};
 pub(super) const INCIDENTS_MAX: i64 = 10_000;
 /// The newest that are shown at once.
 const SHOWN_MAX: i64 = 100;
-/// What is so again so soon goes on: a verdict that goes to and fro is one incident.
+/// What is so again so soon goes on: a verdict that goes to and fro is one incident. One that says that no order is taken
+/// does not: its time is read as that in which the shop was down, and between the two it was not.
 const AGAIN_MS: i64 = 60_000;
 /// Changes that wait for room on the disk.
 const WAITING_MAX: usize = 100;
@@ -30,6 +31,18 @@ pub(in crate::figures) struct Judged {
     pub(in crate::figures) level: Level,
     pub(in crate::figures) code: &'static str,
     pub(in crate::figures) says: String,
+    /// What tells two of one code apart.
+    pub(in crate::figures) cause: Option<&'static str>,
+    /// No order is taken.
+    pub(in crate::figures) no_orders: bool,
+}
+
+type Kind = (Level, &'static str, Option<&'static str>);
+
+impl Judged {
+    fn kind(&self) -> Kind {
+        (self.level, self.code, self.cause)
+    }
 }
 
 /// A time in which the verdict was amber or red, and the same; or, as `restarted`, in which the server did not run.
@@ -47,10 +60,10 @@ pub struct Incident {
 /// What changed since it was written last.
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// The last one before the start: it does not go on.
-    before: i64,
-    /// The verdict's level and code, if it was not green.
-    now: Option<(Level, &'static str)>,
+    /// The last of each kind. None of before the start goes on.
+    last: BTreeMap<Kind, i64>,
+    /// The verdict's, if it was not green.
+    now: Option<Kind>,
     waiting: VecDeque<(i64, Option<Judged>)>,
 }
 
@@ -58,13 +71,11 @@ impl Changes {
     /// From a start on. What a kill left open ended with the last second that is kept.
     pub(super) fn begin(connection: &Connection) -> Result<Changes> {
         end(connection)?;
-        let before = "SELECT coalesce(max(incident), 0) FROM incidents";
-        let before = connection.query_row(before, [], |row| row.get(0))?;
-        Ok(Changes { before, now: None, waiting: VecDeque::new() })
+        Ok(Changes { last: BTreeMap::new(), now: None, waiting: VecDeque::new() })
     }
 
     pub(super) fn note(&mut self, at_ms: i64, judged: &Judged) {
-        let now = (judged.level != Level::Green).then_some((judged.level, judged.code));
+        let now = (judged.level != Level::Green).then(|| judged.kind());
         // What finds no room is noted when there is some, as far as it is still so.
         if now != self.now && self.waiting.len() < WAITING_MAX {
             self.now = now;
@@ -78,7 +89,7 @@ impl Changes {
             for open in incidents.iter_mut().filter(|incident| incident.ended_ms.is_none()) {
                 open.ended_ms = Some(open.began_ms.max(*at_ms));
             }
-            incidents.extend(judged.as_ref().map(|Judged { level, code, says }| Incident {
+            incidents.extend(judged.as_ref().map(|Judged { level, code, says, .. }| Incident {
                 began_ms: *at_ms,
                 ended_ms: None,
                 level: level.as_str().to_owned(),
@@ -92,29 +103,35 @@ impl Changes {
     }
 
     pub(super) fn write(&mut self, connection: &Connection) -> Result<()> {
-        for (at_ms, judged) in self.waiting.drain(..) {
+        for (at_ms, judged) in std::mem::take(&mut self.waiting) {
             connection
                 .prepare_cached("UPDATE incidents SET ended_ms = max(began_ms, ?1) WHERE ended_ms IS NULL")?
                 .execute([at_ms])?;
             if let Some(judged) = judged {
-                insert(connection, at_ms, &judged, self.before)?;
+                self.insert(connection, at_ms, &judged)?;
             }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, connection: &Connection, at_ms: i64, judged: &Judged) -> Result<()> {
+        let last = self.last.get(&judged.kind()).filter(|_| !judged.no_orders);
+        // A number whose row a full disk took back may be another one's by now.
+        let goes_on = "UPDATE incidents SET ended_ms = NULL WHERE incident = ?1 AND level = ?2 AND code = ?3 \
+                       AND began_ms <= ?4 AND ended_ms BETWEEN ?5 AND ?4";
+        let soon = at_ms.saturating_sub(AGAIN_MS);
+        let goes_on =
+            connection.execute(goes_on, params![last, judged.level.as_str(), judged.code, at_ms, soon])?;
+        if goes_on == 0 {
+            keep(connection, (at_ms, None), judged)?;
+            self.last.insert(judged.kind(), connection.last_insert_rowid());
         }
         Ok(())
     }
 }
 
-fn insert(connection: &Connection, at_ms: i64, judged: &Judged, before: i64) -> Result<()> {
-    let (level, code) = (judged.level.as_str(), judged.code);
-    let goes_on = "UPDATE incidents SET ended_ms = NULL WHERE incident = (SELECT max(incident) FROM incidents \
-                   WHERE level = ?1 AND code = ?2 AND began_ms <= ?3 AND ended_ms BETWEEN ?4 AND ?3 AND incident > ?5)";
-    let soon = at_ms.saturating_sub(AGAIN_MS);
-    let goes_on = connection.execute(goes_on, params![level, code, at_ms, soon, before])?;
-    if goes_on == 0 { keep(connection, (at_ms, None), judged) } else { Ok(()) }
-}
-
 fn keep(connection: &Connection, (began_ms, ended_ms): (i64, Option<i64>), judged: &Judged) -> Result<()> {
-    let Judged { level, code, says } = judged;
+    let Judged { level, code, says, .. } = judged;
     connection.execute(
         "INSERT INTO incidents (began_ms, ended_ms, level, code, says) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![began_ms, ended_ms, level.as_str(), code, says],
@@ -137,7 +154,8 @@ pub(super) fn note_start(connection: &Connection, at_ms: i64) -> Result<()> {
             format!("{RESTARTED} Nothing is known of the {} s before.", grouped(seconds.unsigned_abs()))
         }
     };
-    keep(connection, (began, Some(at_ms)), &Judged { level: Level::Amber, code: "restarted", says })
+    let restarted = Judged { level: Level::Amber, code: "restarted", says, cause: None, no_orders: false };
+    keep(connection, (began, Some(at_ms)), &restarted)
 }
 
 /// What nobody follows any more ended with the last second that is kept.
@@ -176,4 +194,54 @@ fn newest(connection: &Connection, (from_ms, to_ms): (i64, i64), max: i64) -> Re
     newest.reverse();
     newest.sort_by_key(|incident| incident.began_ms);
     Ok(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Judged in each of these seconds; from, to and cause of what is kept.
+    fn kept(judged: &[(i64, bool, Option<&'static str>)]) -> Vec<(i64, Option<i64>, String)> {
+        let connection = Connection::open_in_memory().unwrap();
+        connection
+            .execute_batch(&format!("{TABLE} CREATE TABLE seconds (at_ms INTEGER PRIMARY KEY);"))
+            .unwrap();
+        let mut changes = Changes::begin(&connection).unwrap();
+        for (at_s, no_orders, cause) in judged {
+            let (level, code) = if *no_orders { (Level::Red, "not_ready") } else { (Level::Amber, "away") };
+            let level = cause.map_or(Level::Green, |_| level);
+            let says = cause.unwrap_or_default().to_owned();
+            let judged = Judged { level, code, says, cause: *cause, no_orders: *no_orders };
+            changes.note(at_s * 1_000, &judged);
+            changes.write(&connection).unwrap();
+        }
+        let found = read(&connection, (0, i64::MAX)).unwrap().into_iter();
+        found.map(|it| (it.began_ms / 1_000, it.ended_ms.map(|ended| ended / 1_000), it.says)).collect()
+    }
+
+    fn is(began: i64, ended: Option<i64>, says: &str) -> (i64, Option<i64>, String) {
+        (began, ended, says.to_owned())
+    }
+
+    /// Redis was away, then the broker: it was one incident, and the broker was never named.
+    #[test]
+    fn another_cause_is_another_incident() {
+        let (redis, broker) = (Some("Redis"), Some("RocketMQ"));
+        let apart = kept(&[(0, true, redis), (25, false, None), (49, true, broker), (76, false, None)]);
+        assert_eq!(apart, [is(0, Some(25), "Redis"), is(49, Some(76), "RocketMQ")]);
+        let at_once = kept(&[(0, true, redis), (25, true, broker), (76, false, None)]);
+        assert_eq!(at_once, [is(0, Some(25), "Redis"), is(25, Some(76), "RocketMQ")]);
+        // To and fro, each goes on.
+        let to_and_fro =
+            kept(&[(0, false, redis), (10, false, broker), (20, false, redis), (30, false, broker)]);
+        assert_eq!(to_and_fro, [is(0, Some(30), "Redis"), is(10, None, "RocketMQ")]);
+    }
+
+    #[test]
+    fn seconds_in_which_orders_were_taken_are_in_no_incident_that_says_that_none_is() {
+        let redis = Some("Redis");
+        let seconds = |no_orders| [(0, no_orders, redis), (5, no_orders, None), (40, no_orders, redis)];
+        assert_eq!(kept(&seconds(true)), [is(0, Some(5), "Redis"), is(40, None, "Redis")]);
+        assert_eq!(kept(&seconds(false)), [is(0, None, "Redis")], "it goes on within a minute");
+    }
 }

@@ -20,13 +20,15 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     let mut values = [Some(0.0); COLUMNS.len()];
     values[1] = Some(accepted);
     values[8] = None;
-    let judged = Judged { level: Level::Green, code: "selling", says: String::new() };
+    let judged =
+        Judged { level: Level::Green, code: "selling", says: String::new(), cause: None, no_orders: false };
     let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
     Taken { at_ms, passed_ms: 1_000, values, stock, refused, sales, judged, events, disk_free_bytes: None }
 }
 
 pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
-    Taken { judged: Judged { level, code, says: format!("It is {code} now.") }, ..taken(BEGUN + at_ms, 1.0) }
+    let says = format!("It is {code} now.");
+    Taken { judged: Judged { level, code, says, cause: None, no_orders: false }, ..taken(BEGUN + at_ms, 1.0) }
 }
 
 /// From, to, level and code.

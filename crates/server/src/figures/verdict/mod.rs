@@ -70,6 +70,12 @@ pub(in crate::figures) struct Verdict {
     /// Stable.
     pub(in crate::figures) code: &'static str,
     pub(in crate::figures) says: String,
+    /// What tells two of one code apart: the engine that keeps orders from being taken.
+    #[serde(skip)]
+    pub(in crate::figures) cause: Option<&'static str>,
+    /// The verdict is that none is taken, anywhere.
+    #[serde(skip)]
+    pub(in crate::figures) no_orders: bool,
     #[serde(rename = "do")]
     pub(in crate::figures) action: &'static str,
     /// A heading of docs/runbook.md.
@@ -86,8 +92,8 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) stopping: bool,
     /// The ledger takes no writes.
     pub(in crate::figures) read_only: bool,
-    /// Why an engine keeps orders from being taken.
-    pub(in crate::figures) engine_fault: Option<&'a str>,
+    /// Which engine keeps orders from being taken, and why.
+    pub(in crate::figures) engine_fault: Option<(Option<&'static str>, &'a str)>,
     /// Why a server of a cluster can't use the ledger.
     pub(in crate::figures) ledger_fault: Option<&'a str>,
     /// What is wrong with the queues, though orders may be taken.
@@ -166,7 +172,7 @@ const RULES: &[Rule] = &[
         level: Level::Red,
         code: "not_ready",
         says: |night| {
-            let fault = night.engine_fault.filter(|_| !night.takes_orders)?;
+            let (_, fault) = night.engine_fault.filter(|_| !night.takes_orders)?;
             Some(format!("No order is taken here: {fault}."))
         },
         action: "Mend the engine that is named; orders are taken again by themselves.",
@@ -527,7 +533,9 @@ impl Verdict {
         let given = |rule: &Rule| {
             let Rule { level, code, action, .. } = *rule;
             let runbook = code.replace('_', "-");
-            (rule.says)(night).map(|says| Verdict { level, code, says, action, runbook })
+            let cause = night.engine_fault.and_then(|(engine, _)| engine).filter(|_| code == "not_ready");
+            let no_orders = level == Level::Red && !night.takes_orders;
+            (rule.says)(night).map(|says| Verdict { level, code, says, cause, no_orders, action, runbook })
         };
         RULES.iter().find_map(given).expect("the last rule always holds")
     }

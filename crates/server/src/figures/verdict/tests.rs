@@ -107,7 +107,7 @@ const FAULTS: [Fault; 27] = [
         "not_ready",
         |night| {
             night.takes_orders = false;
-            night.engine_fault = Some("the broker (RocketMQ) takes no messages");
+            night.engine_fault = Some((Some("RocketMQ"), "the broker (RocketMQ) takes no messages"));
         },
         "here: the broker (RocketMQ) takes no messages.",
     ),
@@ -235,7 +235,7 @@ fn what_is_wrong_with_one_server_alone_is_not_red() {
     let sales = [sale(Phase::Live, 0, [5, 1, 0])];
     let mut night = quiet(&sales);
     (night.stopping, night.read_only, night.clock_confirmed) = (true, true, false);
-    night.engine_fault = Some("the gate (Redis) is not connected");
+    night.engine_fault = Some((Some("Redis"), "the gate (Redis) is not connected"));
     assert_eq!(Verdict::on(&night).code, "selling");
     (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS);
     assert_eq!(Verdict::on(&night).code, "servers_out");
