@@ -68,7 +68,8 @@ line printed says what came of it. Nothing of the installation is changed; the r
 Run it on the machine of the sale, when nothing is sold there. It is refused while the ledger has a sale that is live or begins
 within 15 min, or orders that wait for their payment; and, without --yes, while a server answers at http.listen: the crowd would take
 that server's processors and disk. Where there is no ledger to look at, it asks whether to go on; without a terminal it is refused
-unless --yes is there.
+unless --yes is there. It looks once, at the beginning: of a sale that is put on later, stop it yourself (Ctrl-C); one that the
+console's button began stops by itself.
 
 Of a cluster (cluster.enabled) the servers are its own, --servers of them on this machine, and the engines are the
 installation's: a database beside the ledger's, keys of another prefix, topics of another name, all of them NAME_rehearsal_...,
