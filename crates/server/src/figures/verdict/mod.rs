@@ -173,7 +173,9 @@ const RULES: &[Rule] = &[
         code: "not_ready",
         says: |night| {
             let (_, fault) = night.engine_fault.filter(|_| !night.takes_orders)?;
-            Some(format!("No order is taken here: {fault}."))
+            // Of a gate in parts, one may be away and the others sell.
+            let taken = if night.accepted_per_s > 0.0 { "Not every order is" } else { "No order is" };
+            Some(format!("{taken} taken here: {fault}."))
         },
         action: "Mend the engine that is named; orders are taken again by themselves.",
     },
@@ -534,7 +536,7 @@ impl Verdict {
             let Rule { level, code, action, .. } = *rule;
             let runbook = code.replace('_', "-");
             let cause = night.engine_fault.and_then(|(engine, _)| engine).filter(|_| code == "not_ready");
-            let no_orders = level == Level::Red && !night.takes_orders;
+            let no_orders = level == Level::Red && !night.takes_orders && night.accepted_per_s == 0.0;
             (rule.says)(night).map(|says| Verdict { level, code, says, cause, no_orders, action, runbook })
         };
         RULES.iter().find_map(given).expect("the last rule always holds")

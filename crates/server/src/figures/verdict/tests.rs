@@ -106,7 +106,7 @@ const FAULTS: [Fault; 27] = [
     (
         "not_ready",
         |night| {
-            night.takes_orders = false;
+            (night.takes_orders, night.accepted_per_s) = (false, 0.0);
             night.engine_fault = Some((Some("RocketMQ"), "the broker (RocketMQ) takes no messages"));
         },
         "here: the broker (RocketMQ) takes no messages.",
@@ -222,6 +222,17 @@ fn a_ledger_that_hangs_is_away_before_it_is_known_to_be() {
     assert!(verdict.says.ends_with(
         "can store them. The ledger has not answered for 6 s: what is held and sold is as it was then."
     ));
+}
+
+/// One shard of a Redis Cluster was away, and orders for the products of the others were accepted.
+#[test]
+fn it_is_not_said_that_no_order_is_taken_while_some_are() {
+    let engine_fault = Some((Some("Redis"), "the stock gate (Redis) can't be used"));
+    let night = Night { takes_orders: false, engine_fault, ..quiet(&[]) };
+    let verdict = Verdict::on(&night);
+    assert_eq!((verdict.code, verdict.no_orders), ("not_ready", false));
+    assert_eq!(verdict.says, "Not every order is taken here: the stock gate (Redis) can't be used.");
+    assert!(Verdict::on(&Night { accepted_per_s: 0.0, ..night }).no_orders);
 }
 
 #[test]
