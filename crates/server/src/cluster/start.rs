@@ -105,10 +105,11 @@ impl Stages {
     }
 
     /// Where the figures of all servers are, and what is counted here alone.
-    pub(crate) fn figures(&self) -> crate::figures::Cluster {
+    pub(crate) fn figures(&self, servers_expected: u32) -> crate::figures::Cluster {
         let Core { servers, counts, .. } = &self.core;
         crate::figures::Cluster {
             servers: Arc::clone(servers),
+            servers_expected,
             dead_letters: counts.dead_letters.clone(),
             orders_lost: counts.orders_lost.clone(),
             drift_units: counts.drift_units.clone(),

@@ -117,6 +117,8 @@ impl Hindered {
 struct Streaks {
     busy: usize,
     processors_busy: usize,
+    cut_off: usize,
+    servers_fewer: usize,
 }
 
 /// The counters of refusals. A code has none before it was given, and from then on it is not looked up again.
@@ -237,6 +239,12 @@ impl Looking {
         self.watched.cluster.is_some()
     }
 
+    /// No more than can be heard.
+    fn servers_expected(&self) -> usize {
+        let expected = self.watched.cluster.as_ref().map_or(1, |cluster| cluster.servers_expected);
+        usize::try_from(expected).unwrap_or(usize::MAX).min(Servers::OTHERS_MAX + 1)
+    }
+
     fn servers(&self) -> Option<&Servers> {
         self.watched.cluster.as_ref().map(|cluster| &*cluster.servers)
     }
@@ -261,7 +269,8 @@ impl Looking {
             sum.health.reconciled_age_ms = Some(ages.reconciled_anywhere_ms(heard_ms, at));
         }
         if passed.is_some() {
-            self.streaks.go_on(&sum);
+            let heard = servers.iter().filter(|server| !server.is_silent()).count();
+            self.streaks.go_on(&sum, heard < self.servers_expected());
         }
         self.wanted = of_all(&sum.wanted);
         let sales = self.sold_out.look(&self.catalog, now, (&sum, &self.lines, &self.wanted));
@@ -327,8 +336,10 @@ impl Looking {
             stopping: self.hindered.stopping,
             read_only: self.hindered.read_only,
             engine_fault: self.hindered.by_engine.as_ref().map(|(engine, reason)| (*engine, reason.as_str())),
-            ledger_fault: fault_of(&health.engines, Health::LEDGER),
-            queues_fault: fault_of(&health.engines, Health::QUEUES),
+            ledger_fault: fault_of_all(&health.engines, Health::LEDGER),
+            queues_fault: fault_of_all(&health.engines, Health::QUEUES),
+            cut_off: health.engines.iter().find(|engine| !engine.cut_off.is_empty()),
+            cut_off_seconds: self.streaks.cut_off,
             units_age_ms: health.units_age_ms.unwrap_or(0),
             clock_confirmed: self.hindered.by_clock.is_none(),
             clock_difference_ms: health.clock_difference_ms,
@@ -352,6 +363,8 @@ impl Looking {
             processors_busy_seconds: self.streaks.processors_busy,
             reasons: &health.reasons,
             servers,
+            servers_expected: self.servers_expected(),
+            servers_fewer_seconds: self.streaks.servers_fewer,
             sales,
             live,
             unasked: self.unasked(now),
@@ -396,24 +409,32 @@ impl Moment {
 }
 
 impl Streaks {
-    fn go_on(&mut self, sum: &Part) {
+    fn go_on(&mut self, sum: &Part, servers_fewer: bool) {
         let longer = |streak: usize, goes_on: bool| if goes_on { streak + 1 } else { 0 };
         self.busy = longer(self.busy, sum.rates.busy > 0.0);
         let processors_busy = sum.health.processors_busy.is_some_and(|busy| busy > PROCESSORS_BUSY_MAX);
         self.processors_busy = longer(self.processors_busy, processors_busy);
+        let cut_off = sum.health.engines.iter().any(|engine| !engine.cut_off.is_empty());
+        self.cut_off = longer(self.cut_off, cut_off);
+        self.servers_fewer = longer(self.servers_fewer, servers_fewer);
     }
 }
 
 fn engines(watched: &Watched, read_only: bool) -> Vec<EngineFigures> {
-    let named = |(engine, fault): (&str, Option<String>)| EngineFigures { engine: engine.to_owned(), fault };
+    let named = |(engine, fault): (&str, Option<String>)| EngineFigures {
+        engine: engine.to_owned(),
+        fault,
+        cut_off: Vec::new(),
+    };
     match watched.cluster {
         Some(_) => watched.health.engines().map(named).into(),
         None => vec![named(("Ledger", read_only.then(|| "The disk takes no writes.".to_owned())))],
     }
 }
 
-fn fault_of<'a>(engines: &'a [EngineFigures], name: &str) -> Option<&'a str> {
-    engines.iter().find(|engine| engine.engine == name)?.fault.as_deref()
+/// What keeps every server from an engine, or the only one.
+fn fault_of_all<'a>(engines: &'a [EngineFigures], name: &str) -> Option<&'a str> {
+    engines.iter().find(|engine| engine.engine == name && engine.cut_off.is_empty())?.fault.as_deref()
 }
 
 /// Without the commits, which are counted once for all servers.

@@ -85,6 +85,8 @@ pub struct Watched {
 pub struct Cluster {
     /// The others, whose figures are added.
     pub servers: Arc<Servers>,
+    /// How many there are to be, with this one.
+    pub servers_expected: u32,
     /// Messages that this server has put aside.
     pub dead_letters: Counter,
     /// Orders that were accepted, and that the ledger rejected when this server brought them.

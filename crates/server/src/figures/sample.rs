@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::events::EventFigures;
 use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
 use super::host::Disk;
+use super::part::SILENT;
 use super::sales::{Open, SaleFigures};
 use super::verdict::Verdict;
 use crate::metrics::{Counts, Metrics};
@@ -285,6 +286,13 @@ impl Lately {
     }
 }
 
+impl ServerFigures {
+    /// Whether it is missed.
+    pub(super) fn is_silent(&self) -> bool {
+        u128::from(self.silent_ms) >= SILENT.as_millis()
+    }
+}
+
 /// An engine as all servers see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -292,6 +300,9 @@ pub(super) struct EngineFigures {
     pub(super) engine: String,
     /// What keeps it from being used, or from being used safely; `None`: nothing does.
     pub(super) fault: Option<String>,
+    /// Of a sum: servers that are kept from it while another is not.
+    #[serde(skip)]
+    pub(super) cut_off: Vec<String>,
 }
 
 /// What the installation was found to carry.

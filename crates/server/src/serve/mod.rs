@@ -158,7 +158,7 @@ fn run_on(
         health: &health,
         mailbox: &mailbox,
         stop,
-        cluster: profile.figures(),
+        cluster: profile.figures(servers(config)),
         webhooks: &webhooks,
     };
     let looking = watching::look(config, secrets, address, &seen);
@@ -238,10 +238,10 @@ enum Profile {
 
 impl Profile {
     /// What a server of a cluster shows besides.
-    fn figures(&self) -> Option<figures::Cluster> {
+    fn figures(&self, servers_expected: u32) -> Option<figures::Cluster> {
         match self {
             Profile::Embedded(_) => None,
-            Profile::Cluster(stages) => Some(stages.figures()),
+            Profile::Cluster(stages) => Some(stages.figures(servers_expected)),
         }
     }
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::sales::SoldOutAt;
 use super::sample::{HealthFigures, Lately, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
 use super::selling::{Holds, SaleSecond, Selling};
-use crate::intake::{Heard, Servers};
+use super::verdict::UNITS_AGE_MS_MAX;
+use crate::intake::{Health, Heard, Servers};
 use crate::metrics::Counts;
 use crate::time::Instant;
 
@@ -149,6 +150,8 @@ impl Part {
         if heard.iter().any(|(_, _, counted)| *counted) {
             sum.health.name_reasons(&self.server);
         }
+        let counts = heard.iter().filter(|(_, _, counted)| *counted).map(|(part, _, _)| part);
+        sum.health.note_cut_off(&[self].into_iter().chain(counts).collect::<Vec<_>>());
         let mut servers = vec![self.shown(Duration::ZERO, true)];
         for (mut part, silent, counted) in heard {
             servers.push(part.shown(silent, counted));
@@ -206,6 +209,24 @@ impl HealthFigures {
     fn name_reasons(&mut self, server: &str) {
         let faults = self.engines.iter_mut().filter_map(|engine| engine.fault.as_mut());
         self.reasons.iter_mut().chain(faults).for_each(|reason| *reason = format!("{server}: {reason}"));
+    }
+
+    /// Whether its server uses the ledger; `None`: a server of before does not say. One that hangs has no fault for a while.
+    fn uses_ledger(&self) -> Option<bool> {
+        let ledger = self.engines.iter().find(|engine| engine.engine == Health::LEDGER)?;
+        let hangs = self.units_age_ms.is_some_and(|age| age > UNITS_AGE_MS_MAX);
+        Some(ledger.fault.is_none() && !hangs)
+    }
+
+    /// Finds who is kept from the ledger while another server uses it. Of the other engines one server may know alone what is
+    /// wrong with them for all.
+    fn note_cut_off(&mut self, parts: &[&Part]) {
+        let says = |part: &&Part| Some((part.server.clone(), part.health.uses_ledger()?));
+        let (using, cut_off): (Vec<_>, Vec<_>) = parts.iter().filter_map(says).partition(|(_, uses)| *uses);
+        let ledger = self.engines.iter_mut().find(|engine| engine.engine == Health::LEDGER);
+        if let Some(ledger) = ledger.filter(|_| !using.is_empty()) {
+            ledger.cut_off = cut_off.into_iter().map(|(server, _)| server).collect();
+        }
     }
 
     /// Orders are taken while one server takes them, and the machine that is worst off counts. The ledger's disk is none of theirs.

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::figures::history::Refused;
+use crate::figures::sample::EngineFigures;
 use crate::figures::selling::refused;
 use crate::metrics::Latencies;
 
@@ -179,6 +180,33 @@ fn orders_are_taken_while_one_server_takes_them_and_reasons_say_whose_they_are()
     let (sum, _) = b.with(&[heard(&a, now, true)], now);
     assert!(sum.health.ready);
     assert_eq!(sum.health.reasons, ["a: It stops."]);
+}
+
+/// One server alone was cut off from the database, and every console said to bring the database back.
+#[test]
+fn a_ledger_that_one_server_uses_is_not_away() {
+    let now = Instant::now();
+    let of = |server: &str, fault: Option<&str>, units_age_ms| {
+        let mut part = part(server, 1.0, &[]);
+        let (engine, fault) = (Health::LEDGER.to_owned(), fault.map(str::to_owned));
+        part.health.engines = vec![EngineFigures { engine, fault, cut_off: Vec::new() }];
+        part.health.units_age_ms = Some(units_age_ms);
+        part
+    };
+    let cut_off = |ours: &Part, others: &[&Part], lives| {
+        let others: Vec<_> = others.iter().map(|part| heard(part, now, lives)).collect();
+        ours.with(&others, now).0.health.engines.remove(0).cut_off
+    };
+    let (well, away, hangs) = (of("a", None, 900), of("b", Some("It is away."), 900), of("c", None, 5_001));
+    let older = part("d", 1.0, &[]);
+    assert_eq!(cut_off(&well, &[&away, &hangs, &older], true), ["b", "c"]);
+    assert_eq!(cut_off(&away, &[&well], true), ["b"]);
+    assert_eq!(cut_off(&hangs, &[&well], true), ["c"]);
+    let nobody: [&str; 0] = [];
+    assert_eq!(cut_off(&away, &[&hangs], true), nobody, "no server uses it: it is the engine");
+    assert_eq!(cut_off(&away, &[&older], true), nobody, "it does not say");
+    assert_eq!(cut_off(&away, &[&well], false), nobody, "it may be gone");
+    assert_eq!(cut_off(&well, &[], true), nobody);
 }
 
 #[test]

@@ -42,6 +42,7 @@ impl Server {
         let servers = Arc::<Servers>::default();
         let cluster = of_a_cluster.then(|| Cluster {
             servers: Arc::clone(&servers),
+            servers_expected: 1,
             dead_letters: Counter::default(),
             orders_lost: Counter::default(),
             drift_units: Counter::default(),

@@ -2,20 +2,21 @@
 //!
 //! A table of rules, the most severe first; the first that holds is the verdict. Must not: look at anything itself.
 
+mod night;
 mod words;
 
 use std::time::Duration;
 
-use engine::{Phase, ProductId, SaleId, UnixMs};
+use engine::{Phase, ProductId, SaleId};
 use serde::Serialize;
 
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
-use crate::figures::host::Disk;
-use crate::figures::part::SILENT;
 use crate::figures::sales::{NearSale, Open, Units, quoted};
-use crate::figures::sample::{Lately, ServerFigures, WebhookFigures};
+use crate::figures::sample::{EngineFigures, Lately};
 use engine::format_utc;
 
+pub(in crate::figures) use night::Night;
+use night::{free_below, live, next, soon};
 pub use words::grouped;
 pub(in crate::figures) use words::units;
 use words::{ago, ahead, whole};
@@ -31,7 +32,7 @@ const MIB: u64 = 1024 * 1024;
 const DISK_LOW_BYTES: u64 = 5 * 1024 * MIB;
 const DISK_FULL_SOON_BYTES: u64 = 100 * MIB;
 /// It is read once a second. A database that hangs is given 4 s at each try, and so is known to be away much later.
-const UNITS_AGE_MS_MAX: u64 = 5 * 1000;
+pub(in crate::figures) const UNITS_AGE_MS_MAX: u64 = 5 * 1000;
 /// A burst is stored within seconds.
 const BACKLOG_AGE_MS_MAX: u64 = 30 * 1000;
 /// Its lease changes hands within 5 s, and a round takes less than one, but where gates with millions of marks are rebuilt.
@@ -80,63 +81,6 @@ pub(in crate::figures) struct Verdict {
     pub(in crate::figures) action: &'static str,
     /// A heading of docs/runbook.md.
     pub(in crate::figures) runbook: String,
-}
-
-/// What is judged.
-#[derive(Clone, Debug)]
-pub(in crate::figures) struct Night<'a> {
-    pub(in crate::figures) now: UnixMs,
-    /// One server at least takes them.
-    pub(in crate::figures) takes_orders: bool,
-    /// Of the server that answers, as what follows.
-    pub(in crate::figures) stopping: bool,
-    /// The ledger takes no writes.
-    pub(in crate::figures) read_only: bool,
-    /// Which engine keeps orders from being taken, and why.
-    pub(in crate::figures) engine_fault: Option<(Option<&'static str>, &'a str)>,
-    /// Why a server of a cluster can't use the ledger.
-    pub(in crate::figures) ledger_fault: Option<&'a str>,
-    /// What is wrong with the queues, though orders may be taken.
-    pub(in crate::figures) queues_fault: Option<&'a str>,
-    /// Since this server of a cluster read from the ledger what is held and sold.
-    pub(in crate::figures) units_age_ms: u64,
-    pub(in crate::figures) clock_confirmed: bool,
-    pub(in crate::figures) clock_difference_ms: i64,
-    pub(in crate::figures) disk: Option<Disk>,
-    /// Orders of the last [`SECONDS`].
-    pub(in crate::figures) unknown: u64,
-    /// For how many seconds in a row buyers have been turned away as busy, and how many in the last of them.
-    pub(in crate::figures) busy_seconds: usize,
-    pub(in crate::figures) busy_per_s: f64,
-    pub(in crate::figures) accepted_per_s: f64,
-    /// Of the last [`SECONDS`].
-    pub(in crate::figures) order_p99: Option<Duration>,
-    pub(in crate::figures) commit_p99: Option<Duration>,
-    pub(in crate::figures) refunds_due: u64,
-    /// Messages that wait at the broker, and for how long the oldest has.
-    pub(in crate::figures) backlog: u64,
-    pub(in crate::figures) backlog_age_ms: u64,
-    /// Since reconciliation ended well on any server of a cluster.
-    pub(in crate::figures) reconciled_age_ms: u64,
-    /// Put aside since the servers' start, and how long ago the last was.
-    pub(in crate::figures) dead_letters: u64,
-    pub(in crate::figures) dead_letter_age_ms: Option<u64>,
-    pub(in crate::figures) orders_lost: Option<Lately>,
-    pub(in crate::figures) drift_units: Option<Lately>,
-    /// Connections of the last [`SECONDS`].
-    pub(in crate::figures) connections_refused: u64,
-    pub(in crate::figures) webhooks: Option<&'a WebhookFigures>,
-    /// For how many seconds in a row they have been busier than [`PROCESSORS_BUSY_MAX`].
-    pub(in crate::figures) processors_busy_seconds: usize,
-    /// Why servers take no orders.
-    pub(in crate::figures) reasons: &'a [String],
-    pub(in crate::figures) servers: &'a [ServerFigures],
-    /// All, whether there is room to show them or not.
-    pub(in crate::figures) sales: &'a [NearSale<'a>],
-    /// Those that run.
-    pub(in crate::figures) live: Open,
-    /// An item whose draw is to come, and waits for a beacon that is not the configured one.
-    pub(in crate::figures) unasked: Option<(SaleId, ProductId)>,
 }
 
 /// When a verdict is given, in which words, and what is to be done.
@@ -233,7 +177,8 @@ const RULES: &[Rule] = &[
         says: |night| {
             let hangs = || {
                 let age = ago(night.units_age_ms);
-                let is_old = night.units_age_ms > UNITS_AGE_MS_MAX;
+                let others_read = night.cut_off.is_some();
+                let is_old = night.units_age_ms > UNITS_AGE_MS_MAX && !others_read;
                 is_old.then(|| {
                     format!("The ledger has not answered for {age}: what is held and sold is as it was then")
                 })
@@ -261,8 +206,7 @@ const RULES: &[Rule] = &[
         level: Level::Amber,
         code: "servers_silent",
         says: |night| {
-            let silent = |server: &&ServerFigures| u128::from(server.silent_ms) >= SILENT.as_millis();
-            let silent: Vec<_> = night.servers.iter().filter(silent).collect();
+            let silent: Vec<_> = night.servers.iter().filter(|server| server.is_silent()).collect();
             let longest = silent.iter().max_by_key(|server| server.silent_ms)?;
             let (all, heard) = (night.servers.len(), night.servers.len() - silent.len());
             let (server, seconds) = (&longest.server, longest.silent_ms / 1_000);
@@ -276,13 +220,30 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "server_cut_off",
+        says: |night| {
+            let EngineFigures { fault, cut_off, .. } = night.cut_off?;
+            let (server, others) = cut_off.split_first().filter(|_| night.cut_off_seconds >= SECONDS)?;
+            let (others, does) = match others.len() {
+                0 => (String::new(), "does"),
+                others => (format!(" (and {others} more)"), "do"),
+            };
+            let why =
+                fault.as_deref().map(|fault| fault.strip_prefix(&format!("{server}: ")).unwrap_or(fault));
+            let why = why.unwrap_or("it does not answer there");
+            Some(format!("{server}{others} {does} not reach the ledger's database; other servers do: {why}."))
+        },
+        action: "Look at the network between that server and the database, and not at the database: other servers use it, and store what is ordered.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "servers_out",
         says: |night| {
             let out = night.servers.iter().filter(|server| server.counted && !server.ready).count();
             let reason = night.reasons.first().filter(|_| out > 0)?;
             Some(format!("{out} of {} servers take no orders. {reason}", night.servers.len()))
         },
-        action: "Mend what is named; the server takes orders again by itself.",
+        action: "Mend what is named, or, of an engine that the others use, the network between it and that server; orders are taken there again by themselves.",
     },
     Rule {
         level: Level::Amber,
@@ -431,6 +392,17 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "servers_fewer",
+        says: |night| {
+            let (heard, expected) = (night.servers.len(), night.servers_expected);
+            (night.servers_fewer_seconds >= SECONDS && heard < expected).then(|| {
+                format!("{heard} of {expected} servers are there: each lets through its share of the orders, and the others' is missing.")
+            })
+        },
+        action: "Start those that are missing, or set `cluster.servers` to how many there are, at all of them.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "disk_low",
         says: |night| {
             let free = free_below(night, DISK_LOW_BYTES)?;
@@ -543,42 +515,10 @@ impl Verdict {
     }
 }
 
-/// The sale that runs, or how many of them do, and what.
-fn live(night: &Night<'_>, one: &str, several: &str) -> String {
-    match (night.sales.iter().find(|sale| sale.phase == Phase::Live), night.live.sales) {
-        (Some(sale), 1) => format!("{} {one}", quoted(sale.title)),
-        (_, sales) => format!("{sales} sales {several}"),
-    }
-}
-
-/// The sale that begins next, or is to, and in how many milliseconds.
-fn next<'a>(night: &'a Night<'_>) -> Option<(&'a NearSale<'a>, u64)> {
-    let is_to_come = |sale: &&NearSale<'_>| sale.phase != Phase::Ended && sale.starts_at_ms > night.now.0;
-    let waiting = night.sales.iter().filter(|sale| sale.phase == Phase::NotStarted || is_to_come(sale));
-    let sale = waiting.min_by_key(|sale| sale.starts_at_ms)?;
-    Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))
-}
-
-/// How long it is until the next sale, if it begins soon.
-fn soon(night: &Night<'_>) -> Option<String> {
-    let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;
-    Some(format!("{} until {}", ahead(in_ms), quoted(sale.title)))
-}
-
 /// How much was counted, and how long ago it was last, if it was lately.
 fn lately(counted: Option<Lately>) -> Option<(String, String)> {
     let Lately { count, age_ms } = counted.filter(|counted| counted.age_ms < COUNTED_AGE_MS_MAX)?;
     Some((grouped(count), ago(age_ms)))
-}
-
-/// What is free, in words, if it is less than that.
-fn free_below(night: &Night<'_>, bytes: u64) -> Option<String> {
-    let disk = night.disk?;
-    let free = disk.free_bytes;
-    (free < bytes.min(disk.bytes / 10)).then(|| match free / MIB {
-        mib @ ..10_000 => format!("{mib} MiB"),
-        mib => format!("{} GiB", mib / 1024),
-    })
 }
 
 #[cfg(test)]

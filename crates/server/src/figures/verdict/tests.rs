@@ -1,6 +1,11 @@
 use std::sync::LazyLock;
 
+use engine::UnixMs;
+
 use super::*;
+use crate::figures::host::Disk;
+use crate::figures::sample::{ServerFigures, WebhookFigures};
+
 const NOW: UnixMs = UnixMs(1_796_119_200_000);
 
 fn sale(phase: Phase, starts_in_ms: u64, units: [u64; 3]) -> NearSale<'static> {
@@ -23,6 +28,8 @@ fn quiet<'a>(sales: &'a [NearSale<'static>]) -> Night<'a> {
         engine_fault: None,
         ledger_fault: None,
         queues_fault: None,
+        cut_off: None,
+        cut_off_seconds: SECONDS - 1,
         units_age_ms: UNITS_AGE_MS_MAX,
         clock_confirmed: true,
         clock_difference_ms: -1_000,
@@ -46,6 +53,8 @@ fn quiet<'a>(sales: &'a [NearSale<'static>]) -> Night<'a> {
         processors_busy_seconds: SECONDS - 1,
         reasons: &[],
         servers: &[],
+        servers_expected: 3,
+        servers_fewer_seconds: SECONDS - 1,
         sales,
         live: live(sales),
         unasked: None,
@@ -80,6 +89,12 @@ static ONE_STOPS: LazyLock<[ServerFigures; 3]> =
 static ONE_IS_SILENT: LazyLock<[ServerFigures; 3]> =
     LazyLock::new(|| [server("a", 0, true), server("b", 500, false), server("c", 4_000, true)]);
 
+static CUT_OFF: LazyLock<EngineFigures> = LazyLock::new(|| EngineFigures {
+    engine: "MySQL".to_owned(),
+    fault: Some("b: it is away".to_owned()),
+    cut_off: vec!["b".to_owned()],
+});
+
 /// Two endpoints, one of which is off.
 static ONE_IS_OFF: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
     off: vec!["shop".to_owned()],
@@ -96,7 +111,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
 static ONE_IS_PAUSED: LazyLock<[NearSale<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
-const FAULTS: [Fault; 27] = [
+const FAULTS: [Fault; 29] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -139,6 +154,11 @@ const FAULTS: [Fault; 27] = [
     ),
     ("servers_silent", |night| night.servers = &*ONE_IS_SILENT, "2 of 3 servers; c silent for 4 s."),
     (
+        "server_cut_off",
+        |night| (night.cut_off, night.cut_off_seconds) = (Some(&*CUT_OFF), SECONDS),
+        "b does not reach the ledger's database; other servers do: it is away.",
+    ),
+    (
         "servers_out",
         |night| (night.servers, night.reasons) = (&*ONE_STOPS, &*REASONS),
         "1 of 3 servers take no orders. b: The server is stopping.",
@@ -179,6 +199,7 @@ const FAULTS: [Fault; 27] = [
         "The draw of item 30 in sale 7 was announced with a beacon",
     ),
     ("clock_differs", |night| night.clock_difference_ms = -2_100, "is 2 s behind the clock that sales"),
+    ("servers_fewer", |night| night.servers_fewer_seconds = SECONDS, "0 of 3 servers are there: each lets"),
     (
         "disk_low",
         |night| night.disk = Some(Disk { free_bytes: DISK_LOW_BYTES - 1, bytes: 100 * DISK_LOW_BYTES }),

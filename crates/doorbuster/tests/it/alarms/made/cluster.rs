@@ -43,6 +43,10 @@ fn configure(directory: &Path, name: &str) -> &'static Engines {
 
 fn one_server(alarm: &mut Alarm, name: &str) -> (&'static Engines, Serving) {
     let engines = configure(alarm.directory(), name);
+    // The other is not missed.
+    let path = alarm.directory().join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, config.replace("servers = 2\n", "servers = 1\n")).unwrap();
     let server = serve(alarm.directory());
     accepted(&server, 1, "first", PLENTY);
     alarm.is_quiet(&[&server]);
@@ -93,6 +97,17 @@ pub(super) fn server_frozen(alarm: &mut Alarm) {
     freeze(b.pid());
     alarm.is_seen(|| {});
     thaw(b.pid());
+    alarm.is_gone();
+}
+
+pub(super) fn server_stopped(alarm: &mut Alarm) {
+    configure(alarm.directory(), "alarm_fewer");
+    let (a, b) = (serve(alarm.directory()), serve(alarm.directory()));
+    accepted(&a, 1, "first", PLENTY);
+    alarm.is_quiet(&[&a]);
+    assert_eq!(b.stop(), 0);
+    alarm.is_seen(|| {});
+    let _again = serve(alarm.directory());
     alarm.is_gone();
 }
 

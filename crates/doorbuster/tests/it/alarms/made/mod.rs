@@ -148,6 +148,7 @@ const ROWS: &[Row] = &[
         Some("servers_silent"),
         cluster::server_frozen,
     ),
+    row("one of two servers stopped", &[], Some("servers_fewer"), cluster::server_stopped),
     row(
         "a second server starts with a clock that is a day ahead",
         &["DoorbusterClocksOut"],
@@ -194,6 +195,10 @@ const NOT_MADE: &[(&str, &str)] = &[
         "DoorbusterMessagesMisplaced",
         "a broker whose disk is full misplaces messages only in some of its threads, which nobody can choose; \
          that the metric counts them is tested by answers as such a broker gives them",
+    ),
+    (
+        "server_cut_off",
+        "it takes a network that is cut between one server and the database; that the sum of the servers' figures names that server is tested",
     ),
     (
         "beacon_not_configured",
