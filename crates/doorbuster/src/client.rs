@@ -182,8 +182,17 @@ impl Client {
         let mut response = result.map_err(|error| self.no_answer(&error, None))?;
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = text.map_err(|error| self.no_answer(&error, None))?;
-        if response.status().is_success() {
-            return Ok((true, text));
+        match response.status() {
+            StatusCode::OK => return Ok((true, text)),
+            StatusCode::SERVICE_UNAVAILABLE => {}
+            // Of what stands before the servers, which may be well.
+            other => {
+                return Err(Failure::unavailable(format!(
+                    "{}/readyz answered {}: this address has no /readyz; name a server's own address",
+                    self.base,
+                    other.as_u16()
+                )));
+            }
         }
         // What stands before the server may answer in words of its own.
         let problem: Problem = serde_json::from_str(&text).unwrap_or_default();

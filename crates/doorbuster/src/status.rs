@@ -18,11 +18,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: 0 it is ready; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
-69 no server answers, or none within 5 s.
+69 no server answers, or none within 5 s, or the address is not a server's own: what stands before servers has no /readyz.
 
 Examples:
   doorbuster status
-  doorbuster status --json --server https://drops.shop.example || page-somebody")]
+  doorbuster status --json --server http://10.0.0.11:8080 || page-somebody")]
 pub(crate) struct StatusArguments {
     #[command(flatten)]
     server: ServerArguments,

@@ -107,6 +107,18 @@ fn a_servers_state_is_one_screen_and_an_exit_code() {
     assert_eq!(code, 69);
 }
 
+/// A proxy that does not pass `/readyz` on made servers that are well look as if they were not.
+#[test]
+fn an_address_without_readyz_is_no_server_that_is_not_ready() {
+    for status in [204, 301, 401, 404, 502] {
+        let ((code, stdout, stderr), _) = ask(&["status"], vec![Some((status, "<h1>nginx</h1>"))]);
+        assert_eq!((code, stdout.as_str()), (69, ""), "{status}");
+        let told =
+            format!("/readyz answered {status}: this address has no /readyz; name a server's own address");
+        assert!(stderr.contains(&told), "{stderr}");
+    }
+}
+
 #[test]
 fn steering_goes_to_its_own_path() {
     let figures = Some((200, r#"{"sales":[{"id":3,"stock_asked_per_s":80.0}]}"#));
