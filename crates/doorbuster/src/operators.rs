@@ -139,7 +139,11 @@ pub(crate) fn run(arguments: &OperatorsArguments, environment: &Environment) -> 
         OperatorsCommand::Revoke { name, server } => {
             let path = format!("/operators/{}/revoke", percent_encoded(name));
             Client::connect(server, environment)?.post(&path, &json!({}), None)?;
-            output::print(&format!("{}: revoked; no server takes the token in 2 s\n", plain(name)))
+            output::print(&format!(
+                "{}: revoked; in 2 s no server that reaches the ledger takes the token. One that does not says so in /readyz, \
+                 and takes it until then\n",
+                plain(name)
+            ))
         }
         OperatorsCommand::Log { sale, limit, server } => {
             log(&Client::connect(server, environment)?, *sale, *limit, server.json)
