@@ -104,13 +104,18 @@ fn gate_report(found: &ThreeWay) -> String {
         words("state"),
     ];
     let rest = if found.at_rest() { "at rest" } else { "not at rest" };
+    let compared = found.skus.iter().filter(|sku| sku.compared).count();
     format!(
-        "{}{} of {} SKUs shown; {rest}: {} messages not consumed, {} rows for the gate, {} SKUs on their way\n",
+        "{}{} of {} SKUs shown; {rest}: {} messages not consumed, {} rows for the gate, {} SKUs on their way; {}\n",
         output::table(columns, &rows),
         rows.len(),
         found.skus.len(),
         found.backlog,
         found.outbox,
-        found.moving
+        found.moving,
+        match compared {
+            0 => "gate and ledger were NOT COMPARED".to_owned(),
+            _ => format!("gate and ledger were compared of {compared}"),
+        }
     )
 }

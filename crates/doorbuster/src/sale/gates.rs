@@ -86,7 +86,11 @@ impl GateAndQueue {
     pub(super) fn says(&self) -> String {
         let compared = self.items.iter().filter(|item| item.compared).count();
         let closed = self.items.iter().filter(|item| item.closed.is_some()).count();
-        let agree = if self.broken.is_empty() { "agree" } else { "DO NOT AGREE" };
+        let agree = match (self.broken.is_empty(), compared) {
+            (false, _) => "DO NOT AGREE",
+            (true, 0) => "NOT COMPARED",
+            (true, _) => "agree",
+        };
         let mut text = format!(
             "gate, queue and ledger {agree}: {compared} of {} items compared on {}, {} messages and {} changes on their way",
             self.items.len(),
@@ -189,6 +193,9 @@ mod tests {
         assert_eq!(said.contradicted_by(&report()), [""; 0]);
         let says = "gate, queue and ledger agree: 1 of 2 items compared on 2025-11-24T16:00:00Z, 0 messages and 0 changes on their way";
         assert_eq!(said.says(), says);
+        let moving = SkuSight { compared: false, ..sight((3, 29), 4) };
+        let said = of(vec![moving, closed.clone()]).says();
+        assert!(said.starts_with("gate, queue and ledger NOT COMPARED: 0 of 2 items compared on "), "{said}");
         let said = of(vec![sight((3, 29), 4), closed]);
         assert!(said.says().ends_with("; gates of 1 items were closed"), "{}", said.says());
     }
