@@ -30,7 +30,8 @@ use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
 use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, Tally};
+use crate::metrics::Metrics;
 use crate::net::Stop;
 use crate::queue::{self, Admin, Consumer, Producer, Topics};
 use crate::webhooks::{Duty, Noticing};
@@ -85,6 +86,12 @@ impl Stages {
         shared: intake::Intake,
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
+        let Metrics { entries, payments_recorded, commits_failed, .. } = &*shared.metrics;
+        ledger.count_into(Tally {
+            entries: entries.clone(),
+            payments: payments_recorded.clone(),
+            failed: commits_failed.clone(),
+        });
         let (gate, queue) = (gate_config(config, secrets)?, queue_options(config, secrets)?);
         // A later master is marked in /readyz: by then the sale may be live.
         if let Layout::Sentinel(_) = gate.layout

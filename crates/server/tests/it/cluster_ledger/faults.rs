@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use engine::working_set::Outcome;
-use engine::{Command, SkuId, UnixMs};
+use engine::{Command, Pay, SkuId, UnixMs};
 use mysql::prelude::Queryable;
-use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger};
+use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger, Tally};
 use server::ledger::mysql::{Limits, Options};
 
 use super::{START, asked, assert_sound, one_sku, open, orders, progress};
@@ -71,6 +71,27 @@ fn a_commit_whose_answer_is_lost_is_found_out_and_done_once() {
     assert_eq!(ledger.outbox(10, 0).unwrap().len(), 1);
     let audit = assert_sound(&database);
     assert_eq!((audit.orders, audit.skus[0].held), (30, 29));
+}
+
+/// They were counted with one server alone: in a cluster the alert on failed commits could not fire.
+#[test]
+fn what_is_committed_is_counted_once_over_all_connections_and_so_is_what_failed() {
+    let (mut other, database) = open();
+    one_sku(&mut other, 100, None);
+    let proxy = before(&database);
+    let mut cut = through(&proxy, &database);
+    let tally = Tally::default();
+    let counted = || (tally.entries.get(), tally.payments.get(), tally.failed.get());
+    cut.count_into(tally.clone());
+    proxy.cut_next(Cut::BeforeServer, false);
+    cut.consume(NOW, &[], &orders(0..3)).unwrap();
+    assert_eq!(counted(), (3, 0, 0), "at the second try");
+    let mut another = cut.another();
+    let pay = Pay { id: "p1".into(), order: orders(0..1)[0].place.id, amount: 4_999 };
+    for _once_more in 0..2 {
+        another.execute(NOW, &[asked(Command::Pay(pay.clone()))]).unwrap();
+        assert_eq!(counted(), (5, 1, 0), "the payment, and what it paid");
+    }
 }
 
 #[test]
@@ -215,9 +236,12 @@ fn a_database_that_is_away_is_said_to_be_within_the_bound() {
     let database = Database::on(&engines);
     let mut ledger = SharedLedger::open(&database.options).unwrap();
     one_sku(&mut ledger, 10, None);
+    let tally = Tally::default();
+    ledger.count_into(tally.clone());
     engines.kill("mariadb");
     let started = Instant::now();
     let error = ledger.consume(NOW, &[], &orders(0..1)).unwrap_err();
+    assert_eq!((tally.failed.get(), tally.entries.get()), (1, 0));
     assert!(matches!(error, LedgerError::Unavailable(_)), "{error}");
     assert!(error.is_retryable());
     // Most of this is for a busy machine.

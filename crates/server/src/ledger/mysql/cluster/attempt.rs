@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use engine::{Sales, UnixMs};
+use engine::{Event, Sales, UnixMs};
 use mysql::prelude::Queryable;
+use prometheus_client::metrics::counter::Counter;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::LedgerError;
@@ -26,6 +27,15 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Of those whom nobody has counted yet.
 const HOLDS_ENDED_MAX: usize = 10_000;
 
+/// What transactions came to, of all connections together.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub entries: Counter,
+    pub payments: Counter,
+    /// Those whose outcome is unknown among them; one that was taken over by another server is not.
+    pub failed: Counter,
+}
+
 /// The shared ledger, by one connection. Each thread has its own.
 pub struct SharedLedger {
     options: Options,
@@ -35,6 +45,7 @@ pub struct SharedLedger {
     pub(super) lease: Option<Lease>,
     /// By transactions of this connection that were committed; see [`SharedLedger::take_holds_ended`].
     holds_ended: Vec<HoldEnded>,
+    tally: Tally,
 }
 
 impl fmt::Debug for SharedLedger {
@@ -62,6 +73,7 @@ impl SharedLedger {
             sales: Sales::new(),
             lease: None,
             holds_ended: Vec::new(),
+            tally: Tally::default(),
         };
         Ok(ledger)
     }
@@ -74,7 +86,13 @@ impl SharedLedger {
             sales: Sales::new(),
             lease: None,
             holds_ended: Vec::new(),
+            tally: self.tally.clone(),
         }
+    }
+
+    /// Counts there from now on, with those that are made as [`SharedLedger::another`] of this one.
+    pub fn count_into(&mut self, tally: Tally) {
+        self.tally = tally;
     }
 
     /// The sales as far as this connection has read of them, with the stock for one.
@@ -130,7 +148,7 @@ impl SharedLedger {
         mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, LedgerError> {
         let lease = self.lease.clone();
-        let (value, ended) = self.attempt(|session, parts| {
+        let transacted = self.attempt(|session, parts| {
             let Parts { sales, committing } = parts;
             let mut transaction = Transaction::new(session, &mut *sales, now, lease.as_ref());
             let worked = work(&mut transaction);
@@ -142,17 +160,27 @@ impl SharedLedger {
                     .iter()
                     .filter_map(|entry| HoldEnded::of(entry, |order| set.order_at(order)));
                 let ended: Vec<_> = ended.collect();
+                let is_payment = |event: &Event| matches!(event, Event::PaymentRecorded { .. });
+                let payments = set.entries().iter().filter(|entry| is_payment(&entry.event)).count();
+                let entries = set.entries().len();
                 let stored = write(transaction, committing)?;
-                Ok((value, stored.then_some(ended)))
+                Ok((value, stored.then_some((ended, entries, payments))))
             });
             // What was not stored did not happen: the sales are read anew.
             if ahead && !matches!(result, Ok((_, Some(_)))) {
                 *sales = Sales::new();
             }
             result
-        })?;
+        });
+        if !matches!(transacted, Ok(_) | Err(LedgerError::Fenced(_))) {
+            self.tally.failed.inc();
+        }
+        let (value, stored) = transacted?;
+        let Some((ended, entries, payments)) = stored else { return Ok(value) };
+        self.tally.entries.inc_by(entries as u64);
+        self.tally.payments.inc_by(payments as u64);
         let room = HOLDS_ENDED_MAX - self.holds_ended.len();
-        self.holds_ended.extend(ended.into_iter().flatten().take(room));
+        self.holds_ended.extend(ended.into_iter().take(room));
         Ok(value)
     }
 

@@ -38,7 +38,7 @@ mod upkeep;
 mod writes;
 
 pub use actions::Acting;
-pub use attempt::SharedLedger;
+pub use attempt::{SharedLedger, Tally};
 pub use clocks::{LedgerTime, ServerClock};
 pub use consume::{Progress, fits};
 pub use leases::Lease;
