@@ -34,7 +34,10 @@ impl Snapshot {
     pub(crate) fn of(metrics: &Metrics, catalog: &Catalog) -> Self {
         let mut snapshot = Self {
             accepted: metrics.orders_accepted.get(),
-            refused: metrics.orders_refused.get() + metrics.orders_rejected.get(),
+            refused: [&metrics.orders_refused, &metrics.orders_rejected, &metrics.orders_unavailable]
+                .map(|counter| counter.get())
+                .iter()
+                .sum(),
             unknown: metrics.orders_unknown.get(),
             paid: metrics.payments_recorded.get(),
             expired: metrics.holds_expired.get(),

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{SOON, accepted, ask_once, code, configure, configure_on, operator, place_once};
+use crate::cluster_queues::metric;
 use crate::engines::Engines;
 use crate::serving::Serving;
 
@@ -184,6 +185,10 @@ fn a_server_that_starts_without_redis_shows_what_the_ledger_has() {
         let sold = ask_once(&first, "GET", "/metrics", &[], "").body;
         (sold.contains("doorbuster_units_held 1"), sold)
     });
+    until("its entry is counted", || {
+        let entries = metric(&first, "doorbuster_ledger_entries_total");
+        (entries > 0, entries.to_string())
+    });
     assert_eq!(left(&first), "9999999");
     assert_eq!(first.stop(), 0);
     engines.kill("redis");
@@ -198,6 +203,9 @@ fn a_server_that_starts_without_redis_shows_what_the_ledger_has() {
     let refused = place_once(&server, 2, "", 29, 1);
     assert_eq!((refused.status, code(&refused).as_str()), (503, "unavailable"));
     assert_eq!(left(&server), "9999999");
+    let [unavailable, rejected] =
+        ["unavailable", "rejected"].map(|what| metric(&server, &format!("doorbuster_orders_{what}_total")));
+    assert_eq!((unavailable, rejected), (1, 0), "admission has no part in it");
     engines.up(&["redis"]);
     until_ready(&server);
     accepted(&server, 2, "k", 29);

@@ -65,6 +65,7 @@ struct Moment {
     at: Instant,
     totals: Totals,
     requests: u64,
+    rejected: u64,
     connections_refused: u64,
     refused: [u64; REFUSALS.len()],
     order: Counts,
@@ -75,6 +76,7 @@ struct Moment {
 #[derive(Debug)]
 struct Passed {
     rates: Rates,
+    rejected: f64,
     refused_by_code: BTreeMap<String, f64>,
     order: Counts,
     commit: Counts,
@@ -199,6 +201,7 @@ impl Looking {
         self.ours = Part {
             server: self.watched.server.clone(),
             rates: last.rates,
+            rejected: last.rejected,
             refused_by_code: last.refused_by_code,
             order: last.order,
             commit: last.commit,
@@ -346,7 +349,7 @@ impl Looking {
             disk: self.found.disk,
             unknown: sum.recent.unknown,
             busy_seconds: self.streaks.busy,
-            busy_per_s: sum.rates.busy,
+            busy_per_s: sum.rejected,
             accepted_per_s: sum.rates.accepted,
             order_p99: sum.recent.order.quantile(990),
             commit_p99: sum.recent.commit.quantile(990),
@@ -379,6 +382,7 @@ impl Moment {
             at,
             totals: Totals::of(metrics),
             requests: watched.net.requests.load(Relaxed),
+            rejected: metrics.orders_rejected.get(),
             connections_refused: watched.net.refused_over_limit.load(Relaxed),
             refused: refused.look(metrics),
             order: metrics.order_seconds.counts(),
@@ -396,6 +400,7 @@ impl Moment {
                 (&self.totals, self.requests),
                 elapsed,
             ),
+            rejected: rate(&self.rejected, earlier.rejected),
             refused_by_code: refused
                 .map(|(refusal, (now, before))| (refusal.code().to_owned(), rate(now, before)))
                 .filter(|(_, rate)| *rate > 0.0)
@@ -411,7 +416,7 @@ impl Moment {
 impl Streaks {
     fn go_on(&mut self, sum: &Part, servers_fewer: bool) {
         let longer = |streak: usize, goes_on: bool| if goes_on { streak + 1 } else { 0 };
-        self.busy = longer(self.busy, sum.rates.busy > 0.0);
+        self.busy = longer(self.busy, sum.rejected > 0.0);
         let processors_busy = sum.health.processors_busy.is_some_and(|busy| busy > PROCESSORS_BUSY_MAX);
         self.processors_busy = longer(self.processors_busy, processors_busy);
         let cut_off = sum.health.engines.iter().any(|engine| !engine.cut_off.is_empty());

@@ -111,7 +111,7 @@ pub(super) struct Totals {
     pub(super) accepted: u64,
     pub(super) replayed: u64,
     pub(super) refused: u64,
-    /// Asked to come again: by admission, or because the writer was behind or could not write.
+    /// Asked to come again: by admission, or because the writer was behind or an engine away.
     pub(super) busy: u64,
     pub(super) unknown: u64,
 }
@@ -123,7 +123,7 @@ impl Totals {
             accepted: metrics.orders_accepted.get(),
             replayed: metrics.orders_replayed.get(),
             refused: metrics.orders_refused.get(),
-            busy: metrics.orders_rejected.get(),
+            busy: metrics.orders_rejected.get() + metrics.orders_unavailable.get(),
             unknown: metrics.orders_unknown.get(),
         }
     }

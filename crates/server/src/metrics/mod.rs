@@ -32,6 +32,8 @@ pub struct Metrics {
     pub orders_refused: Counter,
     /// By admission: rate or bound.
     pub orders_rejected: Counter,
+    /// An engine was away, or the clock not confirmed.
+    pub orders_unavailable: Counter,
     /// Commits that failed: the buyer was asked to try again.
     pub orders_unknown: Counter,
     pub refusals: Family<Code, Counter>,
@@ -72,6 +74,7 @@ impl Metrics {
             orders_replayed: Counter::default(),
             orders_refused: Counter::default(),
             orders_rejected: Counter::default(),
+            orders_unavailable: Counter::default(),
             orders_unknown: Counter::default(),
             refusals: Family::default(),
             order_seconds: Latencies::default(),
@@ -115,6 +118,8 @@ impl Metrics {
         counter("orders_replayed", "Orders answered again under a known key", &self.orders_replayed);
         counter("orders_refused", "Orders refused by a rule of the sale", &self.orders_refused);
         counter("orders_rejected", "Orders refused by admission", &self.orders_rejected);
+        let help = "Orders turned away while an engine was away or the clock unconfirmed";
+        counter("orders_unavailable", help, &self.orders_unavailable);
         counter("orders_unknown", "Orders whose commit failed: outcome unknown", &self.orders_unknown);
         counter("holds_expired", "Holds whose payment time was over", &self.holds_expired);
         counter("payments_recorded", "Payments recorded, whatever they came to", &self.payments_recorded);

@@ -131,6 +131,12 @@ const CASES: &[(&[Series], &[&str])] = &[
     (&[("doorbuster_dead_letters_total", "7+0x20 8+0x99")], &["DoorbusterDeadLetters"]),
 ];
 
+/// What every server of a cluster counts alike is one alert, and not one of each server.
+const ALIKE: [(&str, &str, &str); 2] = [
+    ("doorbuster_refunds_due", "4", "DoorbusterRefundsDue"),
+    ("doorbuster_backlog", "1200000", "DoorbusterBacklog"),
+];
+
 /// A series of the server that is scraped.
 fn series(metric: &str) -> String {
     let (name, labels) = metric.split_once('{').unwrap_or((metric, "}"));
@@ -157,6 +163,17 @@ fn tests() -> String {
         writeln!(tests, "  promql_expr_test:\n  - expr: '{expr}'\n    eval_time: {at_s}s").unwrap();
         let samples = fires.iter().map(|alert| format!("{{labels: '{{alertname=\"{alert}\"}}', value: 1}}"));
         writeln!(tests, "    exp_samples: [{}]", samples.collect::<Vec<_>>().join(", ")).unwrap();
+    }
+    for (metric, value, alert) in ALIKE {
+        writeln!(tests, "- interval: {INTERVAL_S}s\n  input_series:").unwrap();
+        for instance in ["one", "two", "three"] {
+            let series = format!("{metric}{{job=\"doorbuster\",instance=\"{instance}:8080\"}}");
+            writeln!(tests, "  - {{series: '{series}', values: '{value}+0x{}'}}", SAMPLES - 1).unwrap();
+        }
+        let expr = format!("count by (alertname) (ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}})");
+        let at_s = INTERVAL_S * (SAMPLES - 1);
+        writeln!(tests, "  promql_expr_test:\n  - expr: '{expr}'\n    eval_time: {at_s}s").unwrap();
+        writeln!(tests, "    exp_samples: [{{labels: '{{alertname=\"{alert}\"}}', value: 1}}]").unwrap();
     }
     tests
 }

@@ -31,6 +31,8 @@ pub(super) struct Part {
     /// Whoever carries it reads whose it is, and `holds_since_ms`.
     pub(super) server: String,
     pub(super) rates: Rates,
+    /// Per second, of those that were busy: by admission, and not because an engine was away.
+    pub(super) rejected: f64,
     /// Per second.
     pub(super) refused_by_code: BTreeMap<String, f64>,
     pub(super) order: Counts,
@@ -89,6 +91,7 @@ impl Part {
     /// Adds another server's.
     fn add(&mut self, other: Part) {
         self.rates = self.rates.and(other.rates);
+        self.rejected = tenths(self.rejected + other.rejected);
         for (code, rate) in other.refused_by_code {
             let sum = self.refused_by_code.entry(code).or_default();
             *sum = tenths(*sum + rate);

@@ -272,9 +272,13 @@ const RULES: &[Rule] = &[
             let left = night.live.units.available;
             (night.busy_seconds >= SECONDS && left > 0).then(|| {
                 let (busy, seconds) = (night.busy_per_s, night.busy_seconds);
+                let orders = if busy < 0.95 {
+                    "Less than 1 order/s is"
+                } else {
+                    &*format!("{} orders/s are", whole(busy))
+                };
                 format!(
-                    "{} orders/s are asked to come again, for {seconds} s now, while {} {} left.",
-                    whole(busy),
+                    "{orders} asked to come again, for {seconds} s now, while {} {} left.",
                     units(left),
                     if left == 1 { "is" } else { "are" }
                 )

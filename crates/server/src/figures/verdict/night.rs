@@ -38,7 +38,7 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) disk: Option<Disk>,
     /// Orders of the last [`super::SECONDS`].
     pub(in crate::figures) unknown: u64,
-    /// For how many seconds in a row buyers have been turned away as busy, and how many in the last of them.
+    /// For how many seconds in a row buyers have been turned away by admission, and how many in the last of them.
     pub(in crate::figures) busy_seconds: usize,
     pub(in crate::figures) busy_per_s: f64,
     pub(in crate::figures) accepted_per_s: f64,

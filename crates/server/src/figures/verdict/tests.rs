@@ -278,6 +278,12 @@ fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
     let sold_out = [sale(Phase::Live, 0, [0, 1, 5]), sale(Phase::NotStarted, SOON_MS + 1, [9, 0, 0])];
     let night = Night { busy_seconds: 60, ..quiet(&sold_out) };
     assert_eq!(Verdict::on(&night).code, "sold_out");
+    let sales = [sale(Phase::Live, 0, [5, 1, 0])];
+    for (busy_per_s, orders) in [(0.3, "Less than 1 order/s is"), (1.0, "1 orders/s are")] {
+        let night = Night { busy_seconds: 60, busy_per_s, ..quiet(&sales) };
+        let says = Verdict::on(&night).says;
+        assert!(says.starts_with(&format!("{orders} asked to come again")), "{says}");
+    }
     for (free_bytes, code) in [(100, "sold_out"), (99, "disk_full_soon")] {
         let night = Night { disk: Some(Disk { free_bytes, bytes: 1_000 }), ..quiet(&sold_out) };
         assert_eq!(Verdict::on(&night).code, code);

@@ -328,7 +328,7 @@ impl HttpService {
                 came_of(*rejection)
             }
             Reply::Unavailable | Reply::ClockUnconfirmed => {
-                metrics.orders_rejected.inc();
+                metrics.orders_unavailable.inc();
                 self.count(sku, Outcome::Busy);
                 Came::Busy
             }
