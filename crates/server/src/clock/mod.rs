@@ -73,6 +73,7 @@ impl Clock {
 
     /// Lets the clock stand at this time until it is set.
     pub fn stand_at(&self, at: UnixMs) {
+        self.advance_to(at);
         self.stands_at_ms.store(at.0.max(1), Ordering::Release);
     }
 
@@ -88,6 +89,13 @@ impl Clock {
             return now.into();
         }
         Between { earliest: now.min(self.wall()), latest: UnixMs(u64::MAX) }
+    }
+
+    /// The latest of what this clock and the wall's say, for what must end in time whichever of them is wrong. It does not
+    /// stand: what was begun while the clock stands ends, too.
+    pub fn latest(&self) -> UnixMs {
+        let counted = UnixMs(self.anchor_ms.load(Ordering::Relaxed) + self.elapsed_ms());
+        self.now().max(counted).max(self.wall())
     }
 
     /// What the wall clock says.
@@ -159,9 +167,13 @@ mod tests {
             let between = clock.between(clock.now());
             assert_eq!(between.earliest, clock.now().min(fixed()));
             assert_eq!(between.latest, UnixMs(u64::MAX));
+            assert!(clock.latest() >= UnixMs(9_000_000), "{stands_at:?}: time goes on");
         }
+        clock.set(UnixMs(500_000));
+        assert_eq!(clock.latest(), fixed(), "the wall's, where it is ahead");
         clock.set(UnixMs(3_000_000));
         assert!(clock.is_confirmed());
+        assert!((3_000_000..3_100_000).contains(&clock.latest().0));
         assert!((3_000_000..3_100_000).contains(&clock.now().0));
     }
 }

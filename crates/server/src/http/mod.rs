@@ -41,7 +41,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{By, Role, SkuId, UnixMs, limits};
+use engine::{By, Role, SkuId, limits};
 
 pub use auth::{AuthMode, NotMinted, TokenRules, mint};
 pub use pages::files::PageFiles;
@@ -205,7 +205,7 @@ impl HttpService {
         if self.entrance == Entrance::Public {
             return None;
         }
-        let by_token = self.access.auth.by_token(&call.fields, self.known(call.now));
+        let by_token = self.access.auth.by_token(&call.fields, self.known());
         by_token.or_else(|| self.console(call).map(|session| session.actor))
     }
 
@@ -222,18 +222,20 @@ impl HttpService {
         self.with_token(call).map(drop)
     }
 
-    fn known(&self, now: UnixMs) -> Known<'_> {
-        Known { operators: &self.operators.operators, now }
+    pub(in crate::http) fn known(&self) -> Known<'_> {
+        let clock = &self.shared.clock;
+        let (now, is_confirmed) = (clock.latest(), clock.is_confirmed());
+        Known { operators: &self.operators.operators, now, is_confirmed }
     }
 
     fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
-        self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known(call.now))
+        self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known())
     }
 
     /// Whoever has just shown a token. Wrong ones are counted.
     fn with_token(&self, call: &Call<'_>) -> Result<Actor, Problem> {
         let address = call.client(&self.shared.options.trusted_proxies);
-        let shown = self.access.auth.operator(&call.fields, self.known(call.now), address);
+        let shown = self.access.auth.operator(&call.fields, self.known(), address);
         if call.fields.authorization.is_some() && shown.is_err() {
             self.shared.metrics.operator_tokens_wrong.inc();
         }
@@ -366,7 +368,7 @@ impl Service for HttpService {
             && self
                 .access
                 .auth
-                .by_token(&Fields::of(headers), self.known(self.shared.clock.now()))
+                .by_token(&Fields::of(headers), self.known())
                 .is_some_and(|actor| actor.role >= Role::Operator);
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }

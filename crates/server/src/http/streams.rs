@@ -98,7 +98,7 @@ impl HttpService {
             self.streams.judged_by = Some(self.judges());
         }
         let expires_at = self.operators.operators.get(&who).and_then(|operator| operator.expires_at);
-        let until = now + lasts(expires_at, call.now);
+        let until = now + lasts(expires_at, self.shared.clock.latest());
         self.streams.readers.push(Reader { ticket: call.ticket, who, until });
         Ok(Answer::Parts)
     }

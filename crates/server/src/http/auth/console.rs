@@ -137,7 +137,7 @@ mod tests {
 
     fn at(now: UnixMs) -> Known<'static> {
         static NOBODY: std::sync::LazyLock<Operators> = std::sync::LazyLock::new(Operators::default);
-        Known { operators: &NOBODY, now }
+        Known { operators: &NOBODY, now, is_confirmed: true }
     }
 
     fn begun(sessions: &ConsoleSessions) -> String {
@@ -199,7 +199,7 @@ mod tests {
         };
         let (ours, before) = (sessions(&["token"]), operators("one", None));
         fn known(operators: &Operators) -> Known<'_> {
-            Known { operators, now: NOW }
+            Known { operators, now: NOW, is_confirmed: true }
         }
         let anna = Actor { name: "anna".into(), role: Role::Support };
         let header = ours.begin(known(&before), &anna, false, None).unwrap();
@@ -233,7 +233,7 @@ mod tests {
             let digest = digest_of("token");
             let anna = Operator { name, role, digest, added_at: NOW, by, expires_at };
             let operators = Operators::new(vec![anna.clone()]);
-            let known = Known { operators: &operators, now: NOW };
+            let known = Known { operators: &operators, now: NOW, is_confirmed: true };
             let ours = sessions(&["token"]);
             let header = ours.begin(known, &Actor::of(&anna), false, None).unwrap();
             assert!(header.contains(&format!("; Max-Age={max_age_s};")), "{header}");

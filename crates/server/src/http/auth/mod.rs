@@ -206,7 +206,7 @@ impl Auth {
             return Ok(actor);
         }
         if bearer(fields).is_none() {
-            return Err(Problem::operator_unauthorized());
+            return Err(Problem::operator_unauthorized(known.is_confirmed));
         }
         match self.guesses.count(address, Instant::now()) {
             Guess::First => tracing::warn!(%address, "a wrong operator token"),
@@ -217,7 +217,7 @@ impl Auth {
             }
             Guess::StillTooMany => return Err(Problem::operator_guesses()),
         }
-        Err(Problem::operator_unauthorized())
+        Err(Problem::operator_unauthorized(known.is_confirmed))
     }
 
     /// The session of the console's page, if a page of this server asks with a good one.
@@ -365,7 +365,7 @@ mod tests {
     const NOW: Between = Between { earliest: UnixMs(0), latest: UnixMs(0) };
 
     fn nobody(none: &Operators) -> KnownOperators<'_> {
-        KnownOperators { operators: none, now: UnixMs(0) }
+        KnownOperators { operators: none, now: UnixMs(0), is_confirmed: true }
     }
 
     fn auth(mode: AuthMode) -> Auth {

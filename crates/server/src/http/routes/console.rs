@@ -67,7 +67,7 @@ impl HttpService {
         let (auth, secure) = (&self.access.auth, call.request.secure);
         auth.same_site(&call.fields, secure)?;
         let actor = self.with_token(call)?;
-        let cookie = auth.begin_console(secure, self.known(call.now), &actor, None);
+        let cookie = auth.begin_console(secure, self.known(), &actor, None);
         let cookie = cookie.ok_or_else(Problem::operator_off)?;
         out.empty(204, &[("Set-Cookie", &*cookie)]);
         Ok(Answer::Ready)
@@ -75,8 +75,8 @@ impl HttpService {
 
     /// A later end for a session that is in use.
     pub(in crate::http) fn renewed_console(&self, call: &Call<'_>) -> Option<String> {
-        let session = self.console(call).filter(|session| session.is_to_be_renewed(call.now))?;
-        let (known, begun) = (self.known(call.now), Some(session.begun));
+        let session = self.console(call).filter(|session| session.is_to_be_renewed(self.known().now))?;
+        let (known, begun) = (self.known(), Some(session.begun));
         self.access.auth.begin_console(call.request.secure, known, &session.actor, begun)
     }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use engine::Role;
+
+use super::operators::bearer;
 use super::shop::{Delivered, NOW, Sent, Setup, Shop, demo_mode};
 use super::{Response, problem};
 use crate::http::Entrance;
@@ -185,4 +188,25 @@ fn the_page_is_where_operators_are() {
     }
     shop.service = shop.at(Entrance::Public);
     assert_eq!(shop.send(&Sent::post(SESSION, "").operator()).status, 404);
+}
+
+#[test]
+fn a_session_ends_while_the_servers_clock_stands_too() {
+    let mut shop = Shop::new(demo_mode());
+    let anna = bearer(&mut shop, "anna", Role::Admin, Some(NOW.plus(86_400_000)));
+    let begun = shop.send(&Sent::post(SESSION, "").with("Authorization", &anna));
+    let annas = begun.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let roots = sign_in(&mut shop);
+    let good = |shop: &mut Shop| {
+        [&annas, &roots].map(|cookie| {
+            shop.send(&Sent::get(SESSION).with("Cookie", cookie)).json()["signed_in"].as_bool().unwrap()
+        })
+    };
+    assert_eq!(good(&mut shop), [true, true]);
+    shop.shared.clock.stand_at(NOW.shifted(-86_400_000));
+    assert_eq!(good(&mut shop), [false, true], "hers is no better than her token");
+    shop.shared.clock.advance_to(NOW.plus(3_700_000));
+    assert_eq!(good(&mut shop), [false, false]);
+    let roots = sign_in(&mut shop);
+    assert!(shop.send(&Sent::get(SESSION).with("Cookie", &roots)).json()["signed_in"] == true);
 }

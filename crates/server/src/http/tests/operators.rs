@@ -1,5 +1,7 @@
 //! Operators with names: which role may call what, how tokens come and go, and what is kept of what they did.
 
+use std::cell::Cell;
+
 use engine::{Command, Operator, ROOT, Role, UnixMs};
 
 use super::problem;
@@ -265,4 +267,40 @@ fn actions_are_in_the_log_with_who_and_why_and_a_reason_is_bounded() {
     let older = page(&format!("?limit=1&cursor={}", first["next_cursor"]));
     assert_eq!((&first["log"][0], &older["log"][0]), (&log["log"][0], &log["log"][1]));
     assert_eq!(page("?sale=3")["log"], serde_json::json!([log["log"][1]]));
+}
+
+/// A server's clock that stands, or runs behind, made an expired token good again: it could add an admin that never expires.
+#[test]
+fn an_expired_token_is_not_taken_by_a_server_whose_clock_is_wrong() {
+    let mut shop = Shop::new(demo_mode());
+    let expired = bearer(&mut shop, "anna", Role::Admin, Some(NOW));
+    let expires = bearer(&mut shop, "ben", Role::Admin, Some(NOW.plus(60_000)));
+    let lasting = bearer(&mut shop, "cleo", Role::Admin, None);
+    let (day, all) = (86_400_000, [&*expired, &expires, &lasting, OPERATOR]);
+    let add = Sent::post(OPERATORS, r#"{"name":"dan","role":"admin"}"#);
+    // Each from an address of its own: wrong tokens are counted.
+    let addresses = Cell::new(0_u32);
+    let asked = |sent: &Sent, bearer: &str| {
+        addresses.set(addresses.get() + 1);
+        with(sent.clone(), bearer).from(addresses.get().to_be_bytes())
+    };
+    let detail = |shop: &mut Shop, bearer: &str| {
+        let answer = shop.send(&asked(&add, bearer));
+        assert_eq!(answer.problem(), problem(401, "operator_unauthorized"));
+        answer.json()["detail"].as_str().unwrap().to_owned()
+    };
+    let list = Sent::get(OPERATORS);
+    let taken = |shop: &mut Shop| all.map(|bearer| shop.send(&asked(&list, bearer)).status == 200);
+    assert_eq!(taken(&mut shop), [false, true, true, true]);
+    shop.shared.clock.set(NOW.shifted(-day));
+    assert_eq!(taken(&mut shop), [false, true, true, true], "the wall's clock says that it has expired");
+    for stands_at in [NOW.shifted(-day), NOW.shifted(day)] {
+        shop.shared.clock.stand_at(stands_at);
+        assert_eq!(taken(&mut shop), [false, false, true, true]);
+        let said = detail(&mut shop, &expires);
+        assert!(said.contains("clock is not confirmed: tokens that expire are not taken"), "{said}");
+        assert_eq!([detail(&mut shop, &expired), detail(&mut shop, "Bearer wrong")], [&*said, &*said]);
+    }
+    shop.shared.clock.set(NOW);
+    assert_eq!(taken(&mut shop), [false, true, true, true]);
 }

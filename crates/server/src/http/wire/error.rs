@@ -150,8 +150,13 @@ impl Problem {
         Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
     }
 
-    pub(in crate::http) fn operator_unauthorized() -> Problem {
-        let detail = "Send Authorization: Bearer with the operator's token.";
+    /// In the same words for whoever has no token and for whoever has one that has expired.
+    pub(in crate::http) fn operator_unauthorized(clock_is_confirmed: bool) -> Problem {
+        let detail = if clock_is_confirmed {
+            "Send Authorization: Bearer with the operator's token."
+        } else {
+            "The server's clock is not confirmed: tokens that expire are not taken. Send Authorization: Bearer with one that does not."
+        };
         Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
     }
 
