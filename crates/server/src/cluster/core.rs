@@ -11,12 +11,14 @@ use engine::{SaleId, SkuId, UnixMs};
 use super::counts::Counts;
 use super::ms;
 use super::sales::{Sales, Slot};
+use super::stages::Identity;
 use super::warnings::Warnings;
 use super::work::{Instruction, Question};
-use crate::clock::Clock;
+use crate::clock::{Clock, Trust};
 use crate::cluster::ask::refresh::StockView;
 use crate::cluster::clocks::Compared;
 use crate::cluster::place::publish::Publication;
+use crate::config::Config;
 use crate::gate::{Closed, Epochs, GateError};
 use crate::intake::Health;
 use crate::intake::KnownOperators;
@@ -26,7 +28,7 @@ use crate::intake::WorkQueue;
 use crate::intake::admission::Admission;
 use crate::intake::attempts::AllAttempts;
 use crate::intake::catalog::Shelf;
-use crate::ledger::mysql::cluster::{LedgerError, Progress, QueueRow, SharedLedger};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, Progress, QueueRow};
 use crate::metrics::Metrics;
 use crate::queue::Topics;
 use crate::time::{Condvar, Instant};
@@ -62,6 +64,30 @@ pub(super) struct Options {
     pub(super) clocks_decide: bool,
     /// From a fence to the moment when nothing from before it can be accepted any more.
     pub(super) fence_wait: Duration,
+}
+
+impl Options {
+    pub(super) fn of(config: &Config, identity: Identity) -> Options {
+        let cluster = &config.cluster;
+        Options {
+            server_name: identity.name,
+            server_id: identity.id,
+            topics: Topics::new(&config.queue.topic),
+            batch_commands_max: config.ledger.batch_commands_max,
+            queue_commands_max: config.ledger.queue_commands_max,
+            publish_queue_max: cluster.publish_queue_max,
+            publish_batch_max: cluster.publish_batch_max,
+            publish_timeout: cluster.publish_timeout(),
+            backlog_max: cluster.backlog_max,
+            consume_batch_max: cluster.consume_batch_max,
+            roll_forward_after: cluster.roll_forward_after(),
+            broker_disk_percent_max: config.queue.broker_disk_percent_max,
+            address_retention_days: config.ledger.address_retention_days,
+            clocks_decide: config.clock.checks(false).trust == Trust::Ask,
+            // A reservation may still be on its way back from Redis when the fence comes.
+            fence_wait: cluster.publish_timeout() + config.gate.timeout(),
+        }
+    }
 }
 
 /// What all stages share.
@@ -143,7 +169,7 @@ impl Core {
     }
 
     /// Brings the sales up to date with the ledger, and publishes what changed.
-    pub(super) fn publish_sales(&self, ledger: &mut SharedLedger) {
+    pub(super) fn publish_sales(&self, ledger: &mut dyn ClusterLedger) {
         match self.follow_sales(ledger) {
             Ok(()) => self.warnings.following.well(),
             Err(error) => self.warnings.following.met(&error),
@@ -151,7 +177,7 @@ impl Core {
     }
 
     /// As [`Core::publish_sales`], for who must know that it is done.
-    pub(super) fn follow_sales(&self, ledger: &mut SharedLedger) -> Result<(), LedgerError> {
+    pub(super) fn follow_sales(&self, ledger: &mut dyn ClusterLedger) -> Result<(), LedgerError> {
         self.catch_up(ledger)?;
         let (latest, settled) = (self.clock.now().plus(ITEMS_READ_MS), self.sales_settled_at());
         let is_due = |slot: &Slot| !slot.state.ended && slot.state.starts_at <= latest;
@@ -166,9 +192,16 @@ impl Core {
         Ok(())
     }
 
-    fn catch_up(&self, ledger: &mut SharedLedger) -> Result<(), LedgerError> {
-        let mut sales = self.sales.lock().unwrap_or_else(PoisonError::into_inner);
-        sales.catch_up(ledger, &self.shelf).map(|_changed| ())
+    fn catch_up(&self, ledger: &mut dyn ClusterLedger) -> Result<(), LedgerError> {
+        // Locked while the ledger is asked, it would hold up all that reads slots.
+        let sales = || self.sales.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = sales().after();
+        let entries = ledger.sale_entries(after)?;
+        if !entries.is_empty() {
+            let stocks = ledger.stocks()?;
+            sales().follow(entries, &stocks, &self.shelf);
+        }
+        Ok(())
     }
 
     /// The same by the clock of now.
@@ -241,7 +274,7 @@ impl Core {
     }
 
     /// For the figures: how the holds ended whose end this stage has committed.
-    pub(super) fn count_holds_ended(&self, ledger: &mut SharedLedger) {
+    pub(super) fn count_holds_ended(&self, ledger: &mut dyn ClusterLedger) {
         let ended = ledger.take_holds_ended();
         if !ended.is_empty() {
             self.shelf.current().count_holds_ended(ended);

@@ -30,6 +30,7 @@ mod reach;
 pub mod rehearsal;
 mod sales;
 mod settle;
+mod stages;
 mod start;
 mod warnings;
 mod webhooks;
@@ -43,6 +44,7 @@ pub use self::pass_over::{PassOverError, pass_over};
 pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
 pub use self::reach::unreachable;
 pub use self::settle::consume::ledger_missed_within;
+pub use self::stages::{Connect, Ending, Ends, Identity, Server, Stage};
 pub use self::start::{Stages, StartError, queue_options};
 
 fn ms(duration: Duration) -> u64 {

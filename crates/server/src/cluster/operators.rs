@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::cluster::Core;
-use crate::ledger::mysql::cluster::SharedLedger;
+use crate::ledger::mysql::cluster::ClusterLedger;
 
 /// Between two looks: an eighth of what is promised for a revocation, so that slow looks break no promise.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs until the server stops.
-pub(in crate::cluster) fn run(core: &Core, mut ledger: SharedLedger) {
+pub(in crate::cluster) fn run(core: &Core, mut ledger: Box<dyn ClusterLedger>) {
     while !core.stopping.load(Ordering::Acquire) {
         match ledger.operators() {
             Ok(operators) => {

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use engine::handover::SaleState;
-use engine::{ProductId, Sale, SaleId, Seq, SkuId, UnixMs};
+use engine::{Entry, ProductId, Sale, SaleId, Seq, SkuId, UnixMs};
 
 use crate::cluster::ask::refresh::publish_stocks;
 use crate::intake::catalog::{Catalog, Shelf};
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::SkuRow;
 
 /// A SKU as its slot of the gate has to know it.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +39,20 @@ pub(super) struct Sales {
 }
 
 impl Sales {
-    /// Follows what the ledger has since, and publishes the catalog if there was anything. Returns whether.
-    pub(super) fn catch_up(&mut self, ledger: &mut SharedLedger, shelf: &Shelf) -> Result<bool, LedgerError> {
-        let entries = ledger.sale_entries(self.after)?;
-        if entries.is_empty() {
-            return Ok(false);
+    /// The last entry that was followed.
+    pub(super) fn after(&self) -> Seq {
+        self.after
+    }
+
+    /// Follows what was read of the ledger, and publishes the catalog. `stocks`: read after the entries, for they are published
+    /// before anybody sees a new SKU: one without stock looks sold out.
+    pub(super) fn follow(&mut self, entries: Vec<Entry>, stocks: &[SkuRow], shelf: &Shelf) {
+        // Another stage may have read further meanwhile.
+        let new: Vec<_> = entries.into_iter().filter(|entry| entry.seq > self.after).collect();
+        if new.is_empty() {
+            return;
         }
-        // Read before anything is followed, and published before anybody sees a new SKU: one without stock looks sold out.
-        let stocks = ledger.stocks()?;
-        for entry in entries {
+        for entry in new {
             self.after = entry.seq;
             // The audit reports it too; selling goes on as the sale was before.
             if let Err(error) = self.registry.replay(&entry) {
@@ -56,9 +61,8 @@ impl Sales {
         }
         self.slots = self.registry.iter().flat_map(slots_of).collect();
         let catalog = Catalog::of(&self.registry, &shelf.current());
-        publish_stocks(&catalog, &stocks);
+        publish_stocks(&catalog, stocks);
         shelf.publish(catalog);
-        Ok(true)
     }
 
     /// The slots of all sales, in the order of their SKUs' numbers.

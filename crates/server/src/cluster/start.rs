@@ -11,29 +11,18 @@ use engine::working_set::{Executed, Operation};
 use engine::{Command, Refusal};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::core::{Core, Options};
-use crate::clock::Trust;
-use crate::cluster::ask::commands::Commanding;
-use crate::cluster::ask::refresh;
-use crate::cluster::ask::status::Reading;
-use crate::cluster::clocks::Comparing;
-use crate::cluster::figures;
-use crate::cluster::operators;
-use crate::cluster::place::publish;
-use crate::cluster::place::relay::Relay;
-use crate::cluster::settle::consume::{self, Consuming};
-use crate::cluster::settle::reconcile::{self, Reconciling};
-use crate::cluster::settle::watch::{self, Watching};
+use super::core::Core;
+use super::stages::{Connect, Ends, Identity, Server, Stage};
 use crate::cluster::webhooks;
 use crate::config::{Config, GateMode, Secrets};
 use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
 use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger, Tally};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, SharedLedger, Tally};
 use crate::metrics::Metrics;
 use crate::net::Stop;
-use crate::queue::{self, Admin, Consumer, Producer, Topics};
+use crate::queue::{self, Admin, Administer, Consume, Consumer, Produce, Producer};
 use crate::webhooks::{Duty, Noticing};
 
 /// Name of the producers' and consumers' group, for the broker's own statistics.
@@ -62,14 +51,41 @@ pub enum StartError {
 /// One server's stages, not started yet.
 #[derive(Debug)]
 pub struct Stages {
-    core: Core,
+    server: Server,
+    ledger: SharedLedger,
+    /// Only if the shop has endpoints.
+    telling: Option<(Arc<Duty>, Option<Noticing>)>,
+}
+
+/// The engines that a configuration names.
+#[derive(Debug)]
+struct Configured {
     ledger: SharedLedger,
     gate: GateConfig,
     queue: queue::Options,
-    publish_threads: usize,
-    comparing: Comparing,
-    /// Only if the shop has endpoints.
-    telling: Option<(Arc<Duty>, Option<Noticing>)>,
+    topic: String,
+}
+
+impl Connect for Configured {
+    fn gate(&self) -> GateConfig {
+        self.gate.clone()
+    }
+
+    fn ledger(&self) -> Box<dyn ClusterLedger> {
+        Box::new(self.ledger.another())
+    }
+
+    fn producer(&self) -> Box<dyn Produce> {
+        Box::new(Producer::new(self.queue.clone()))
+    }
+
+    fn consumer(&self) -> Box<dyn Consume> {
+        Box::new(Consumer::new(self.queue.clone(), &self.topic))
+    }
+
+    fn admin(&self) -> Box<dyn Administer> {
+        Box::new(Admin::new(self.queue.clone()))
+    }
 }
 
 impl Stages {
@@ -99,21 +115,22 @@ impl Stages {
         {
             return Err(StartError::UnguardedMaster(how));
         }
-        let (health, epochs) = (Arc::new(Health::starting()), Arc::clone(&gate.epochs));
-        let core = Core::new(options(config, server_name), mailbox, shared, health, epochs);
-        core.follow_sales(&mut ledger)?;
-        let comparing = Comparing::begin(&core, ledger.another(), Gate::new(gate.clone()))?;
-        let publish_threads = config.cluster.publish_threads;
-        Ok(Stages { core, ledger, gate, queue, publish_threads, comparing, telling: None })
+        let mut id = [0; 8];
+        SystemRandom::new().fill(&mut id).expect("the system gives entropy");
+        let identity = Identity { name: server_name, id: u64::from_be_bytes(id) >> 1 | 1 };
+        let topic = config.queue.topic.clone();
+        let connect = Box::new(Configured { ledger: ledger.another(), gate, queue, topic });
+        let server = Server::new(config, identity, mailbox, shared, connect)?;
+        Ok(Stages { server, ledger, telling: None })
     }
 
     pub(crate) fn health(&self) -> Arc<Health> {
-        Arc::clone(&self.core.health)
+        self.server.health()
     }
 
     /// Where the figures of all servers are, and what is counted here alone.
     pub(crate) fn figures(&self, servers_expected: u32) -> crate::figures::Cluster {
-        let Core { servers, counts, .. } = &self.core;
+        let Core { servers, counts, .. } = &*self.server.core;
         crate::figures::Cluster {
             servers: Arc::clone(servers),
             servers_expected,
@@ -151,15 +168,15 @@ impl Stages {
         for command in commands {
             let operation = Operation::of(command, engine::handover::Grant::NotAsked)
                 .expect("a demo's commands place nothing");
-            let executed = self.ledger.execute(self.core.clock.now(), &[operation])?;
+            let executed = self.ledger.execute(self.server.core.clock.now(), &[operation])?;
             match executed.into_iter().next() {
                 Some(Executed::Refused(Refusal::SaleExists)) | Some(Executed::Accepted(_)) => {}
                 Some(Executed::Refused(refusal)) => return Err(StartError::Refused(refusal)),
                 Some(Executed::NeedsClaim(_)) | None => unreachable!("a sale is created or refused"),
             }
         }
-        self.core.follow_sales(&mut self.ledger)?;
-        self.core.operators.publish(&self.ledger.operators()?);
+        self.server.core.follow_sales(&mut self.ledger)?;
+        self.server.core.operators.publish(&self.ledger.operators()?);
         Ok(())
     }
 
@@ -181,64 +198,26 @@ impl Stages {
     /// Runs until the mailbox is closed and everything that was taken from it was answered. A stage that panics
     /// ends the server: the others can't do its work.
     pub(crate) fn run(self, stop: &Stop) {
-        let Stages { core, ledger, gate, queue, publish_threads, comparing, telling } = self;
-        let core = &core;
-        let new_gate = || Gate::new(gate.clone());
-        let new_consumer = || Consumer::new(queue.clone(), &core.options.topics.orders);
+        let Stages { server, ledger, telling } = self;
+        let (core, ending) = (Arc::clone(&server.core), server.ending());
+        let mut stages = server.stages();
+        if let Some((duty, noticing)) = telling {
+            let run = Box::new(move || webhooks::run(&core, &duty, ledger, noticing));
+            stages.push(Stage { name: "webhooks".to_owned(), ends: Ends::Then, run });
+        }
         thread::scope(|scope| {
-            let relay = Relay::new(core, new_gate());
-            let relay = spawn(scope, stop, "relay", move || relay.run());
-            let mut answering = Vec::new();
-            for number in 0..publish_threads {
-                let producer = Producer::new(queue.clone());
-                let run = move || publish::run(core, producer);
-                answering.push(spawn(scope, stop, &format!("publish-{number}"), run));
-            }
-            let reading = Reading::new(core, ledger.another(), new_gate());
-            answering.push(spawn(scope, stop, "status", move || reading.run()));
-            let commanding = Commanding::new(core, ledger.another(), new_gate());
-            answering.push(spawn(scope, stop, "commands", move || commanding.run()));
-            let consuming = Consuming::new(
-                core,
-                consume::Engines {
-                    admin: Admin::new(queue.clone()),
-                    consumer: new_consumer(),
-                    producer: Producer::new(queue.clone()),
-                    ledger: ledger.another(),
-                    gate: new_gate(),
-                },
-            );
-            let consume = spawn(scope, stop, "consume", move || consuming.run());
-            let engines = reconcile::Engines {
-                ledger: ledger.another(),
-                gate: new_gate(),
-                admin: Admin::new(queue.clone()),
+            let started =
+                stages.into_iter().map(|Stage { name, ends, run }| (ends, spawn(scope, stop, &name, run)));
+            let (mut running, mut ended) = (started.collect::<Vec<_>>(), Vec::new());
+            let mut join = |which: Ends| {
+                let those = running.extract_if(.., |(ends, _)| *ends == which);
+                ended.extend(those.map(|(_, stage)| stage.join()));
             };
-            let reconciling = Reconciling::new(core, engines);
-            let reconcile = spawn(scope, stop, "reconcile", move || reconciling.run());
-            let engines = watch::Engines { admin: Admin::new(queue.clone()), consumer: new_consumer() };
-            let watching = Watching::new(core, engines);
-            let watch = spawn(scope, stop, "watch", move || watching.run());
-            let (gate, fresh) = (new_gate(), ledger.another());
-            let refresh = spawn(scope, stop, "refresh", move || refresh::run(core, gate, fresh));
-            let known = ledger.another();
-            let knowing = spawn(scope, stop, "operators", move || operators::run(core, known));
-            let comparing = spawn(scope, stop, "clocks", move || comparing.run(core));
-            let gate = new_gate();
-            let figures = spawn(scope, stop, "figures-shared", move || figures::run(core, gate));
-            let telling = telling.map(|(duty, noticing)| {
-                let ledger = ledger.another();
-                spawn(scope, stop, "webhooks", move || webhooks::run(core, &duty, ledger, noticing))
-            });
-            let mut ended = vec![relay.join()];
-            core.publishing.close();
-            core.status.close();
-            core.commands.close();
-            ended.extend(answering.into_iter().map(ScopedJoinHandle::join));
-            core.stop();
-            let stopped =
-                [consume, reconcile, watch, refresh, knowing, comparing, figures].into_iter().chain(telling);
-            ended.extend(stopped.map(ScopedJoinHandle::join));
+            join(Ends::WithTheMailbox);
+            ending.nothing_comes();
+            join(Ends::WhenAllIsAnswered);
+            ending.stop();
+            join(Ends::Then);
             // Reported by the exit code, as of the book writer.
             if let Some(panic) = ended.into_iter().find_map(Result::err) {
                 std::panic::resume_unwind(panic);
@@ -260,30 +239,6 @@ fn spawn<'scope>(
     };
     let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, guarded);
     started.expect("the system starts threads while the server starts")
-}
-
-fn options(config: &Config, server_name: String) -> Options {
-    let cluster = &config.cluster;
-    let mut id = [0; 8];
-    SystemRandom::new().fill(&mut id).expect("the system gives entropy");
-    Options {
-        server_name,
-        server_id: u64::from_be_bytes(id) >> 1 | 1,
-        topics: Topics::new(&config.queue.topic),
-        batch_commands_max: config.ledger.batch_commands_max,
-        queue_commands_max: config.ledger.queue_commands_max,
-        publish_queue_max: cluster.publish_queue_max,
-        publish_batch_max: cluster.publish_batch_max,
-        publish_timeout: cluster.publish_timeout(),
-        backlog_max: cluster.backlog_max,
-        consume_batch_max: cluster.consume_batch_max,
-        roll_forward_after: cluster.roll_forward_after(),
-        broker_disk_percent_max: config.queue.broker_disk_percent_max,
-        address_retention_days: config.ledger.address_retention_days,
-        clocks_decide: config.clock.checks(false).trust == Trust::Ask,
-        // A reservation may still be on its way back from Redis when the fence comes.
-        fence_wait: cluster.publish_timeout() + config.gate.timeout(),
-    }
 }
 
 /// Where the queue is and on which terms, for stages and for tools.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{self, Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Drained, Envelope, Reply, Request};
@@ -34,7 +34,7 @@ pub struct Mailbox {
     filled: Condvar,
     /// Those of the event loops, and one more for all other threads that ask.
     by_loop: Vec<LoopReplies>,
-    answered: sync::Condvar,
+    answered: Condvar,
     asked: AtomicU32,
     /// Whose answers are still waited for.
     asking: Mutex<BTreeSet<u32>>,
@@ -61,7 +61,7 @@ impl Mailbox {
             waiting: Mutex::default(),
             filled: Condvar::default(),
             by_loop: wakers.map(of_loop).collect(),
-            answered: sync::Condvar::new(),
+            answered: Condvar::default(),
             asked: AtomicU32::new(0),
             asking: Mutex::default(),
             reserved: AtomicUsize::new(0),
@@ -149,11 +149,8 @@ impl Asker {
         let ticket = Ticket { connection: number, generation: 0 };
         client.submit(&mut vec![Envelope { event_loop: client.event_loop, ticket, request }]);
         let mine = |replies: &[(Ticket, Reply)]| replies.iter().position(|(of, _)| of.connection == number);
-        let replies = mailbox.by_loop[client.event_loop].replies.lock();
-        let replies = replies.unwrap_or_else(PoisonError::into_inner);
-        let waited =
-            mailbox.answered.wait_timeout_while(replies, patience, |replies| mine(replies).is_none());
-        let mut replies = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let replies = &mailbox.by_loop[client.event_loop].replies;
+        let mut replies = mailbox.answered.wait_while(replies, patience, |replies| mine(replies).is_none());
         // While the answers are locked: a late one finds that nobody waits for it.
         asking().remove(&number);
         mine(&replies).map_or(Reply::Unknown, |place| replies.swap_remove(place).1)

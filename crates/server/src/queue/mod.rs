@@ -6,6 +6,7 @@
 //!
 //! Must not: know what an order means, or repeat a send. Every call has a time limit; each thread has its own.
 
+mod contract;
 pub mod dead_letters;
 pub mod message;
 mod rocketmq;
@@ -17,6 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use contract::{Administer, Consume, Produce};
 pub use message::NotAMessage;
 pub use rocketmq::{Admin, AdminError, BrokerQueues, Consumer, Producer, Survey};
 pub use terms::{Credentials, Terms, Tls, TlsError};

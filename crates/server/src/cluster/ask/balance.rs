@@ -69,7 +69,7 @@ impl Commanding<'_> {
             return Ok(Reply::Refused(Refusal::UnknownSale));
         }
         // What was returned may still be on its way to the gate.
-        pump_outbox(self.core, &mut self.ledger, &mut self.gate)?;
+        pump_outbox(self.core, &mut *self.ledger, &mut self.gate)?;
         let (last, _) = self.ledger.end()?;
         let Some(items) = self.balances(&skus)? else { return Ok(Reply::Unavailable) };
         let plan = match plan(&items, available, Seq(last.0 + 1)) {
@@ -89,7 +89,7 @@ impl Commanding<'_> {
         match executed {
             Ok(_) => {
                 self.end_claims(&taken, Verdict::ClaimKept);
-                if let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
+                if let Err(error) = pump_outbox(self.core, &mut *self.ledger, &mut self.gate) {
                     self.core.warnings.returning.met(&error);
                 }
                 self.show_stock(&skus, &[]);

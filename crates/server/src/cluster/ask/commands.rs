@@ -22,7 +22,7 @@ use crate::cluster::work::Instruction;
 use crate::gate::{self, ClaimRequest, Claimed, Gate};
 use crate::intake::Drained;
 use crate::intake::Reply;
-use crate::ledger::mysql::cluster::{LedgerError, SharedLedger};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError};
 use crate::time::Instant;
 
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -58,13 +58,17 @@ pub(super) struct Taken {
 #[derive(Debug)]
 pub(in crate::cluster) struct Commanding<'a> {
     pub(super) core: &'a Core,
-    pub(super) ledger: SharedLedger,
+    pub(super) ledger: Box<dyn ClusterLedger>,
     pub(super) gate: Gate,
     answers: Answers,
 }
 
 impl<'a> Commanding<'a> {
-    pub(in crate::cluster) fn new(core: &'a Core, ledger: SharedLedger, gate: Gate) -> Commanding<'a> {
+    pub(in crate::cluster) fn new(
+        core: &'a Core,
+        ledger: Box<dyn ClusterLedger>,
+        gate: Gate,
+    ) -> Commanding<'a> {
         Commanding { core, ledger, gate, answers: Answers::new(&core.mailbox) }
     }
 
@@ -135,7 +139,7 @@ impl<'a> Commanding<'a> {
         waiting: &mut Vec<WaitingCommand>,
     ) -> Vec<WaitingCommand> {
         let ids: Vec<_> = asked.iter().filter_map(|asked| order_of(&asked.command)).collect();
-        let mut found = find(self.core, &mut self.ledger, &mut self.gate, &ids).into_iter();
+        let mut found = find(self.core, &mut *self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
         let mut ready = Vec::new();
         for asked in asked {
@@ -174,7 +178,7 @@ impl<'a> Commanding<'a> {
             }
             replies.push(self.finish(operation, executed));
         }
-        self.core.count_holds_ended(&mut self.ledger);
+        self.core.count_holds_ended(&mut *self.ledger);
         let unheard = self.tell_gate(&replies, &created, committed);
         for reply in &mut replies {
             // It is in the ledger, and reconciliation will update the slots. But until then somebody may buy.
@@ -230,10 +234,10 @@ impl<'a> Commanding<'a> {
                 _ => {}
             }
         }
-        if returns && let Err(error) = pump_outbox(self.core, &mut self.ledger, &mut self.gate) {
+        if returns && let Err(error) = pump_outbox(self.core, &mut *self.ledger, &mut self.gate) {
             self.core.warnings.returning.met(&error);
         }
-        let unheard = match self.core.follow_sales(&mut self.ledger) {
+        let unheard = match self.core.follow_sales(&mut *self.ledger) {
             Ok(()) => {
                 let mut unheard = self.tell_slots(&sales);
                 let new = sales.into_iter().filter(|sale| created.contains(sale)).collect();
@@ -283,7 +287,7 @@ impl<'a> Commanding<'a> {
 
     fn claim(&mut self, operation: &Operation, claim: Claim) -> Result<(Grant, Option<Taken>), NotServed> {
         // What was returned may still be on its way to the gate, this order's units among it.
-        if pump_outbox(self.core, &mut self.ledger, &mut self.gate).is_err() {
+        if pump_outbox(self.core, &mut *self.ledger, &mut self.gate).is_err() {
             return Err(NotServed::Unavailable);
         }
         let record = match operation.command() {
@@ -356,7 +360,7 @@ impl<'a> Commanding<'a> {
             }
         }
         skus.sort_unstable();
-        look_at_ledger(self.core, &mut self.ledger, &skus);
+        look_at_ledger(self.core, &mut *self.ledger, &skus);
     }
 
     /// Waits until the slots of new sales are built, and every server has had the time to see the sales; returns those

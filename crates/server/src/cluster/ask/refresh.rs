@@ -17,7 +17,7 @@ use crate::cluster::sales::Slot;
 use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Engine, Need};
-use crate::ledger::mysql::cluster::{SharedLedger, SkuRow};
+use crate::ledger::mysql::cluster::{ClusterLedger, SkuRow};
 use crate::time::Instant;
 
 /// Between two looks at the gate.
@@ -57,7 +57,7 @@ impl StockView {
 }
 
 /// Runs until the server stops.
-pub(in crate::cluster) fn run(core: &Core, gate: Gate, ledger: SharedLedger) {
+pub(in crate::cluster) fn run(core: &Core, gate: Gate, ledger: Box<dyn ClusterLedger>) {
     Refreshing {
         core,
         gate,
@@ -73,7 +73,7 @@ pub(in crate::cluster) fn run(core: &Core, gate: Gate, ledger: SharedLedger) {
 struct Refreshing<'a> {
     core: &'a Core,
     gate: Gate,
-    ledger: SharedLedger,
+    ledger: Box<dyn ClusterLedger>,
     looks: Looks,
     /// Those whose gate sold when it was looked at last.
     open: HashSet<SkuId>,
@@ -85,7 +85,7 @@ impl Refreshing<'_> {
     fn run(mut self) {
         let mut looked_slowly: Option<Instant> = None;
         while !self.core.stopping.load(Ordering::Acquire) {
-            self.core.publish_sales(&mut self.ledger);
+            self.core.publish_sales(&mut *self.ledger);
             let slots = self.looks.pick(&self.core.slots(), self.core.clock.now());
             let unread = self.look_at_gate(&slots);
             let closed = self.closed_since(&slots).flatten().any(|since| since.elapsed() >= BUILT_WITHIN);
@@ -98,7 +98,7 @@ impl Refreshing<'_> {
             if slowly {
                 looked_slowly = Some(Instant::now());
                 let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
-                let is_read = look_at_ledger(self.core, &mut self.ledger, &skus);
+                let is_read = look_at_ledger(self.core, &mut *self.ledger, &skus);
                 self.core.counts.units_read.inc_by(u64::from(is_read));
                 self.count_refunds_due();
             }
@@ -212,7 +212,11 @@ fn evicts(node: &NodeHealth) -> bool {
 
 /// Takes over what the ledger says of these SKUs, which are in the order of their numbers. Whether it can be used is noted
 /// by the stage that writes to it: what is read of one that is read-only says nothing of that. Returns whether they were read.
-pub(in crate::cluster) fn look_at_ledger(core: &Core, ledger: &mut SharedLedger, skus: &[SkuId]) -> bool {
+pub(in crate::cluster) fn look_at_ledger(
+    core: &Core,
+    ledger: &mut dyn ClusterLedger,
+    skus: &[SkuId],
+) -> bool {
     match ledger.stocks_of(skus) {
         Ok(stocks) => {
             core.epochs.hear(stocks.iter().map(|row| (row.sku, row.epoch)));

@@ -19,7 +19,7 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::work::Question;
 use crate::gate::{Found, Gate};
 use crate::intake::Drained;
-use crate::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, Recorded};
 
 use crate::intake::Reply;
 use crate::time::Instant;
@@ -51,7 +51,7 @@ pub(in crate::cluster) enum Whereabouts {
 /// there by now.
 pub(in crate::cluster) fn find(
     core: &Core,
-    ledger: &mut SharedLedger,
+    ledger: &mut dyn ClusterLedger,
     gate: &mut Gate,
     ids: &[OrderId],
 ) -> Vec<Whereabouts> {
@@ -100,7 +100,7 @@ pub(in crate::cluster) fn find(
     found
 }
 
-fn look_up(ledger: &mut SharedLedger, ids: &[OrderId]) -> Result<Vec<Whereabouts>, LedgerError> {
+fn look_up(ledger: &mut dyn ClusterLedger, ids: &[OrderId]) -> Result<Vec<Whereabouts>, LedgerError> {
     let found = ledger.lookup(ids)?;
     Ok(found.into_iter().map(|found| found.map_or(Whereabouts::Nowhere, Whereabouts::Ledger)).collect())
 }
@@ -109,13 +109,13 @@ fn look_up(ledger: &mut SharedLedger, ids: &[OrderId]) -> Result<Vec<Whereabouts
 #[derive(Debug)]
 pub(in crate::cluster) struct Reading<'a> {
     core: &'a Core,
-    ledger: SharedLedger,
+    ledger: Box<dyn ClusterLedger>,
     gate: Gate,
     answers: Answers,
 }
 
 impl<'a> Reading<'a> {
-    pub(in crate::cluster) fn new(core: &'a Core, ledger: SharedLedger, gate: Gate) -> Reading<'a> {
+    pub(in crate::cluster) fn new(core: &'a Core, ledger: Box<dyn ClusterLedger>, gate: Gate) -> Reading<'a> {
         Reading { core, ledger, gate, answers: Answers::new(&core.mailbox) }
     }
 
@@ -140,7 +140,7 @@ impl<'a> Reading<'a> {
 
     fn batch(&mut self, batch: Vec<Question>, waiting: &mut Vec<Question>, closing: bool) {
         let ids: Vec<_> = batch.iter().filter_map(Question::order).collect();
-        let mut found = find(self.core, &mut self.ledger, &mut self.gate, &ids).into_iter();
+        let mut found = find(self.core, &mut *self.ledger, &mut self.gate, &ids).into_iter();
         let now = Instant::now();
         let mut addressed = Vec::new();
         for work in batch {

@@ -25,7 +25,7 @@ use crate::cluster::Core;
 use crate::gate::Gate;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
 use crate::intake::{Need, Remark, Remarks};
-use crate::ledger::mysql::cluster::{LedgerError, LedgerTime, ServerClock, SharedLedger};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, LedgerTime, ServerClock};
 use crate::time::Instant;
 
 /// Between two looks.
@@ -105,7 +105,7 @@ impl Look {
 
     pub(in crate::cluster) fn read_ledger(
         &mut self,
-        ledger: &SharedLedger,
+        ledger: &dyn ClusterLedger,
         time: &LedgerTime,
     ) -> Option<i64> {
         self.read(Whose::Ledger(ledger.server()), time.at, time.between)
@@ -131,7 +131,7 @@ impl Look {
 /// The stage that compares. Lives on one thread.
 #[derive(Debug)]
 pub(in crate::cluster) struct Comparing {
-    ledger: SharedLedger,
+    ledger: Box<dyn ClusterLedger>,
     gate: Gate,
     /// At how many looks in a row each was off.
     off: BTreeMap<Whose, u32>,
@@ -145,7 +145,7 @@ impl Comparing {
     /// If the ledger can't be read.
     pub(in crate::cluster) fn begin(
         core: &Core,
-        ledger: SharedLedger,
+        ledger: Box<dyn ClusterLedger>,
         gate: Gate,
     ) -> Result<Comparing, LedgerError> {
         let mut comparing = Comparing { ledger, gate, off: BTreeMap::new(), looks: 0 };
@@ -175,7 +175,7 @@ impl Comparing {
         let mut look = Look::new(system);
         look.add(Whose::Ours, ours, 0);
         let time = self.ledger.time()?;
-        if let Some(ledger_ahead) = look.read_ledger(&self.ledger, &time) {
+        if let Some(ledger_ahead) = look.read_ledger(&*self.ledger, &time) {
             let others = self.ledger.compare_clocks(core.options.server_id, ours - ledger_ahead)?;
             look.add_servers(others, ledger_ahead);
         }

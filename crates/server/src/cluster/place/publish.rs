@@ -15,7 +15,7 @@ use crate::intake::Drained;
 use crate::intake::Health;
 use crate::intake::Need;
 use crate::intake::Reply;
-use crate::queue::{Producer, SendError, Unavailable, batch_len};
+use crate::queue::{Produce, SendError, Unavailable, batch_len};
 use crate::time::Instant;
 
 /// The longest that a sender waits for work before it looks after the broker again.
@@ -44,7 +44,7 @@ pub(in crate::cluster) enum Published {
 }
 
 /// Runs until the stage is closed and empty.
-pub(in crate::cluster) fn run(core: &Core, mut producer: Producer) {
+pub(in crate::cluster) fn run(core: &Core, mut producer: Box<dyn Produce>) {
     let topics = &core.options.topics;
     let mut answers = Answers::new(&core.mailbox);
     let (mut orders, mut messages) = (Vec::new(), Vec::new());
@@ -75,8 +75,8 @@ pub(in crate::cluster) fn run(core: &Core, mut producer: Producer) {
             note_broker(&core.health, looked, patient);
             continue;
         }
-        let sent = send(core, &mut producer, &topics.orders, &mut orders, &mut answers)
-            & send(core, &mut producer, &topics.messages, &mut messages, &mut answers);
+        let sent = send(core, &mut *producer, &topics.orders, &mut orders, &mut answers)
+            & send(core, &mut *producer, &topics.messages, &mut messages, &mut answers);
         answers.hand_over(&core.mailbox);
         if !sent {
             crate::time::sleep(RETRY_PAUSE);
@@ -100,7 +100,7 @@ fn note_broker(health: &Health, looked: Result<(), Unavailable>, patient: bool) 
 /// until their deadline.
 fn send(
     core: &Core,
-    producer: &mut Producer,
+    producer: &mut dyn Produce,
     topic: &str,
     batch: &mut Vec<Publication>,
     answers: &mut Answers,

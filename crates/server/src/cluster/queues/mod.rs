@@ -11,8 +11,8 @@ use std::ops::Range;
 
 pub(in crate::cluster) use self::faults::Faults;
 pub use self::retire::{QueuesError, RetireError, Retired, queues, retire};
-use crate::ledger::mysql::cluster::{Holder, LedgerError, QueueRow, SharedLedger};
-use crate::queue::{Admin, AdminError, Queue, Survey};
+use crate::ledger::mysql::cluster::{ClusterLedger, Holder, LedgerError, QueueRow};
+use crate::queue::{AdminError, Administer, Queue, Survey};
 
 /// One queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,12 +97,20 @@ pub enum LookError {
 }
 
 /// Asks the ledger, and then every broker that has the topic or had it.
-pub(super) fn look(ledger: &mut SharedLedger, admin: &mut Admin, topic: &str) -> Result<Queues, LookError> {
+pub(super) fn look(
+    ledger: &mut dyn ClusterLedger,
+    admin: &mut dyn Administer,
+    topic: &str,
+) -> Result<Queues, LookError> {
     let rows = ledger.queue_rows()?;
     look_for(rows, admin, topic).map_err(LookError::Brokers)
 }
 
-pub(super) fn look_for(rows: Vec<QueueRow>, admin: &mut Admin, topic: &str) -> Result<Queues, AdminError> {
+pub(super) fn look_for(
+    rows: Vec<QueueRow>,
+    admin: &mut dyn Administer,
+    topic: &str,
+) -> Result<Queues, AdminError> {
     let of_ledger: Vec<Queue> =
         rows.iter().filter(|row| !row.is_retired()).filter_map(|row| row.queue.parse().ok()).collect();
     let survey = admin.survey(topic, &of_ledger)?;

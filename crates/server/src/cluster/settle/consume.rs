@@ -19,9 +19,9 @@ use crate::cluster::settle::tell_gate;
 use crate::gate::{Answer, Gate, GateError, Reserve, Reserved};
 use crate::intake::{Engine, Need};
 use crate::ledger::mysql::Limits;
-use crate::ledger::mysql::cluster::{LedgerError, ORDERS_MAX, Progress, SharedLedger, fits};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, ORDERS_MAX, Progress, fits};
 use crate::queue::dead_letters::{DeadLetter, Record};
-use crate::queue::{Admin, AdminError, Consumer, Producer, PullError, Pulled, Queue, Topics, message};
+use crate::queue::{AdminError, Administer, Consume, Produce, PullError, Pulled, Queue, Topics, message};
 use crate::recurring::Recurring;
 use crate::time::Instant;
 
@@ -45,10 +45,10 @@ pub fn ledger_missed_within(limits: &Limits) -> Duration {
 /// The connections of a consumer.
 #[derive(Debug)]
 pub(in crate::cluster) struct Engines {
-    pub(in crate::cluster) admin: Admin,
-    pub(in crate::cluster) consumer: Consumer,
-    pub(in crate::cluster) producer: Producer,
-    pub(in crate::cluster) ledger: SharedLedger,
+    pub(in crate::cluster) admin: Box<dyn Administer>,
+    pub(in crate::cluster) consumer: Box<dyn Consume>,
+    pub(in crate::cluster) producer: Box<dyn Produce>,
+    pub(in crate::cluster) ledger: Box<dyn ClusterLedger>,
     pub(in crate::cluster) gate: Gate,
 }
 
@@ -360,7 +360,7 @@ impl<'a> Consuming<'a> {
         }
         self.core.status.nudge();
         self.core.count_outcomes(&outcomes);
-        self.core.count_holds_ended(&mut self.engines.ledger);
+        self.core.count_holds_ended(&mut *self.engines.ledger);
         tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
         Ok(())
     }
@@ -376,7 +376,7 @@ impl<'a> Consuming<'a> {
         loop {
             let outdated = |id| decided.get(&id).copied().unwrap_or(Outdated::AskGate);
             let now = self.core.clock.now();
-            match self.engines.ledger.consume_asking(now, progress, orders, outdated)? {
+            match self.engines.ledger.consume(now, progress, orders, &outdated)? {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(ask) => {
                     let asked = orders.iter_mut().filter(|order| ask.contains(&order.place.id));
@@ -416,7 +416,7 @@ impl<'a> Consuming<'a> {
         tracing::error!(%queue, offset, why, "a message can't be understood: it is put aside as a dead letter");
         let letter = DeadLetter::new(queue.clone(), offset, why.to_owned(), self.core.clock.now(), body);
         let record = Record::Letter(letter).encode();
-        self.engines.producer.send(&self.core.options.topics.dead_letters, &[record])?;
+        self.engines.producer.send(&self.core.options.topics.dead_letters, &[&record])?;
         self.core.counts.dead_letters.inc();
         Ok(())
     }

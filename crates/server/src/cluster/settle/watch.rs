@@ -16,7 +16,7 @@ use crate::cluster::Core;
 use crate::cluster::queues::{Faults, Queues, look_for};
 use crate::intake::{Need, Remark, Remarks};
 use crate::ledger::mysql::cluster::QueueRow;
-use crate::queue::{Admin, AdminError, Consumer, PullError, Queue};
+use crate::queue::{AdminError, Administer, Consume, PullError, Queue};
 use crate::time::Instant;
 
 /// Between two looks; with the half second in which the ledger is read, the bound is known within one.
@@ -33,8 +33,8 @@ const MISSING_INTERVAL: Duration = Duration::from_secs(2);
 /// The connections of the watch.
 #[derive(Debug)]
 pub(in crate::cluster) struct Engines {
-    pub(in crate::cluster) admin: Admin,
-    pub(in crate::cluster) consumer: Consumer,
+    pub(in crate::cluster) admin: Box<dyn Administer>,
+    pub(in crate::cluster) consumer: Box<dyn Consume>,
 }
 
 /// The stage on its thread: carries out what the watch wants.
@@ -71,7 +71,7 @@ impl<'a> Watching<'a> {
             Wanted::Rows => return Came::Rows(self.core.queue_rows()),
             Wanted::Survey(rows) => {
                 let topic = &self.core.options.topics.orders;
-                return Came::Survey(look_for(rows, &mut self.engines.admin, topic));
+                return Came::Survey(look_for(rows, &mut *self.engines.admin, topic));
             }
             Wanted::TellBacklog { backlog, age, known } => self.tell_backlog(backlog, age, known),
             Wanted::TellMissing(faults) => self.tell_missing(faults),

@@ -18,8 +18,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::handover::{Claim, Settle, Verdict};
-use engine::{SkuId, Status, UnixMs};
+use engine::handover::{Claim, Outdated, Settle, Verdict};
+use engine::{OrderId, SkuId, Status, UnixMs};
 
 use self::drift::Drift;
 use self::rebuild::{Rebuild, Urgency};
@@ -30,8 +30,8 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
 use crate::cluster::settle::{settle, tell_gate};
 use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, Recorded, SharedLedger, SkuRow};
-use crate::queue::Admin;
+use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow};
+use crate::queue::Administer;
 use crate::time::Instant;
 
 /// The lease's name in the ledger.
@@ -76,7 +76,7 @@ impl Renewal {
     }
 
     /// Renews it if it is time.
-    fn renew(&mut self, ledger: &mut SharedLedger) {
+    fn renew(&mut self, ledger: &mut dyn ClusterLedger) {
         if self.renewed.is_some_and(|renewed| renewed.elapsed() < RENEW_INTERVAL) {
             return;
         }
@@ -103,9 +103,9 @@ impl Renewal {
 /// The connections of reconciliation.
 #[derive(Debug)]
 pub(in crate::cluster) struct Engines {
-    pub(in crate::cluster) ledger: SharedLedger,
+    pub(in crate::cluster) ledger: Box<dyn ClusterLedger>,
     pub(in crate::cluster) gate: Gate,
-    pub(in crate::cluster) admin: Admin,
+    pub(in crate::cluster) admin: Box<dyn Administer>,
 }
 
 /// The stage that reconciles. Lives on one thread.
@@ -184,7 +184,7 @@ impl<'a> Reconciling<'a> {
         if !self.core.clock.is_confirmed() {
             return self.give_up();
         }
-        let (ledger, owner) = (&mut self.engines.ledger, self.core.options.server_id);
+        let (ledger, owner) = (&mut *self.engines.ledger, self.core.options.server_id);
         // A server that the gate does not answer leaves reconciliation to those that it does.
         if self.shunned_until.is_some_and(|until| Instant::now() < until) {
             return Ok(());
@@ -203,7 +203,7 @@ impl<'a> Reconciling<'a> {
             self.core.metrics.holds_expired.inc_by(expired.len() as u64);
             self.core.count_holds_ended(ledger);
         }
-        pump_outbox(self.core, &mut self.engines.ledger, &mut self.engines.gate)?;
+        pump_outbox(self.core, &mut *self.engines.ledger, &mut self.engines.gate)?;
         self.rebuild.step(self.core, &mut self.engines, self.lease.as_ref())?;
         let Reconciling { core, engines, purging, erasing, .. } = self;
         erasing.portion(|max| engines.ledger.erase_addresses(max))?;
@@ -212,7 +212,7 @@ impl<'a> Reconciling<'a> {
                 engines.ledger.purge_addresses(cutoff, max)
             })?;
         }
-        self.core.publish_sales(&mut self.engines.ledger);
+        self.core.publish_sales(&mut *self.engines.ledger);
         let skus = self.core.slots().len();
         let new = std::mem::replace(&mut self.skus, skus) != skus;
         if new || self.looked_at.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) {
@@ -231,7 +231,7 @@ impl<'a> Reconciling<'a> {
         let mut renewal = Renewal::new(self.lease.clone());
         let (mut answered, mut proven) = (picked.is_empty(), 0);
         for portion in picked.chunks(LOOKED_AT_ONCE) {
-            renewal.renew(&mut self.engines.ledger);
+            renewal.renew(&mut *self.engines.ledger);
             renewal.check()?;
             let skus: Vec<_> = portion.iter().map(|slot| slot.sku).collect();
             let rows = self.engines.ledger.stocks_of(&skus)?;
@@ -246,7 +246,7 @@ impl<'a> Reconciling<'a> {
                 .collect();
             busy.iter().for_each(|sku| self.looks.stay_close(*sku));
             for skus in busy.chunks(SETTLED_AT_ONCE) {
-                renewal.renew(&mut self.engines.ledger);
+                renewal.renew(&mut *self.engines.ledger);
                 renewal.check()?;
                 self.settle_open(skus)?;
             }
@@ -348,7 +348,9 @@ impl<'a> Reconciling<'a> {
             }
         }
         for orders in orders.chunks(OPEN_ROWS) {
-            let outcomes = self.engines.ledger.consume(self.core.clock.now(), &[], orders)?;
+            let by_units = |_: OrderId| Outdated::LedgerDecides;
+            let consumed = self.engines.ledger.consume(self.core.clock.now(), &[], orders, &by_units)?;
+            let outcomes = consumed.expect("the gate is not asked");
             tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
             self.core.counts.rolled_forward.inc_by(orders.len() as u64);
             self.core.count_outcomes(&outcomes);
@@ -401,7 +403,7 @@ impl<'a> Reconciling<'a> {
 /// each row is applied once.
 pub(in crate::cluster) fn pump_outbox(
     core: &Core,
-    ledger: &mut SharedLedger,
+    ledger: &mut dyn ClusterLedger,
     gate: &mut Gate,
 ) -> Result<(), LedgerError> {
     let mut after = 0;

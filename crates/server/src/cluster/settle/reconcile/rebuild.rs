@@ -20,7 +20,7 @@ use crate::cluster::Core;
 use crate::cluster::queues::look;
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, GateError, limits};
-use crate::ledger::mysql::cluster::{Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised, SharedLedger};
+use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised};
 use crate::queue::Queue;
 use crate::recurring::Recurring;
 use crate::time::Instant;
@@ -223,7 +223,7 @@ impl Rebuild {
         let portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
         let raised = engines.ledger.raise_epochs(&portion)?;
         // After that, so that no gate begins an epoch by what its sale was before.
-        core.follow_sales(&mut engines.ledger)?;
+        core.follow_sales(&mut *engines.ledger)?;
         let slots = slots_of(core, &portion);
         let mut orders = 0;
         let apart = |one: &Raised, next: &Raised| {
@@ -235,12 +235,12 @@ impl Rebuild {
             together
         };
         for run in raised.chunk_by(apart) {
-            renewal.renew(&mut engines.ledger);
+            renewal.renew(&mut *engines.ledger);
             renewal.check()?;
             self.build_run(core, engines, &slots, run, &mut renewal)?;
         }
         // A sale may have been changed since its slots were looked up: a pause that was answered must hold.
-        core.follow_sales(&mut engines.ledger)?;
+        core.follow_sales(&mut *engines.ledger)?;
         let fresh: Vec<_> =
             slots_of(core, &portion).into_values().map(|slot| (slot.sku, slot.state, slot.limit)).collect();
         drop(engines.gate.set_sale(&fresh));
@@ -259,11 +259,11 @@ impl Rebuild {
         run: &[Raised],
         renewal: &mut Renewal,
     ) -> Result<(), LedgerError> {
-        let snapshots = snapshots(&mut engines.ledger, slots, run, renewal)?;
+        let snapshots = snapshots(&mut *engines.ledger, slots, run, renewal)?;
         renewal.check()?;
         let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
         let Engines { ledger, gate, .. } = engines;
-        let built = gate.build_each(&gates, &mut || renewal.renew(ledger));
+        let built = gate.build_each(&gates, &mut || renewal.renew(&mut **ledger));
         let mut products = Vec::new();
         for ((slot, snapshot), built) in snapshots.iter().zip(built) {
             match built {
@@ -308,7 +308,7 @@ fn slots_of(core: &Core, skus: &[SkuId]) -> HashMap<SkuId, Slot> {
 
 /// SKUs with numbers in a row as the ledger has them, under their new epochs.
 fn snapshots(
-    ledger: &mut SharedLedger,
+    ledger: &mut dyn ClusterLedger,
     slots: &HashMap<SkuId, Slot>,
     run: &[Raised],
     renewal: &mut Renewal,
@@ -375,7 +375,8 @@ impl Counted {
 /// and its queues may hold orders still; one that was removed from the topic is waited for only if it holds some.
 fn ends(core: &Core, engines: &mut Engines) -> Result<Vec<(Queue, u64)>, String> {
     let Engines { ledger, admin, .. } = engines;
-    let queues = look(ledger, admin, &core.options.topics.orders).map_err(|error| error.to_string())?;
+    let queues =
+        look(&mut **ledger, &mut **admin, &core.options.topics.orders).map_err(|error| error.to_string())?;
     queues.ends().map_err(|faults| faults.blocking().unwrap_or_default())
 }
 

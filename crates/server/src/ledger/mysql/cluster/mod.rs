@@ -20,6 +20,7 @@ pub(super) mod audit;
 mod clocks;
 mod commands;
 mod consume;
+mod contract;
 mod endpoints;
 mod expire;
 mod leases;
@@ -41,12 +42,13 @@ pub use actions::Acting;
 pub use attempt::{SharedLedger, Tally};
 pub use clocks::{LedgerTime, ServerClock};
 pub use consume::{Progress, fits};
+pub use contract::ClusterLedger;
 pub use leases::Lease;
 pub use lookup::{Recorded, SkuRow};
 pub use outbox::correction_id;
 pub use queues::{Holder, QueueRow};
-pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS};
-pub use snapshot::{LedgerMark, Marks, Raised};
+pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS, Share, share_queues};
+pub use snapshot::{LedgerMark, Marks, MarksAsked, Placed, Raised};
 
 use session::Failure;
 

@@ -30,16 +30,18 @@ pub struct Assignment {
     pub generation: u64,
 }
 
+/// A queue as it is shared among servers.
 #[derive(Clone, Debug)]
-struct Row {
-    queue: String,
-    next_offset: u64,
-    owner: u64,
+pub struct Share {
+    pub queue: String,
+    pub next_offset: u64,
+    /// 0: nobody.
+    pub owner: u64,
     /// Its owner's time is over, or it has none.
-    free: bool,
-    generation: u64,
+    pub free: bool,
+    pub generation: u64,
     /// Read by this server from now on.
-    mine: bool,
+    pub mine: bool,
 }
 
 impl SharedLedger {
@@ -105,16 +107,16 @@ impl SharedLedger {
                  FROM queue_offsets ORDER BY queue FOR UPDATE",
                 is_over(QUEUE_LEASE_MS)
             ))?;
-            let mut rows: BTreeMap<String, Row> = rows
+            let mut rows: BTreeMap<String, Share> = rows
                 .into_iter()
                 .map(|(queue, next_offset, owner, free, generation)| {
                     let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
                     let row =
-                        Row { queue: queue.clone(), next_offset, owner, free, generation, mine: false };
+                        Share { queue: queue.clone(), next_offset, owner, free, generation, mine: false };
                     (queue, row)
                 })
                 .collect();
-            let mine = choose(&mut rows, server, |queue| queues.iter().any(|(reached, _)| reached == queue));
+            let mine = share_queues(&mut rows, server, |queue| queues.iter().any(|(reached, _)| reached == queue));
             let mut script = Script::default();
             for row in rows.values().filter(|row| row.mine) {
                 let until = format!("{DB_NOW} + {QUEUE_LEASE_MS}");
@@ -136,7 +138,11 @@ impl SharedLedger {
 
 /// What this server reads from now on: what it has, what is free, and as many of whoever has most as make them even.
 /// Only what it reaches, so what nobody else reaches stays with whoever does.
-fn choose(rows: &mut BTreeMap<String, Row>, server: u64, reaches: impl Fn(&str) -> bool) -> Vec<Assignment> {
+pub fn share_queues(
+    rows: &mut BTreeMap<String, Share>,
+    server: u64,
+    reaches: impl Fn(&str) -> bool,
+) -> Vec<Assignment> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for row in rows.values_mut() {
         row.mine = (row.owner == server || row.free) && reaches(&row.queue);
@@ -174,17 +180,17 @@ mod tests {
     use super::*;
 
     /// By queue, the owner, or 0; `!`: the owner's time is over.
-    fn rows(owners: &[&str]) -> BTreeMap<String, Row> {
+    fn rows(owners: &[&str]) -> BTreeMap<String, Share> {
         let row = |(index, owner): (usize, &&str)| {
             let number: u64 = owner.trim_end_matches('!').parse().unwrap();
             let queue = format!("a/{index:02}");
             let free = owner.ends_with('!') || number == 0;
-            (queue.clone(), Row { queue, next_offset: 0, owner: number, free, generation: 5, mine: false })
+            (queue.clone(), Share { queue, next_offset: 0, owner: number, free, generation: 5, mine: false })
         };
         owners.iter().enumerate().map(row).collect()
     }
 
-    fn owners(rows: &BTreeMap<String, Row>) -> Vec<u64> {
+    fn owners(rows: &BTreeMap<String, Share>) -> Vec<u64> {
         rows.values().map(|row| row.owner).collect()
     }
 
@@ -192,7 +198,8 @@ mod tests {
     fn check(before: &[&str], reached: &[usize], after: &[u64]) {
         let before = rows(before);
         let mut now = before.clone();
-        let mine = choose(&mut now, 7, |queue| reached.iter().any(|index| queue == format!("a/{index:02}")));
+        let mine =
+            share_queues(&mut now, 7, |queue| reached.iter().any(|index| queue == format!("a/{index:02}")));
         assert_eq!(owners(&now), after, "{before:?}");
         assert_eq!(mine.len(), now.values().filter(|row| row.mine).count());
         for assignment in mine {
@@ -235,9 +242,9 @@ mod tests {
                 (0..servers).map(|_| (0..queues).map(|_| next(3) > 0).collect()).collect();
             let mut rows = rows(&vec!["0"; usize::try_from(queues).unwrap()]);
             let index = |queue: &str| queue[2..].parse::<usize>().unwrap();
-            let ask = |rows: &mut BTreeMap<String, Row>, server: u64| {
+            let ask = |rows: &mut BTreeMap<String, Share>, server: u64| {
                 let reached = &reach[usize::try_from(server - 1).unwrap()];
-                choose(rows, server, |queue| reached[index(queue)]);
+                share_queues(rows, server, |queue| reached[index(queue)]);
                 rows.values_mut().for_each(|row| row.free = row.owner == 0);
             };
             for _turn in 0..servers {

@@ -11,7 +11,7 @@ use mysql::from_row_opt;
 
 use super::reads::rejection_row;
 use super::session::Failure;
-use super::{LedgerError, SharedLedger};
+use super::{ClusterLedger, LedgerError, SharedLedger};
 use crate::ledger::mysql::sql::{hex, id_bytes, id_of, unsigned};
 use crate::ledger::rows::{self as codes, closing};
 
@@ -41,14 +41,22 @@ pub struct LedgerMark {
 /// portion that failed can be asked for again.
 #[derive(Clone, Debug)]
 pub struct Marks {
-    first: SkuId,
-    last: SkuId,
-    seq: Seq,
-    portion: usize,
-    /// Orders come first, then rejections.
-    rejections: bool,
-    after: Option<OrderId>,
+    next: MarksAsked,
     done: bool,
+}
+
+/// One portion of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarksAsked {
+    pub first: SkuId,
+    pub last: SkuId,
+    /// At this entry: what came later is left out of the marks, and counts to the portion.
+    pub seq: Seq,
+    /// In the order of their ids, behind this one, at most so many.
+    pub after: Option<OrderId>,
+    pub portion: usize,
+    /// Of rejections that no order followed, not of orders.
+    pub rejections: bool,
 }
 
 impl Raised {
@@ -67,33 +75,31 @@ impl Marks {
         assert!(portion > 0, "a portion of nothing never ends");
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let (first, last, seq) = (first.sku, last.sku, first.seq);
-        Marks { first, last, seq, portion, rejections: false, after: None, done: false }
+        let next = MarksAsked { first, last, seq, portion, rejections: false, after: None };
+        Marks { next, done: false }
     }
 
     /// The next portion, which may be empty; `None`: there are no more.
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn next(&mut self, ledger: &mut SharedLedger) -> Result<Option<Vec<LedgerMark>>, LedgerError> {
+    pub fn next(&mut self, ledger: &mut dyn ClusterLedger) -> Result<Option<Vec<LedgerMark>>, LedgerError> {
         if self.done {
             return Ok(None);
         }
-        let found = if self.rejections {
-            ledger.select(self.rejections_query(), rejected)?
+        let found = ledger.marks(&self.next)?;
+        if found.len() < self.next.portion {
+            self.done = self.next.rejections;
+            self.next.rejections = true;
+            self.next.after = None;
         } else {
-            let seq = self.seq;
-            ledger.select(self.orders_query(), move |row| order_mark(seq, row))?
-        };
-        if found.len() < self.portion {
-            self.done = self.rejections;
-            self.rejections = true;
-            self.after = None;
-        } else {
-            self.after = found.last().map(|(id, _)| *id);
+            self.next.after = found.last().map(|(id, _)| *id);
         }
         Ok(Some(found.into_iter().filter_map(|(_, mark)| mark).collect()))
     }
+}
 
+impl MarksAsked {
     /// The ids that come next: the primary key begins with the SKU.
     fn range(&self) -> String {
         let mut text = "id >".to_owned();
@@ -131,7 +137,7 @@ impl Marks {
 }
 
 /// A place in the order of ids, and its mark if it belongs to the snapshot.
-type Placed = (OrderId, Option<LedgerMark>);
+pub type Placed = (OrderId, Option<LedgerMark>);
 
 fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
     type Columns = (Vec<u8>, i64, i64, Option<i64>, u32, i64, Option<u8>, Option<i64>, Option<u8>);
@@ -154,6 +160,14 @@ fn rejected(row: mysql::Row) -> Result<Placed, Failure> {
 }
 
 impl SharedLedger {
+    pub(super) fn mark_portion(&mut self, asked: &MarksAsked) -> Result<Vec<Placed>, LedgerError> {
+        if asked.rejections {
+            return self.select(asked.rejections_query(), rejected);
+        }
+        let seq = asked.seq;
+        self.select(asked.orders_query(), move |row| order_mark(seq, row))
+    }
+
     /// Raises the epochs of SKUs' gates in one transaction, and gives the states from which the new ones are to be
     /// built, in the order of their numbers. Raising one once more, because the answer was lost, does no harm. A SKU that
     /// there is not is left out.
