@@ -27,7 +27,7 @@ pub(crate) struct Proxy {
 
 #[derive(Debug)]
 struct State {
-    server: String,
+    server: Mutex<String>,
     /// With the word that names the request.
     next: Mutex<Option<(Cut, Vec<u8>)>>,
     /// Requests that were cut.
@@ -48,7 +48,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(State {
-            server,
+            server: Mutex::new(server),
             next: Mutex::new(None),
             cuts: AtomicU32::new(0),
             closed: AtomicBool::new(false),
@@ -59,7 +59,8 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if !accepting.closed.load(Ordering::SeqCst) {
-                    let Ok(server) = TcpStream::connect(&accepting.server) else { continue };
+                    let server = accepting.server.lock().unwrap().clone();
+                    let Ok(server) = TcpStream::connect(server) else { continue };
                     server.set_nodelay(true).unwrap();
                     client.set_nodelay(true).unwrap();
                     join(client, server, &accepting);
@@ -67,6 +68,11 @@ impl Proxy {
             }
         });
         Proxy { port, state }
+    }
+
+    /// New connections lead to this server.
+    pub(crate) fn lead_to(&self, server: String) {
+        *self.state.server.lock().unwrap() = server;
     }
 
     /// Cuts the next COMMIT; `then_closed`: and lets no connection in until [`Proxy::open`].

@@ -259,6 +259,13 @@ impl Meaning {
     }
 }
 
+/// Whether the server takes no writes: it is a replica, or is about to be one.
+pub fn is_read_only(error: &mysql::Error) -> bool {
+    /// By an option of the server, and in its read-only mode.
+    const READ_ONLY: [u16; 2] = [1290, 1836];
+    matches!(error, mysql::Error::MySqlError(error) if READ_ONLY.contains(&error.code))
+}
+
 /// Runs several statements in one round trip and hands the number of rows that each changed to `each`.
 ///
 /// # Errors
@@ -304,6 +311,7 @@ mod tests {
         ];
         for (code, meaning) in cases {
             assert_eq!(Meaning::of(&server_error(code)), meaning, "{code}");
+            assert_eq!(is_read_only(&server_error(code)), code == 1290);
         }
         assert_eq!(Meaning::of(&mysql::Error::server_disconnected()), Meaning::Lost);
     }

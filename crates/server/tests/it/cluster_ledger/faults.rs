@@ -249,3 +249,40 @@ fn a_database_that_is_away_is_said_to_be_within_the_bound() {
     engines.up(&["mariadb"]);
     assert!(matches!(ledger.consume(NOW, &[], &orders(0..1)).unwrap()[..], [Outcome::Placed(_)]));
 }
+
+/// The old primary lives on, takes no writes, and leads nobody away by itself.
+#[test]
+fn after_a_planned_switch_over_writers_and_readers_leave_the_old_primary() {
+    let [old, new] = [(); 2].map(|()| Engines::private(&["mariadb"], &[]));
+    let [of_old, of_new] = [&old, &new].map(Database::on);
+    let name = &of_old.options.database;
+    for database in [&of_old, &of_new] {
+        let mut operator = database.connection();
+        operator.query_drop(format!("CREATE DATABASE IF NOT EXISTS {name}")).unwrap();
+        operator.query_drop("CREATE USER shop@'%' IDENTIFIED BY 'secret'").unwrap();
+        operator.query_drop(format!("GRANT ALL ON {name}.* TO shop@'%'")).unwrap();
+    }
+    let password = Some(server::secret::SecretBytes::from(&b"secret"[..]));
+    let options = Options { user: "shop".to_owned(), password, ..patient(&of_old) };
+    let address = |options: &Options| format!("{}:{}", options.host, options.port);
+    let proxy = Proxy::before(address(&of_old.options));
+    let by_proxy = Options { host: "127.0.0.1".to_owned(), port: proxy.port, ..options.clone() };
+    // As a replica has the same.
+    let copy = Options { port: of_new.options.port, ..options };
+    one_sku(&mut SharedLedger::open(&copy).unwrap(), 7, None);
+    let mut writer = SharedLedger::open(&by_proxy).unwrap();
+    one_sku(&mut writer, 100, None);
+    let mut reader = writer.another();
+    assert_eq!(reader.stocks().unwrap()[0].stock.total(), 100);
+    of_old.connection().query_drop("SET GLOBAL read_only = 1").unwrap();
+    assert!(writer.heartbeat(7, "shop").is_err(), "the name still leads to the old one");
+    assert_eq!(reader.stocks().unwrap()[0].stock.total(), 100, "and it is read from");
+    proxy.lead_to(address(&of_new.options));
+    writer.heartbeat(7, "shop").unwrap();
+    let begun = Instant::now();
+    while reader.stocks().unwrap()[0].stock.total() == 100 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "a reader stays at the old primary");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    of_old.connection().query_drop("SET GLOBAL read_only = 0").unwrap();
+}

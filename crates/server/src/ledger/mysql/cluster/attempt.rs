@@ -15,7 +15,7 @@ use super::transaction::Transaction;
 use super::writes::write;
 use crate::intake::HoldEnded;
 use crate::ledger::mysql::advice::explained;
-use crate::ledger::mysql::connect::Meaning;
+use crate::ledger::mysql::connect::{Meaning, is_read_only};
 use crate::ledger::mysql::migrate::FORMAT;
 use crate::ledger::mysql::profile::{self, Profile};
 use crate::ledger::mysql::{OpenError, Options, open};
@@ -223,20 +223,27 @@ impl SharedLedger {
         }
     }
 
+    fn session(&mut self) -> Result<Session, mysql::Error> {
+        if let Some(mut session) = self.session.take()
+            && !session.is_to_be_left()?
+        {
+            return Ok(session);
+        }
+        Session::connect(&self.options)
+    }
+
     fn try_once<T>(
         &mut self,
         committing: &mut bool,
         work: &mut impl FnMut(&mut Session, Parts<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => Session::connect(&self.options)?,
-        };
+        let mut session = self.session()?;
         let result = work(&mut session, Parts { sales: &mut self.sales, committing });
         // After a failure the transaction may be open. Without its connection the server rolls it back by itself;
         // one that is lost is not asked, for it may not even say no.
-        let lost = matches!(&result, Err(Failure::Sql(error)) if Meaning::of(error) == Meaning::Lost);
-        if result.is_ok() || (!lost && session.connection.query_drop("ROLLBACK").is_ok()) {
+        let leave = |error| Meaning::of(error) == Meaning::Lost || is_read_only(error);
+        let left = matches!(&result, Err(Failure::Sql(error)) if leave(error));
+        if result.is_ok() || (!left && session.connection.query_drop("ROLLBACK").is_ok()) {
             self.session = Some(session);
         }
         result

@@ -1,5 +1,7 @@
 //! One connection to the shared ledger, and why what it was asked came to nothing.
 
+use std::time::{Duration, Instant};
+
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
@@ -50,12 +52,16 @@ impl From<engine::working_set::Unsound> for Failure {
     }
 }
 
+/// Between two looks whether the server still takes writes.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A live connection.
 pub(super) struct Session {
     pub(super) connection: Conn,
     pub(super) packet_bytes_max: usize,
     /// Seconds after which the server ends the connection between transactions.
     idle_s: u64,
+    looked_at: Instant,
 }
 
 impl Session {
@@ -66,7 +72,20 @@ impl Session {
             "SET SESSION net_read_timeout = {STOPPED_S}, net_write_timeout = {STOPPED_S}"
         ))?;
         let idle_s = options.limits.idle.as_secs().max(1);
-        Ok(Session { connection, packet_bytes_max: server.packet_bytes_max, idle_s })
+        let packet_bytes_max = server.packet_bytes_max;
+        Ok(Session { connection, packet_bytes_max, idle_s, looked_at: Instant::now() })
+    }
+
+    /// Whether to leave it, for its server takes no writes: after a switch-over another one has its name, and what a replica
+    /// shows may be old. One that every connection leads to is read from, by a new connection a second.
+    pub(super) fn is_to_be_left(&mut self) -> Result<bool, mysql::Error> {
+        if self.looked_at.elapsed() < LOOK_INTERVAL {
+            return Ok(false);
+        }
+        self.looked_at = Instant::now();
+        // A number, or in later versions a word.
+        let look = "SELECT CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')";
+        Ok(self.connection.query_first(look)?.unwrap_or(false))
     }
 
     /// The statement that goes before a transaction: it bounds how long a server that was stopped holds locks.
