@@ -34,9 +34,9 @@ test: ## install what the tests need (nginx, ab, Chromium...), then run all of t
 	./dev/install-vendure >/dev/null
 	trap ./dev/down EXIT; trap 'exit 130' INT TERM; ./dev/up redis redis-cluster mariadb rocketmq && CARGO='$(CARGO)' ./dev/test
 
-SEEDS ?= 5000
+SEEDS ?= 1000
 FROM ?= 0
-simulate: ## play SEEDS=5000 crowds at a simulated gate, and sequences of calls on Redis and Valkey and on what stands in for them, FROM=0 on (about 12 minutes on 2 cores)
+simulate: ## play SEEDS=1000 faulty nights of a cluster, crowds at its gate, and the same calls on the engines and on what stands in for them, FROM=0 on (about 20 minutes on 2 cores)
 	./dev/install-test-packages build redis valkey clocks
 	DOORBUSTER_SEEDS=$(SEEDS) DOORBUSTER_SEED_FROM=$(FROM) $(CARGO) test -p simulation -- --nocapture
 

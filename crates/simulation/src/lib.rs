@@ -5,5 +5,8 @@
 //! it lacks; what it does, it does to the byte, and `tests/it` holds it to the real ones.
 
 pub mod gate;
+pub mod ledger;
+pub mod night;
+pub mod queue;
 pub mod random;
 pub mod schedule;

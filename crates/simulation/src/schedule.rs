@@ -4,11 +4,11 @@
 //! another wants that lock. Must not: look at the machine's clock but to begin, nor start a thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use engine::UnixMs;
 use generator::{Generator, Gn};
 use server::time::{self, Keeper};
 
@@ -18,6 +18,25 @@ use crate::random::Random;
 const STACK_WORDS: usize = 64 * 1024;
 /// What a turn takes at most.
 const TURN_NS_MAX: usize = 20_000;
+
+/// Work of a host, to be added.
+type Added = (String, Box<dyn FnOnce() + Send>);
+
+thread_local! {
+    /// What the clock of the machine that has the turn says.
+    static WALL: Cell<UnixMs> = const { Cell::new(UnixMs(0)) };
+    static ADDED: RefCell<Vec<Added>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the clock of the machine says on which this runs.
+pub fn wall() -> UnixMs {
+    WALL.get()
+}
+
+/// Somebody more who belongs to this host, for who has the turn.
+pub fn spawn(host: &str, work: impl FnOnce() + Send + 'static) {
+    ADDED.with_borrow_mut(|added| added.push((host.to_owned(), Box::new(work))));
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -30,8 +49,19 @@ enum State {
     Ended,
 }
 
+/// A machine.
+#[derive(Debug)]
+struct Host {
+    name: String,
+    /// Until then nobody of it has a turn.
+    frozen: Duration,
+    /// How far its clock was set.
+    set_ms: i64,
+}
+
 struct Task {
-    host: String,
+    /// Its place among the hosts.
+    host: usize,
     stack: Generator<'static, (), ()>,
     state: State,
 }
@@ -83,7 +113,9 @@ impl Keeper for Time {
 pub struct Schedule {
     time: Rc<Time>,
     tasks: Vec<Task>,
-    frozen: BTreeMap<String, Duration>,
+    hosts: Vec<Host>,
+    /// What all clocks said when the run began.
+    began: UnixMs,
     random: Random,
     turns: u64,
     trace: u64,
@@ -97,18 +129,21 @@ impl fmt::Debug for Schedule {
 }
 
 impl Schedule {
-    pub fn new(seed: u64) -> Schedule {
+    /// `began`: what all clocks say now.
+    pub fn new(began: UnixMs, seed: u64) -> Schedule {
         let (gone_by, waits, notified) = (Cell::default(), Cell::default(), RefCell::default());
         let time = Rc::new(Time { begun: Instant::now(), gone_by, waits, notified });
         time::keep(Some(time.clone()));
-        let (tasks, frozen) = (Vec::new(), BTreeMap::new());
-        Schedule { time, tasks, frozen, random: Random(seed), turns: 0, trace: 0 }
+        let (tasks, hosts) = (Vec::new(), Vec::new());
+        WALL.set(began);
+        Schedule { time, tasks, hosts, began, random: Random(seed), turns: 0, trace: 0 }
     }
 
     /// Somebody more, who belongs to this host.
     pub fn add(&mut self, host: &str, work: impl FnOnce() + Send + 'static) {
         let stack = Gn::<()>::new_opt(STACK_WORDS, work);
-        self.tasks.push(Task { host: host.to_owned(), stack, state: State::Ready });
+        let host = self.host(host);
+        self.tasks.push(Task { host, stack, state: State::Ready });
     }
 
     /// How much time has gone by.
@@ -130,6 +165,9 @@ impl Schedule {
         let Some(at) = self.next(until) else { return false };
         let took = Duration::from_nanos(self.random.below(TURN_NS_MAX) as u64);
         self.time.gone_by.set(self.gone_by() + took);
+        let set_ms = self.hosts[self.tasks[at].host].set_ms;
+        let gone_by = u64::try_from(self.gone_by().as_millis()).unwrap_or(u64::MAX);
+        WALL.set(self.began.plus(gone_by).shifted(set_ms));
         let task = &mut self.tasks[at];
         task.stack.resume();
         let waits = self.time.waits.take();
@@ -140,6 +178,9 @@ impl Schedule {
             State::Waits { place: None, .. } | State::Ready | State::Ended => false,
         };
         self.tasks.iter_mut().filter(hears).for_each(|task| task.state = State::Ready);
+        for (host, work) in ADDED.take() {
+            self.add(&host, work);
+        }
         self.turns += 1;
         let seen = (at as u64) << 48 ^ u64::try_from(self.gone_by().as_nanos()).unwrap_or(u64::MAX);
         self.trace = Random(self.trace ^ seen).number();
@@ -154,6 +195,7 @@ impl Schedule {
 
     /// Ends everybody of this host where it waits.
     pub fn crash(&mut self, host: &str) {
+        let host = self.host(host);
         for task in self.tasks.iter_mut().filter(|task| task.host == host) {
             task.stack.cancel();
             task.state = State::Ended;
@@ -161,14 +203,28 @@ impl Schedule {
         self.time.notified.take();
     }
 
+    /// The clock of this host's machine steps.
+    pub fn set_clock(&mut self, host: &str, by_ms: i64) {
+        let host = self.host(host);
+        self.hosts[host].set_ms += by_ms;
+    }
+
     /// Nobody of this host has a turn for so long.
     pub fn freeze(&mut self, host: &str, duration: Duration) {
-        self.frozen.insert(host.to_owned(), self.gone_by() + duration);
+        let (host, until) = (self.host(host), self.gone_by() + duration);
+        self.hosts[host].frozen = until;
+    }
+
+    fn host(&mut self, name: &str) -> usize {
+        self.hosts.iter().position(|host| host.name == name).unwrap_or_else(|| {
+            self.hosts.push(Host { name: name.to_owned(), frozen: Duration::ZERO, set_ms: 0 });
+            self.hosts.len() - 1
+        })
     }
 
     /// When it could have a turn; `None`: never more.
     fn due(&self, task: &Task) -> Option<Duration> {
-        let thaws = self.frozen.get(&task.host).copied().unwrap_or_default();
+        let thaws = self.hosts[task.host].frozen;
         match task.state {
             State::Ready => Some(thaws),
             State::Waits { until, .. } => Some(until.max(thaws)),

@@ -46,6 +46,11 @@ impl Redis {
         Redis { scripts: Scripts::new(dialect, &store), store }
     }
 
+    /// Plants a defect: scripts that have this text run with the other in its place.
+    pub fn change_scripts(&mut self, from: &'static str, to: &'static str) {
+        self.scripts.change(from, to);
+    }
+
     /// Sets the clock: microseconds since 1970.
     pub fn set_now(&mut self, now_us: u64) {
         locked(&self.store).now_us = now_us;

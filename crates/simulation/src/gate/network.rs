@@ -53,6 +53,15 @@ struct Connection {
     /// With the time of their arrival.
     replies: VecDeque<(Instant, Vec<u8>)>,
     cut: bool,
+    /// There is a reply, or none will come.
+    answered: Arc<Condvar>,
+}
+
+impl Connection {
+    fn cut(&mut self) {
+        self.cut = true;
+        self.answered.notify_all();
+    }
 }
 
 struct Inside {
@@ -106,6 +115,19 @@ impl Network {
         self.lock().happened
     }
 
+    /// Another Redis in its place, by its clock: one that has lost all keys, or another life of it.
+    pub fn replace(&self, change: impl FnOnce(&mut Redis)) {
+        let mut inside = self.lock();
+        change(&mut inside.redis);
+        inside.connections.values_mut().for_each(Connection::cut);
+    }
+
+    /// Its clock steps.
+    pub fn set_clock(&self, by_ms: i64) {
+        let mut inside = self.lock();
+        inside.began_us = inside.began_us.saturating_add_signed(by_ms * 1_000);
+    }
+
     /// Brings what is on its way to Redis, in the order of its arrival.
     pub fn carry(&self) -> ! {
         loop {
@@ -119,7 +141,6 @@ impl Network {
                 continue;
             }
             self.lock().deliver();
-            self.changed.notify_all();
         }
     }
 
@@ -151,7 +172,7 @@ impl Inside {
         let Some(of) = self.connections.get_mut(&connection) else { return };
         if before {
             self.happened.cut_before += 1;
-            of.cut = true;
+            of.cut();
             return;
         }
         let arrives = (Instant::now() + way).max(of.last_arrives.unwrap_or_else(Instant::now));
@@ -175,9 +196,12 @@ impl Inside {
             Some(of) if of.cut => happened.late += answers.len() as u64,
             Some(of) if cut_after => {
                 happened.cut_after += 1;
-                of.cut = true;
+                of.cut();
             }
-            Some(of) => of.replies.extend(answers.into_iter().map(|answer| (arrives, answer))),
+            Some(of) => {
+                of.replies.extend(answers.into_iter().map(|answer| (arrives, answer)));
+                of.answered.notify_all();
+            }
         }
     }
 }
@@ -231,8 +255,9 @@ impl Link for Way {
                     server::time::sleep(arrives.duration_since(Instant::now()).min(left));
                 }
                 None => {
+                    let answered = Arc::clone(&of.answered);
                     drop(inside);
-                    drop(network.changed.wait_while(&network.inside, left, |inside| {
+                    drop(answered.wait_while(&network.inside, left, |inside| {
                         let of = &inside.connections[&*number];
                         of.replies.is_empty() && !of.cut
                     }));

@@ -22,6 +22,8 @@ pub(super) struct Scripts {
     run: Function,
     loaded: HashMap<String, Function>,
     dialect: Dialect,
+    /// What stands in scripts, and what runs in its place.
+    changed: Option<(&'static str, &'static str)>,
 }
 
 impl Scripts {
@@ -60,7 +62,12 @@ impl Scripts {
             })?,
         )?;
         let (globals, run) = lua.load(SANDBOX).set_name("=sandbox").call(host)?;
-        Ok(Scripts { lua, globals, run, loaded: HashMap::new(), dialect })
+        Ok(Scripts { lua, globals, run, loaded: HashMap::new(), dialect, changed: None })
+    }
+
+    /// Scripts that have this text run with the other in its place, under the names that they had.
+    pub(super) fn change(&mut self, from: &'static str, to: &'static str) {
+        self.changed = Some((from, to));
     }
 
     /// `SCRIPT LOAD`: the name that `EVALSHA` takes.
@@ -72,6 +79,8 @@ impl Scripts {
             Some(rest) => &rest[rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())..],
             None => text,
         };
+        let changed = self.changed.map(|(from, to)| String::from_utf8_lossy(code).replace(from, to));
+        let code = changed.as_deref().map_or(code, str::as_bytes);
         let chunk = self.lua.load(code).set_name(NAME).set_environment(self.globals.clone());
         match chunk.into_function() {
             Ok(function) => {

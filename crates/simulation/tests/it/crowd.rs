@@ -129,7 +129,7 @@ struct Crowd {
 impl Crowd {
     fn new(seed: u64, planted: Planted) -> Crowd {
         let mut random = Random(seed);
-        let schedule = Schedule::new(random.number());
+        let schedule = Schedule::new(BEGAN, random.number());
         let redis = Redis::new(Dialect::Redis, &"1".repeat(40));
         let network = Network::new(redis, BEGAN.0 * 1_000, random.number());
         let often = [0, 10, 40, 200];

@@ -18,5 +18,13 @@ mod engine;
 #[path = "../../../server/tests/it/engines.rs"]
 mod engines;
 mod faulty;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../../server/tests/it/history.rs"]
+mod history;
+mod ledger;
+mod night;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../../server/tests/it/places.rs"]
+mod places;
 mod seeds;
 mod sequences;

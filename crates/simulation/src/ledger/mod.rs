@@ -1,0 +1,329 @@
+//! The shared ledger in memory: the real working set and its rules, over tables that a transaction changes all at once.
+//!
+//! It keeps no addresses beyond their orders' and erases none. What [`SharedLedger`] does about a lost answer, trying the same
+//! once more until its time is over, it does too.
+//!
+//! [`SharedLedger`]: server::ledger::mysql::cluster::SharedLedger
+
+mod contract;
+mod tables;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::working_set::{Needs, WorkingSet};
+use engine::{Entry, Sales, UnixMs};
+use server::intake::HoldEnded;
+use server::ledger::mysql::cluster::{Lease, LedgerError, correction_id};
+use server::time::{self, Instant};
+
+use self::tables::Tables;
+use crate::random::Random;
+
+/// One way, mostly.
+const WAY_US: (usize, usize) = (50, 500);
+/// How long a server tries before it says that the ledger is away, or that an outcome is unknown.
+const SETTLE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+/// States that a fail-over can go back to.
+const STATES_KEPT: usize = 32;
+
+/// How often what goes wrong, out of so many calls; 0: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// The connection is lost before anything was done.
+    pub lost_before: usize,
+    /// It was done, and the answer is lost.
+    pub lost_after: usize,
+    /// It takes up to seconds to get there.
+    pub slow: usize,
+}
+
+/// How often each happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Happened {
+    pub lost_before: u64,
+    pub lost_after: u64,
+    pub slow: u64,
+    /// Calls that were given up without an outcome.
+    pub unknown: u64,
+    /// Transactions that a fail-over has undone.
+    pub undone: u64,
+}
+
+struct Inside {
+    tables: Tables,
+    /// What it was before each of the latest transactions, the oldest first.
+    states: Vec<Tables>,
+    /// What its clock said when the run began, and how far it was set since.
+    began: UnixMs,
+    begun: Instant,
+    set_ms: i64,
+    away: bool,
+    read_only: bool,
+    random: Random,
+    faults: Faults,
+    happened: Happened,
+}
+
+/// One database for all servers.
+#[derive(Clone)]
+pub struct Database(Arc<Mutex<Inside>>);
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("happened", &self.happened()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Empty. `began`: what its clock says now.
+    pub fn new(began: UnixMs, seed: u64) -> Database {
+        Database(Arc::new(Mutex::new(Inside {
+            tables: Tables::default(),
+            states: Vec::new(),
+            began,
+            begun: Instant::now(),
+            set_ms: 0,
+            away: false,
+            read_only: false,
+            random: Random(seed),
+            faults: Faults::default(),
+            happened: Happened::default(),
+        })))
+    }
+
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    pub fn happened(&self) -> Happened {
+        self.lock().happened
+    }
+
+    /// It answers nobody.
+    pub fn set_away(&self, away: bool) {
+        self.lock().away = away;
+    }
+
+    /// It is read from, and takes nothing.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.lock().read_only = read_only;
+    }
+
+    /// Its clock steps.
+    pub fn set_clock(&self, by_ms: i64) {
+        self.lock().set_ms += by_ms;
+    }
+
+    /// A replica without so many of the latest transactions takes over.
+    pub fn fail_over(&self, without: usize) {
+        let mut inside = self.lock();
+        let first = inside.states.len().saturating_sub(without);
+        let undone = inside.states.split_off(first);
+        inside.happened.undone += undone.len() as u64;
+        if let Some(state) = undone.into_iter().next() {
+            inside.tables = state;
+        }
+    }
+
+    /// Everything that it has.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.lock().tables.entries.clone()
+    }
+
+    /// Changes that no gate has heard of.
+    pub fn outbox_len(&self) -> usize {
+        self.lock().tables.outbox.len()
+    }
+
+    pub fn connect(&self) -> Connection {
+        Connection { database: self.clone(), sales: Sales::new(), lease: None, holds_ended: Vec::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn now(&self) -> UnixMs {
+        let gone_by = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.began.plus(gone_by).shifted(self.set_ms)
+    }
+
+    fn chance(&mut self, in_so_many: usize) -> bool {
+        in_so_many > 0 && self.random.below(in_so_many) == 0
+    }
+
+    fn way(&mut self) -> Duration {
+        let (least, most) = WAY_US;
+        let mut way = Duration::from_micros((least + self.random.below(most - least)) as u64);
+        if self.chance(self.faults.slow) {
+            self.happened.slow += 1;
+            way += Duration::from_millis(self.random.below(2_000) as u64);
+        }
+        way
+    }
+
+    /// Keeps what it was, for a fail-over to go back to.
+    fn keep_state(&mut self) {
+        if self.states.len() == STATES_KEPT {
+            self.states.remove(0);
+        }
+        self.states.push(self.tables.clone());
+    }
+}
+
+/// Why an attempt came to nothing.
+enum Failure {
+    Lost,
+    Fenced(String),
+    Damaged(String),
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::Damaged(error.to_string())
+    }
+}
+
+/// One stage's way to it.
+#[derive(Debug)]
+pub struct Connection {
+    database: Database,
+    sales: Sales,
+    lease: Option<Lease>,
+    holds_ended: Vec<HoldEnded>,
+}
+
+impl Connection {
+    /// Tries until it is done, or the time is over. `work` is done at one moment, on its own.
+    fn attempt<T>(
+        &mut self,
+        writes: bool,
+        mut work: impl FnMut(&mut Connection, &mut Inside) -> Result<T, Failure>,
+    ) -> Result<T, LedgerError> {
+        let begun = Instant::now();
+        let mut unknown = false;
+        loop {
+            let tried = self.try_once(writes, &mut unknown, &mut work);
+            match tried {
+                Ok(value) => return Ok(value),
+                Err(Failure::Fenced(what)) if unknown => {
+                    return Err(LedgerError::Unknown(format!("{what} was taken over meanwhile").into()));
+                }
+                Err(Failure::Fenced(what)) => return Err(LedgerError::Fenced(what)),
+                Err(Failure::Damaged(why)) => return Err(LedgerError::Damaged(why)),
+                Err(Failure::Lost) => {}
+            }
+            if begun.elapsed() + PAUSE >= SETTLE {
+                let error = if unknown { LedgerError::Unknown } else { LedgerError::Unavailable };
+                self.database.lock().happened.unknown += u64::from(unknown);
+                return Err(error("the connection was lost".into()));
+            }
+            time::sleep(PAUSE);
+        }
+    }
+
+    fn try_once<T>(
+        &mut self,
+        writes: bool,
+        unknown: &mut bool,
+        work: &mut impl FnMut(&mut Connection, &mut Inside) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let database = self.database.clone();
+        let way = database.lock().way();
+        time::sleep(way);
+        let mut inside = database.lock();
+        let lost_before = inside.faults.lost_before;
+        if inside.away || (writes && inside.read_only) {
+            return Err(Failure::Lost);
+        }
+        if inside.chance(lost_before) {
+            inside.happened.lost_before += 1;
+            return Err(Failure::Lost);
+        }
+        let result = work(self, &mut inside);
+        let lost_after = inside.faults.lost_after;
+        let lost = inside.chance(lost_after);
+        inside.happened.lost_after += u64::from(lost);
+        let way = inside.way();
+        drop(inside);
+        time::sleep(way);
+        if lost {
+            *unknown |= writes && result.is_ok();
+            return Err(Failure::Lost);
+        }
+        result
+    }
+
+    fn read<T>(&mut self, mut look: impl FnMut(&Inside) -> T) -> Result<T, LedgerError> {
+        self.attempt(false, |_, inside| Ok(look(inside)))
+    }
+
+    fn write<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Inside) -> Result<T, Failure>,
+    ) -> Result<T, LedgerError> {
+        self.attempt(true, |_, inside| {
+            inside.keep_state();
+            work(inside)
+        })
+    }
+
+    /// One transaction under the writer's lock. What `work` came to is stored unless it was given up.
+    fn transact<T>(
+        &mut self,
+        now: UnixMs,
+        mut work: impl FnMut(&mut WorkingSet<'_>, &mut Tables) -> Result<T, Failure>,
+    ) -> Result<T, LedgerError> {
+        self.attempt(true, |connection, inside| {
+            inside.keep_state();
+            connection.fenced(inside)?;
+            let Connection { sales, holds_ended, .. } = connection;
+            let mut set = WorkingSet::new(sales, now, correction_id);
+            set.begin(inside.tables.next_seq(), inside.tables.latest_at);
+            let new: Vec<_> = inside.tables.sale_entries(set.sales().seen()).cloned().collect();
+            new.iter().try_for_each(|entry| set.follow(entry))?;
+            let worked = work(&mut set, &mut inside.tables);
+            let ahead = set.sales_are_ahead();
+            let of = |entry| HoldEnded::of(entry, |order| set.order_at(order));
+            let ended: Vec<_> = set.entries().iter().filter_map(of).collect();
+            let stored = worked.map(|value| {
+                let effects = set.into_effects();
+                let is_stored = effects.is_some();
+                effects.into_iter().for_each(|effects| inside.tables.store(effects));
+                (value, is_stored)
+            });
+            match stored {
+                Ok((value, true)) => {
+                    holds_ended.extend(ended);
+                    Ok(value)
+                }
+                stored => {
+                    if ahead {
+                        *sales = Sales::new();
+                    }
+                    stored.map(|(value, _)| value)
+                }
+            }
+        })
+    }
+
+    fn fenced(&self, inside: &Inside) -> Result<(), Failure> {
+        let Some(lease) = &self.lease else { return Ok(()) };
+        let held = inside.tables.leases.get(&lease.name).copied().unwrap_or_default();
+        if (held.owner, held.generation) == (lease.owner, lease.generation) {
+            return Ok(());
+        }
+        Err(Failure::Fenced(format!("the task {}", lease.name)))
+    }
+}
+
+/// Reads into a set.
+fn load(set: &mut WorkingSet<'_>, tables: &Tables, needs: Needs) -> Result<(), Failure> {
+    let found = tables.read(&needs);
+    Ok(set.load(needs, found)?)
+}

@@ -1,0 +1,161 @@
+//! The people of a night: who buy, pay, change their minds, and ask again until they know.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refusal, SkuId, Status};
+use server::intake::admission::{BuyerBounds, NotAdmitted};
+use server::intake::{Judged, NewOrder, Reply, Request};
+use server::time::{self, Instant};
+
+use super::server::Askers;
+use crate::random::Random;
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Until the same is asked again.
+const AGAIN_MS: (usize, usize) = (20, 400);
+/// A buyer who was not answered at all for so long gives up.
+const GIVES_UP: Duration = Duration::from_secs(35);
+
+/// What somebody was answered about an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It is an order.
+    Ordered,
+    Refused(Refusal),
+    /// It was one, or would have been, and the ledger could not take it.
+    Lost,
+    /// Nobody knows.
+    Unknown,
+    /// Nothing was started, for this reason.
+    NotServed(&'static str),
+}
+
+/// A payment that was reported, and answered.
+#[derive(Clone, Debug)]
+pub(super) struct Paid {
+    pub(super) id: Box<str>,
+    pub(super) order: OrderId,
+}
+
+/// What everybody was answered.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// About each order, with the time.
+    pub(super) orders: BTreeMap<OrderId, Vec<(Duration, Answer)>>,
+    pub(super) buyers: BTreeMap<OrderId, BuyerId>,
+    pub(super) paid: Vec<Paid>,
+    pub(super) cancelled: Vec<OrderId>,
+    pub(super) gave_up: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct People {
+    pub(super) askers: Askers,
+    pub(super) told: Arc<Mutex<Told>>,
+    pub(super) begun: Instant,
+    pub(super) hosts: Vec<String>,
+    pub(super) sku: SkuId,
+    pub(super) price: u64,
+}
+
+impl People {
+    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody who wants this much, and asks any server until it is known whether it is an order.
+    pub(super) fn buy(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
+        let id = OrderId { sku: self.sku, hash: key };
+        let begun = Instant::now();
+        self.told().buyers.insert(id, buyer);
+        loop {
+            let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
+            let answer = self.place(place, random);
+            let at = self.begun.elapsed();
+            self.told().orders.entry(id).or_default().push((at, answer.clone()));
+            match answer {
+                Answer::Unknown | Answer::NotServed(_) if begun.elapsed() < GIVES_UP => pause(random),
+                Answer::Unknown | Answer::NotServed(_) => {
+                    self.told().gave_up += 1;
+                    return answer;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn place(&self, place: Placement, random: &mut Random) -> Answer {
+        let admission = Judged::ByTheWriter { over: None, bounds: BuyerBounds::Lifted };
+        let order = NewOrder { place, buyer_text: None, address: None, admission };
+        match self.ask(Request::Place(order), random) {
+            Some(Reply::Pending { .. } | Reply::Order(_)) => Answer::Ordered,
+            Some(Reply::Accepted(Accepted::Order { .. })) => Answer::Ordered,
+            Some(Reply::Refused(refusal)) => Answer::Refused(refusal),
+            Some(Reply::Lost(_)) => Answer::Lost,
+            Some(Reply::Unknown) => Answer::Unknown,
+            Some(Reply::Rejected(NotAdmitted::Refused(refusal))) => Answer::Refused(refusal),
+            Some(Reply::Rejected(_)) => Answer::NotServed("not admitted"),
+            Some(Reply::Unavailable) => Answer::NotServed("not available"),
+            Some(Reply::ClockUnconfirmed) => Answer::NotServed("the clock is not confirmed"),
+            None => Answer::NotServed("no server there"),
+            Some(other) => panic!("an order is not answered so: {other:?}"),
+        }
+    }
+
+    /// One of the servers that run.
+    fn ask(&self, request: Request, random: &mut Random) -> Option<Reply> {
+        let host = &self.hosts[random.below(self.hosts.len())];
+        Some(self.askers.of(host)?.ask(request, PATIENCE))
+    }
+
+    /// Reports a payment, as often as it takes.
+    pub(super) fn pay(&self, order: OrderId, quantity: u32, random: &mut Random) {
+        let id: Box<str> = format!("payment-{:x}", order.hash).into();
+        let amount = self.price * u64::from(quantity);
+        let begun = Instant::now();
+        while begun.elapsed() < GIVES_UP {
+            let pay = Pay { id: id.clone(), order, amount };
+            if let Some(Reply::Accepted(Accepted::Payment { .. })) =
+                self.ask(Request::Execute(Command::Pay(pay)), random)
+            {
+                self.told().paid.push(Paid { id, order });
+                return;
+            }
+            pause(random);
+        }
+        self.told().gave_up += 1;
+    }
+
+    pub(super) fn cancel(&self, order: OrderId, buyer: BuyerId, random: &mut Random) {
+        let begun = Instant::now();
+        while begun.elapsed() < GIVES_UP {
+            match self.ask(Request::Execute(Command::Cancel { order, buyer }), random) {
+                Some(Reply::Accepted(Accepted::Order { order, .. })) if order.status == Status::Cancelled => {
+                    return self.told().cancelled.push(order.id);
+                }
+                // It has expired meanwhile, or was paid.
+                Some(Reply::Accepted(_) | Reply::Refused(_)) => return,
+                _ => pause(random),
+            }
+        }
+        self.told().gave_up += 1;
+    }
+
+    /// An operator, who does not give up.
+    pub(super) fn command(&self, command: &Command, random: &mut Random) -> Reply {
+        loop {
+            match self.ask(Request::Execute(command.clone()), random) {
+                Some(reply @ (Reply::Accepted(_) | Reply::Refused(_))) => return reply,
+                _ => pause(random),
+            }
+        }
+    }
+}
+
+pub(super) fn pause(random: &mut Random) {
+    let (least, most) = AGAIN_MS;
+    time::sleep(Duration::from_millis((least + random.below(most - least)) as u64));
+}

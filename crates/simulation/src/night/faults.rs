@@ -1,0 +1,332 @@
+//! What goes wrong in a night, and when.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::gate;
+use crate::random::Random;
+use crate::{ledger, queue};
+
+use super::planted::run;
+use super::{BROKERS, Night, SERVERS, host};
+
+/// From the first to the last fault.
+const FAULTY_S: (usize, usize) = (3, 16);
+const FAULTS_MAX: usize = 6;
+
+/// One fault. Times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// The server is killed, and started again.
+    Crash {
+        server: usize,
+        down: u64,
+    },
+    /// The server's machine stands still.
+    Freeze {
+        server: usize,
+        lasts: u64,
+    },
+    /// The network to Redis loses, cuts and delays, one in so many.
+    FaultyGate {
+        one_in: usize,
+        lasts: u64,
+    },
+    FaultyLedger {
+        one_in: usize,
+        lasts: u64,
+    },
+    FaultyQueue {
+        one_in: usize,
+        lasts: u64,
+    },
+    /// Redis is killed and has lost everything.
+    GateWiped,
+    /// Redis is killed, and has everything.
+    GateRestarted,
+    BrokerDown {
+        broker: usize,
+        lasts: u64,
+    },
+    /// One server does not reach one broker.
+    BrokerCut {
+        server: usize,
+        broker: usize,
+        lasts: u64,
+    },
+    /// A broker loses its newest messages.
+    BrokerForgets {
+        broker: usize,
+        newest: usize,
+    },
+    LedgerAway {
+        lasts: u64,
+    },
+    LedgerReadOnly {
+        lasts: u64,
+    },
+    /// A replica of the database takes over, without the latest transactions.
+    LedgerFailsOver {
+        without: usize,
+    },
+    /// A clock steps, and back after a while.
+    ServerClock {
+        server: usize,
+        by: i64,
+        lasts: u64,
+    },
+    GateClock {
+        by: i64,
+        lasts: u64,
+    },
+    LedgerClock {
+        by: i64,
+        lasts: u64,
+    },
+}
+
+/// Each kind by a name, for counting.
+pub const KINDS: [&str; 16] = [
+    "a server killed",
+    "a server frozen",
+    "a faulty way to Redis",
+    "a faulty way to the database",
+    "a faulty way to the brokers",
+    "Redis without memory",
+    "Redis restarted",
+    "a broker down",
+    "a broker out of one server's reach",
+    "a broker that forgets",
+    "the database away",
+    "the database read-only",
+    "a server's clock",
+    "Redis' clock",
+    "the database's clock",
+    "a database that fails over without its tail",
+];
+/// The last kind is not drawn: after it an order that was accepted may be rejected, until servers know that it happened.
+const KINDS_DRAWN: usize = KINDS.len() - 1;
+
+impl Fault {
+    pub fn kind(&self) -> usize {
+        match self {
+            Fault::Crash { .. } => 0,
+            Fault::Freeze { .. } => 1,
+            Fault::FaultyGate { .. } => 2,
+            Fault::FaultyLedger { .. } => 3,
+            Fault::FaultyQueue { .. } => 4,
+            Fault::GateWiped => 5,
+            Fault::GateRestarted => 6,
+            Fault::BrokerDown { .. } => 7,
+            Fault::BrokerCut { .. } => 8,
+            Fault::BrokerForgets { .. } => 9,
+            Fault::LedgerAway { .. } => 10,
+            Fault::LedgerReadOnly { .. } => 11,
+            Fault::LedgerFailsOver { .. } => 15,
+            Fault::ServerClock { .. } => 12,
+            Fault::GateClock { .. } => 13,
+            Fault::LedgerClock { .. } => 14,
+        }
+    }
+
+    fn random(kind: usize, random: &mut Random) -> Fault {
+        let (server, broker) = (random.below(SERVERS), random.below(BROKERS.len()));
+        let lasts = [200, 1_000, 3_000, 6_000, 9_000][random.below(5)] + random.below(500) as u64;
+        let one_in = random.of(&[5, 20, 80]);
+        let by = random.of(&[-7_200_000, -5_000, 5_000, 7_200_000]);
+        match kind {
+            0 => Fault::Crash { server, down: lasts },
+            1 => Fault::Freeze { server, lasts },
+            2 => Fault::FaultyGate { one_in, lasts },
+            3 => Fault::FaultyLedger { one_in, lasts },
+            4 => Fault::FaultyQueue { one_in, lasts },
+            5 => Fault::GateWiped,
+            6 => Fault::GateRestarted,
+            7 => Fault::BrokerDown { broker, lasts },
+            8 => Fault::BrokerCut { server, broker, lasts },
+            9 => Fault::BrokerForgets { broker, newest: 1 + random.below(5) },
+            10 => Fault::LedgerAway { lasts },
+            11 => Fault::LedgerReadOnly { lasts },
+            12 => Fault::ServerClock { server, by, lasts },
+            13 => Fault::GateClock { by, lasts },
+            14 => Fault::LedgerClock { by, lasts },
+            _ => Fault::LedgerFailsOver { without: 1 + random.below(8) },
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Crash { server, down } => {
+                write!(f, "{} is killed, and started again after {down} ms", host(*server))
+            }
+            Fault::Freeze { server, lasts } => write!(f, "{} stands still for {lasts} ms", host(*server)),
+            Fault::FaultyGate { one_in, lasts } => {
+                write!(f, "for {lasts} ms one of {one_in} messages to Redis is lost, cut or late")
+            }
+            Fault::FaultyLedger { one_in, lasts } => {
+                write!(
+                    f,
+                    "for {lasts} ms one of {one_in} calls of the database is lost, before or after it was done"
+                )
+            }
+            Fault::FaultyQueue { one_in, lasts } => {
+                write!(f, "for {lasts} ms one of {one_in} sends is lost, refused, not acknowledged or late")
+            }
+            Fault::GateWiped => f.write_str("Redis is killed and has lost everything"),
+            Fault::GateRestarted => f.write_str("Redis is killed and has everything"),
+            Fault::BrokerDown { broker, lasts } => write!(f, "{} is down for {lasts} ms", BROKERS[*broker]),
+            Fault::BrokerCut { server, broker, lasts } => {
+                write!(f, "{} does not reach {} for {lasts} ms", host(*server), BROKERS[*broker])
+            }
+            Fault::BrokerForgets { broker, newest } => {
+                write!(f, "{} loses the {newest} newest messages of each queue", BROKERS[*broker])
+            }
+            Fault::LedgerAway { lasts } => write!(f, "the database answers nobody for {lasts} ms"),
+            Fault::LedgerReadOnly { lasts } => write!(f, "the database is read-only for {lasts} ms"),
+            Fault::LedgerFailsOver { without } => {
+                write!(f, "a replica of the database takes over, without the last {without} transactions")
+            }
+            Fault::ServerClock { server, by, lasts } => {
+                write!(f, "the clock of {} is set by {by} ms, and back after {lasts} ms", host(*server))
+            }
+            Fault::GateClock { by, lasts } => {
+                write!(f, "the clock of Redis is set by {by} ms, and back after {lasts} ms")
+            }
+            Fault::LedgerClock { by, lasts } => {
+                write!(f, "the clock of the database is set by {by} ms, and back after {lasts} ms")
+            }
+        }
+    }
+}
+
+/// What happens, with its time since the beginning.
+pub type Plan = Vec<(Duration, Fault)>;
+
+/// By a seed: few kinds in each night, so that they meet, and every kind in as many seeds as there are kinds.
+pub fn plan(seed: u64) -> Plan {
+    let mut random = Random(!seed);
+    let first_kind = usize::try_from(seed % KINDS_DRAWN as u64).expect("it is less than a usize");
+    let mut kinds = vec![first_kind];
+    kinds.extend((0..random.below(3)).map(|_| random.below(KINDS_DRAWN)));
+    let (first, last) = FAULTY_S;
+    let mut plan: Plan = (0..1 + random.below(FAULTS_MAX))
+        .map(|number| {
+            let at = Duration::from_millis((first * 1_000 + random.below((last - first) * 1_000)) as u64);
+            let kind = if number == 0 { first_kind } else { random.of(&kinds) };
+            (at, Fault::random(kind, &mut random))
+        })
+        .collect();
+    plan.sort();
+    plan
+}
+
+/// What ends a fault.
+#[derive(Debug)]
+pub(super) enum End {
+    Start { server: usize },
+    Gate,
+    Ledger,
+    Queue,
+    Broker { broker: usize },
+    Reach { server: usize, broker: usize },
+    LedgerBack,
+    LedgerWrites,
+    ServerClock { server: usize, by: i64 },
+    GateClock { by: i64 },
+    LedgerClock { by: i64 },
+}
+
+impl Night {
+    /// It happens. What ends it, and after how many milliseconds.
+    pub(super) fn begin(&mut self, fault: Fault) -> Option<(u64, End)> {
+        let engines = &self.engines;
+        match fault {
+            Fault::Crash { server, down } => {
+                let host = host(server);
+                self.askers.remove(&host);
+                self.schedule.crash(&host);
+                return Some((down, End::Start { server }));
+            }
+            Fault::Freeze { server, lasts } => {
+                self.schedule.freeze(&host(server), Duration::from_millis(lasts));
+            }
+            Fault::FaultyGate { one_in, lasts } => {
+                let faults = gate::Faults { cut_before: one_in * 3, cut_after: one_in * 3, slow: one_in * 3 };
+                engines.network.set_faults(faults);
+                return Some((lasts, End::Gate));
+            }
+            Fault::FaultyLedger { one_in, lasts } => {
+                let each = one_in * 3;
+                let faults = ledger::Faults { lost_before: each, lost_after: each, slow: each };
+                engines.database.set_faults(faults);
+                return Some((lasts, End::Ledger));
+            }
+            Fault::FaultyQueue { one_in, lasts } => {
+                let each = one_in * 4;
+                let faults = queue::Faults { lost_before: each, lost_after: each, late: each, refused: each };
+                engines.brokers.set_faults(faults);
+                return Some((lasts, End::Queue));
+            }
+            Fault::GateWiped => {
+                self.gate_lives += 1;
+                engines.network.replace(|redis| *redis = engines.planted.redis(self.gate_lives));
+            }
+            Fault::GateRestarted => {
+                self.gate_lives += 1;
+                engines.network.replace(|redis| redis.set_run(&run(self.gate_lives)));
+            }
+            Fault::BrokerDown { broker, lasts } => {
+                engines.brokers.set_down(BROKERS[broker], true);
+                return Some((lasts, End::Broker { broker }));
+            }
+            Fault::BrokerCut { server, broker, lasts } => {
+                engines.brokers.set_cut(&host(server), BROKERS[broker], true);
+                return Some((lasts, End::Reach { server, broker }));
+            }
+            Fault::BrokerForgets { broker, newest } => engines.brokers.forget(BROKERS[broker], newest),
+            Fault::LedgerAway { lasts } => {
+                engines.database.set_away(true);
+                return Some((lasts, End::LedgerBack));
+            }
+            Fault::LedgerReadOnly { lasts } => {
+                engines.database.set_read_only(true);
+                return Some((lasts, End::LedgerWrites));
+            }
+            Fault::LedgerFailsOver { without } => engines.database.fail_over(without),
+            Fault::ServerClock { server, by, lasts } => {
+                self.schedule.set_clock(&host(server), by);
+                return Some((lasts, End::ServerClock { server, by }));
+            }
+            Fault::GateClock { by, lasts } => {
+                engines.network.set_clock(by);
+                return Some((lasts, End::GateClock { by }));
+            }
+            Fault::LedgerClock { by, lasts } => {
+                engines.database.set_clock(by);
+                return Some((lasts, End::LedgerClock { by }));
+            }
+        }
+        None
+    }
+
+    pub(super) fn end(&mut self, end: &End) {
+        let engines = &self.engines;
+        match *end {
+            End::Start { server } => self.start(server),
+            End::Gate => engines.network.set_faults(gate::Faults::default()),
+            End::Ledger => engines.database.set_faults(ledger::Faults::default()),
+            End::Queue => engines.brokers.set_faults(queue::Faults::default()),
+            End::Broker { broker } => engines.brokers.set_down(BROKERS[broker], false),
+            End::Reach { server, broker } => {
+                engines.brokers.set_cut(&host(server), BROKERS[broker], false);
+            }
+            End::LedgerBack => engines.database.set_away(false),
+            End::LedgerWrites => engines.database.set_read_only(false),
+            End::ServerClock { server, by } => self.schedule.set_clock(&host(server), -by),
+            End::GateClock { by } => engines.network.set_clock(-by),
+            End::LedgerClock { by } => engines.database.set_clock(-by),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One night of a cluster, played by one seed: servers with the real stages, the real scripts, simulated engines, people, and faults.
+
+mod buyers;
+mod check;
+mod faults;
+mod planted;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ::server::intake::Reply;
+use ::server::time::{self, Instant};
+use engine::{BuyerId, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs};
+
+use self::buyers::{Answer, People, Told};
+use self::faults::End;
+pub use self::faults::{Fault, KINDS, Plan, plan};
+pub use self::planted::{PLANTED, Planted};
+use self::server::Askers;
+use crate::gate::Network;
+use crate::ledger::Database;
+use crate::queue::Brokers;
+use crate::random::Random;
+use crate::schedule::Schedule;
+
+const SERVERS: usize = 3;
+const BROKERS: [&str; 2] = ["broker-a", "broker-b"];
+const QUEUES_EACH: u32 = 2;
+const BEGAN: UnixMs = UnixMs(1_772_323_207_251);
+const SALE: SaleId = SaleId(1);
+const SKU: SkuId = SkuId(0);
+const UNITS: u64 = 30;
+const LIMIT: u32 = 2;
+const PRICE: u64 = 4_999;
+/// How long an order may be paid.
+const HOLD_MS: u64 = 8_000;
+const BUYERS: u128 = 60;
+/// Buyers come from the first to the last second; until then everything is well.
+const BUYING_S: (usize, usize) = (2, 15);
+/// By then every fault is over, everybody was answered, and holds have expired.
+const CALM: Duration = Duration::from_secs(55);
+/// For whoever takes what is left.
+const LATE: Duration = Duration::from_secs(20);
+
+/// Of one installation.
+#[derive(Clone, Debug)]
+struct Engines {
+    network: Network,
+    database: Database,
+    brokers: Brokers,
+    planted: Planted,
+}
+
+fn host(server: usize) -> String {
+    format!("server-{server}")
+}
+
+/// What a night came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Played {
+    /// What does not hold.
+    pub broken: Vec<String>,
+    pub trace: u64,
+    pub turns: u64,
+    /// How often each answer was given.
+    pub answers: BTreeMap<&'static str, u64>,
+}
+
+/// The night while it is played.
+#[derive(Debug)]
+struct Night {
+    schedule: Schedule,
+    engines: Engines,
+    askers: Askers,
+    people: People,
+    lives: BTreeMap<usize, u64>,
+    gate_lives: u64,
+}
+
+/// Plays a night with these faults, the rest by the seed.
+pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
+    let mut random = Random(seed);
+    let schedule = Schedule::new(BEGAN, random.number());
+    let engines = Engines {
+        network: Network::new(planted.redis(1), BEGAN.0 * 1_000, random.number()),
+        database: Database::new(BEGAN, random.number()),
+        brokers: Brokers::new(&BROKERS, QUEUES_EACH, random.number()),
+        planted,
+    };
+    let (askers, told) = (Askers::default(), Arc::new(Mutex::new(Told::default())));
+    let people = People {
+        askers: askers.clone(),
+        told,
+        begun: Instant::now(),
+        hosts: (0..SERVERS).map(host).collect(),
+        sku: SKU,
+        price: PRICE,
+    };
+    let mut night = Night { schedule, engines, askers, people, lives: BTreeMap::new(), gate_lives: 1 };
+    night.open(&mut random);
+    night.people_come(&mut random);
+    night.go_through(plan);
+    night.schedule.run(CALM);
+    night.others_come(&mut random);
+    night.schedule.run(CALM + LATE);
+    night.check(plan)
+}
+
+impl Night {
+    fn start(&mut self, server: usize) {
+        let life = self.lives.entry(server).or_default();
+        *life += 1;
+        let (host, life) = (host(server), *life);
+        let (engines, askers) = (self.engines.clone(), self.askers.clone());
+        let name = host.clone();
+        self.schedule.add(&name, move || server::start(&host, life, &engines, &askers));
+    }
+
+    /// Everything starts, and an operator creates the sale.
+    fn open(&mut self, random: &mut Random) {
+        let network = self.engines.network.clone();
+        self.schedule.add("network", move || network.carry());
+        (0..SERVERS).for_each(|server| self.start(server));
+        let (people, mut random) = (self.people.clone(), Random(random.number()));
+        self.schedule.add("people", move || {
+            let created = people.command(&Command::CreateSale(sale()), &mut random);
+            assert!(
+                matches!(created, Reply::Accepted(_) | Reply::Refused(engine::Refusal::SaleExists)),
+                "{created:?}"
+            );
+        });
+    }
+
+    fn people_come(&mut self, random: &mut Random) {
+        let (first, last) = BUYING_S;
+        for buyer in 0..BUYERS {
+            let comes = Duration::from_millis((first * 1_000 + random.below((last - first) * 1_000)) as u64);
+            let (people, mut random) = (self.people.clone(), Random(random.number()));
+            self.schedule.add("people", move || {
+                time::sleep(comes);
+                visit(&people, buyer, &mut random);
+            });
+        }
+    }
+
+    fn go_through(&mut self, plan: &Plan) {
+        let mut ends: Vec<(Duration, End)> = Vec::new();
+        for (at, fault) in plan {
+            self.end_until(&mut ends, *at);
+            self.schedule.run(*at);
+            if let Some((after, end)) = self.begin(*fault) {
+                ends.push((*at + Duration::from_millis(after), end));
+            }
+        }
+        self.end_until(&mut ends, CALM);
+    }
+
+    fn end_until(&mut self, ends: &mut Vec<(Duration, End)>, until: Duration) {
+        while let Some(next) =
+            (0..ends.len()).filter(|one| ends[*one].0 <= until).min_by_key(|one| ends[*one].0)
+        {
+            let (at, end) = ends.remove(next);
+            self.schedule.run(at);
+            self.end(&end);
+        }
+    }
+
+    /// Whoever takes what is left, one after the other.
+    fn others_come(&mut self, random: &mut Random) {
+        let (people, mut random) = (self.people.clone(), Random(random.number()));
+        self.schedule.add("people", move || {
+            for key in BUYERS * 10.. {
+                let answer = people.buy(key, BuyerId(key), 1, &mut random);
+                if answer != Answer::Ordered {
+                    break;
+                }
+                people.pay(engine::OrderId { sku: SKU, hash: key }, 1, &mut random);
+            }
+        });
+    }
+}
+
+/// One of the people: wants a unit or two, and pays, or not.
+fn visit(people: &People, buyer: u128, random: &mut Random) {
+    let orders = 1 + random.below(3) / 2;
+    for number in 0..orders as u128 {
+        let (key, quantity) = (buyer + number * BUYERS, 1 + u32::from(random.below(4) == 0));
+        let id = engine::OrderId { sku: SKU, hash: key };
+        if people.buy(key, BuyerId(buyer), quantity, random) != Answer::Ordered {
+            continue;
+        }
+        match random.below(8) {
+            // Too late, perhaps.
+            0 => {
+                time::sleep(Duration::from_millis(HOLD_MS + random.below(4_000) as u64));
+                people.pay(id, quantity, random);
+            }
+            1 => people.cancel(id, BuyerId(buyer), random),
+            2 => {}
+            _ => {
+                time::sleep(Duration::from_millis(random.below(4_000) as u64));
+                people.pay(id, quantity, random);
+            }
+        }
+    }
+}
+
+fn sale() -> SaleSpec {
+    let item = ItemSpec {
+        product: ProductId(1),
+        title: "A thing".to_owned(),
+        description: String::new(),
+        price: PRICE,
+        list_price: PRICE,
+        total: UNITS,
+        limit: Some(LIMIT),
+        image: None,
+        line: None,
+    };
+    SaleSpec {
+        id: SALE,
+        title: "A night".to_owned(),
+        currency: "EUR".to_owned(),
+        starts_at: BEGAN,
+        ends_at: BEGAN.plus(24 * 3_600_000),
+        payment: Payment::WithinMs(HOLD_MS),
+        open_holds_per_buyer_max: None,
+        items: vec![item],
+    }
+}
