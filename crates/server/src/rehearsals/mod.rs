@@ -11,6 +11,7 @@ mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -258,8 +259,7 @@ impl Rehearsals {
         // Held until it is started, so that of two who press at once one is told that the other has.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         self.check(sale)?;
-        let process = Process::start(command, written(sale).to_string(), crowd)?;
-        *self.latest.lock() = Some(Played {
+        let before = self.latest.lock().replace(Played {
             state: "playing",
             sale: sale.id.0,
             title: sale.title.clone(),
@@ -273,9 +273,34 @@ impl Rehearsals {
             report: None,
             stopped: None,
         });
+        match self.play(command.clone(), sale, crowd, by.clone()) {
+            Ok(started) => *thread = Some(started),
+            Err(error) => {
+                *self.latest.lock() = before;
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the process on the thread that waits for it: the process is told to end when the thread that started it is gone, and
+    /// told so twice it leaves its files.
+    fn play(
+        &self,
+        command: RehearseCommand,
+        sale: &SaleSpec,
+        crowd: Crowd,
+        by: By,
+    ) -> io::Result<JoinHandle<()>> {
         let (latest, core, stop) = (Arc::clone(&self.latest), self.core.clone(), self.stop.clone());
-        let (asker, by, sale) = (self.asker.clone(), by.clone(), sale.id.0);
+        let (asker, written, sale) = (self.asker.clone(), written(sale).to_string(), sale.id.0);
+        let (told, started) = sync_channel(1);
         let play = move || {
+            let process = match Process::start(&command, written, crowd) {
+                Ok(process) => process,
+                Err(error) => return drop(told.send(Err(error))),
+            };
+            drop(told.send(Ok(())));
             let mut ended = process.attend(&latest, &core, &stop);
             tracing::info!(sale, buyers = crowd.buyers, says = ended.says, "a rehearsal ended");
             let patience = if stop.is_requested() { LAST_PATIENCE } else { LEDGER_PATIENCE };
@@ -285,14 +310,9 @@ impl Rehearsals {
             }
             latest.change(|played| played.end(ended, core.clock.now()));
         };
-        match thread::Builder::new().name("rehearsal".to_owned()).spawn(play) {
-            Ok(started) => *thread = Some(started),
-            Err(error) => {
-                *self.latest.lock() = None;
-                return Err(error.into());
-            }
-        }
-        Ok(())
+        let thread = thread::Builder::new().name("rehearsal".to_owned()).spawn(play)?;
+        started.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended")))?;
+        Ok(thread)
     }
 
     /// Asks the one that is played to end; whether one is.

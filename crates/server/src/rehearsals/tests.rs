@@ -219,6 +219,25 @@ fn a_server_that_stops_ends_it() {
     assert!(matches!(stage.begin(), Err(NotBegun::Needed(_))), "none is begun after the end");
 }
 
+/// An event loop has begun it, and ends before the server does.
+#[test]
+fn it_is_not_told_to_end_when_whoever_began_it_has() {
+    let script = "trap 'echo \"error: told to end\" >&2; exit 1' TERM; echo plays >&2; \
+                  i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; echo '{\"verdict\": \"Carries 9.\"}'";
+    let arguments = ["--pdeathsig", "TERM", "/bin/sh", "-c", script, "rehearse"];
+    let arguments = arguments.map(OsString::from).into();
+    let command = RehearseCommand { program: "setpriv".into(), arguments, clean_up: Vec::new() };
+    let stage = Stage::with(Some(command));
+    thread::scope(|scope| {
+        let event_loop = scope.spawn(|| {
+            stage.begin().unwrap();
+            stage.until(|shown| shown["progress"] == "plays");
+        });
+        event_loop.join().unwrap();
+    });
+    assert_eq!(stage.ended()["says"], "Carries 9.");
+}
+
 #[test]
 fn what_can_not_be_started_is_said() {
     let stage = Stage::with(None);
