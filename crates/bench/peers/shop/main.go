@@ -92,7 +92,8 @@ func (shop *shop) takeOrder(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errSoldOut), errors.Is(err, errOverLimit):
 		refuse(w, http.StatusConflict, err.Error())
 	case errors.Is(err, errUnavailable):
-		refuse(w, http.StatusServiceUnavailable, err.Error())
+		log.Print(err)
+		refuse(w, http.StatusServiceUnavailable, errUnavailable.Error())
 	default:
 		log.Print(err)
 		refuse(w, http.StatusServiceUnavailable, "outcome-unknown")

@@ -59,12 +59,12 @@ func (store *mariaDB) place(ctx context.Context, placed order) error {
 	defer cancel()
 	connection, err := store.database.Conn(waiting)
 	if err != nil {
-		return errUnavailable
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer connection.Close()
 	transaction, err := connection.BeginTx(ctx, nil)
 	if err != nil {
-		return errUnavailable
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer transaction.Rollback()
 	if err := subtract(ctx, transaction, placed); err != nil {
@@ -77,7 +77,7 @@ func (store *mariaDB) place(ctx context.Context, placed order) error {
 func subtract(ctx context.Context, transaction *sql.Tx, placed order) error {
 	taken, err := transaction.ExecContext(ctx, "UPDATE stock SET units = units - 1 WHERE product = ? AND units >= 1", placed.product)
 	if err != nil {
-		return errUnavailable
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	if rows, err := taken.RowsAffected(); err != nil || rows == 0 {
 		return errSoldOut
@@ -91,6 +91,6 @@ func subtract(ctx context.Context, transaction *sql.Tx, placed order) error {
 	case errors.As(err, &refused) && refused.Number == duplicate:
 		return errOverLimit
 	default:
-		return errUnavailable
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 }

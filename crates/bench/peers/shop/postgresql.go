@@ -63,7 +63,7 @@ func (store *postgreSQL) place(ctx context.Context, placed order) error {
 	defer cancel()
 	connection, err := store.pool.Acquire(waiting)
 	if err != nil {
-		return errUnavailable
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer connection.Release()
 	var bought, stored bool

@@ -105,6 +105,10 @@ trait Peer: fmt::Debug {
     fn start_again(&mut self) -> anyhow::Result<()>;
     /// What its store has of the product that was opened last.
     fn orders(&mut self, product: u64) -> anyhow::Result<Vec<Order>>;
+    /// What its processes have logged last, for people; empty: nothing that is known.
+    fn logged(&self) -> String {
+        String::new()
+    }
 }
 
 /// A row of a store.

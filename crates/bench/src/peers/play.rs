@@ -182,7 +182,12 @@ impl Stage<'_> {
         let mut answered = Answered::default();
         answered.add(&before.outcomes);
         answered.add(&after.outcomes);
-        ensure!(after.outcomes.sold_out > 0, "it did not sell out after the kill: {:?}", after.outcomes);
+        ensure!(
+            after.outcomes.sold_out > 0,
+            "it did not sell out after the kill: {:?}\n{}",
+            after.outcomes,
+            self.peer.logged()
+        );
         self.books(KILLED, units, &mut receipts, answered)
     }
 

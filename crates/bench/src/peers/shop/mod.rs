@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::{Order, Peer, to_install};
-use crate::host::process::{Guard, run_tool, start_listening};
+use crate::host::process::{Guard, log_tail, run_tool, start_listening};
 use crate::host::usage::Watched;
 use crate::target::engines::{EngineSet, EngineSite};
 use crate::target::installation::Site;
@@ -183,6 +183,10 @@ impl Peer for Shop {
         self.engines.up(&[self.store.name()], &self.store.environment(), &self.stop)?;
         (self.server, self.address) = launch(&self.program, self.store, self.database()?, &self.log)?;
         Ok(())
+    }
+
+    fn logged(&self) -> String {
+        format!("{}\n{}", log_tail(&self.log), self.engines.logged(self.store.name()))
     }
 
     fn orders(&mut self, product: u64) -> anyhow::Result<Vec<Order>> {

@@ -250,6 +250,11 @@ impl EngineSet {
         self.member(name).map(|member| member.address)
     }
 
+    /// What a member has logged last, for people.
+    pub fn logged(&self, name: &str) -> String {
+        log_tail(&self.site.folder.join(name).join("log"))
+    }
+
     /// # Errors
     /// If the set has no such member.
     pub fn watched(&self, name: &str) -> anyhow::Result<Watched> {
