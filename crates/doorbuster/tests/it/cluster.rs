@@ -1,6 +1,7 @@
 //! Two servers of one cluster on real Redis, RocketMQ and MariaDB: what one accepts the other knows, whatever the
 //! buyer or an operator does next, and the three agree at the end.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -187,12 +188,14 @@ pub(crate) fn code(response: &Response) -> String {
 /// Waits until nothing is on its way, and gate, queue and ledger agree.
 pub(crate) fn audit(directory: &Path) -> String {
     let started = Instant::now();
+    let mut ended: BTreeMap<(i32, String), u32> = BTreeMap::new();
     loop {
         let (code, output, errors) = run(directory, &["audit", "--config", "doorbuster.toml"]);
         if code == 0 && output.contains("; at rest:") {
             return output;
         }
-        assert!(started.elapsed() < SOON, "{code}: {output}{errors}");
+        *ended.entry((code, errors)).or_default() += 1;
+        assert!(started.elapsed() < SOON, "{output}how they ended, and how many so: {ended:#?}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

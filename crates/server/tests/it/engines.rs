@@ -26,6 +26,8 @@ const PATIENT_BROKER: (&str, &str) =
 const PORTS_PER_SET: u16 = 100;
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 const FROZEN_WITHIN: Duration = Duration::from_secs(10);
+/// Of each log, when a test has failed.
+const LOG_LINES_TOLD: usize = 12;
 
 /// One process of a set, as `dev/up` printed it.
 #[derive(Clone, Debug)]
@@ -181,8 +183,29 @@ impl Engines {
     }
 }
 
+impl Engines {
+    /// For whoever reads why a test failed, before it is wiped: what each does, and the ends of its logs.
+    fn tell(&self) {
+        for Member { name, pid, .. } in self.members.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = stat.rsplit_once(") ").map_or("gone", |(_, fields)| &fields[..1]);
+            eprintln!("{name}, process {pid}, state {state}");
+            for log in ["log", "home/logs/rocketmqlogs/broker.log"] {
+                let text = fs::read(self.dir.join(name).join(log)).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
+                let lines: Vec<_> = text.lines().collect();
+                let last = &lines[lines.len().saturating_sub(LOG_LINES_TOLD)..];
+                last.iter().for_each(|line| eprintln!("  | {line}"));
+            }
+        }
+    }
+}
+
 impl Drop for Engines {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell();
+        }
         drop(self.guard_input.take());
         // A guard that failed leaves processes behind; a drop during a panic must not hide the panic.
         let ended = self.guard.wait();

@@ -135,7 +135,10 @@ impl Link {
 
     /// Broker and reason, for people.
     pub(super) fn why_down(&self) -> String {
-        format!("{}: {}", self.address, self.reason)
+        match &self.state {
+            State::Probing { .. } => format!("{}: it took the connection and answers nothing", self.address),
+            _ => format!("{}: {}", self.address, self.reason),
+        }
     }
 
     /// Whether that stays so until a configuration is changed.
