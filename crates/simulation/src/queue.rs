@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use engine::OrderId;
 use server::intake::EngineSettings;
 use server::queue::{
     AdminError, Administer, BrokerQueues, Consume, Produce, PullError, Pulled, Queue, SendError, Survey,
-    Unavailable,
+    Unavailable, message,
 };
 use server::time::{self, Condvar, Instant};
 
@@ -150,6 +151,13 @@ impl Brokers {
             forgotten += log.bodies.split_off(kept).len() as u64;
         }
         inside.happened.forgotten += forgotten;
+    }
+
+    /// The orders whose messages they have.
+    pub fn orders(&self) -> BTreeSet<OrderId> {
+        let inside = self.lock();
+        let bodies = inside.logs.values().flat_map(|log| &log.bodies);
+        bodies.filter_map(|body| Some(message::decode(body).ok()?.place.id)).collect()
     }
 
     /// The way of a host to them.

@@ -195,13 +195,17 @@ impl Core {
     fn catch_up(&self, ledger: &mut dyn ClusterLedger) -> Result<(), LedgerError> {
         // Locked while the ledger is asked, it would hold up all that reads slots.
         let sales = || self.sales.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = sales().after();
-        let entries = ledger.sale_entries(after)?;
-        if !entries.is_empty() {
-            let stocks = ledger.stocks()?;
-            sales().follow(entries, &stocks, &self.shelf);
+        loop {
+            let times_back = ledger.times_back();
+            let after = sales().after(times_back);
+            let entries = ledger.sale_entries(after)?;
+            let stocks = if entries.is_empty() { Vec::new() } else { ledger.stocks()? };
+            // Both are of one database.
+            if ledger.times_back() == times_back {
+                sales().follow(times_back, entries, &stocks, &self.shelf);
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// The same by the clock of now.
@@ -243,6 +247,11 @@ impl Core {
         if !skus.is_empty() {
             self.suspects.lock().unwrap_or_else(PoisonError::into_inner).extend(skus);
         }
+    }
+
+    /// The gates know of returns that the ledger does not have any more: all of them are rebuilt.
+    pub(super) fn suspect_all(&self) {
+        self.suspect(self.slots().iter().map(|slot| slot.sku).collect());
     }
 
     pub(super) fn take_suspects(&self) -> Vec<SkuId> {

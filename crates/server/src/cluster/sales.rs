@@ -36,18 +36,26 @@ pub(super) struct Sales {
     slots: Arc<[Slot]>,
     /// Of the last entry that was followed, whether it made sense or not.
     after: Seq,
+    /// The ledger had gone back so often when its first entry was read.
+    times_back: u64,
 }
 
 impl Sales {
-    /// The last entry that was followed.
-    pub(super) fn after(&self) -> Seq {
-        self.after
+    /// The last entry that was followed of the ledger that has gone back so often: of a new one, none.
+    pub(super) fn after(&self, times_back: u64) -> Seq {
+        if times_back == self.times_back { self.after } else { Seq(0) }
     }
 
-    /// Follows what was read of the ledger, and publishes the catalog. `stocks`: read after the entries, for they are published
+    /// Follows what was read of the ledger, all of it if it has gone back since, and publishes the catalog. `stocks`: read after the entries, for they are published
     /// before anybody sees a new SKU: one without stock looks sold out.
-    pub(super) fn follow(&mut self, entries: Vec<Entry>, stocks: &[SkuRow], shelf: &Shelf) {
-        // Another stage may have read further meanwhile.
+    pub(super) fn follow(&mut self, times_back: u64, entries: Vec<Entry>, stocks: &[SkuRow], shelf: &Shelf) {
+        // Another stage may have read further meanwhile, or of a newer one.
+        if times_back < self.times_back {
+            return;
+        }
+        if times_back > self.times_back {
+            *self = Sales { times_back, ..Sales::default() };
+        }
         let new: Vec<_> = entries.into_iter().filter(|entry| entry.seq > self.after).collect();
         if new.is_empty() {
             return;

@@ -239,8 +239,9 @@ impl ClusterLedger for Connection {
     }
 
     fn outbox(&mut self, max: usize, after: u64) -> Result<Vec<OutboxRow>, LedgerError> {
-        self.read(|Inside { tables, .. }| {
-            tables.outbox.range(after + 1..).take(max).map(|(_, row)| *row).collect()
+        self.attempt(false, |connection, inside| {
+            connection.compare(inside);
+            Ok(inside.tables.outbox.range(after + 1..).take(max).map(|(_, row)| *row).collect())
         })
     }
 
@@ -355,7 +356,10 @@ impl ClusterLedger for Connection {
     }
 
     fn sale_entries(&mut self, after: Seq) -> Result<Vec<Entry>, LedgerError> {
-        self.read(|Inside { tables, .. }| tables.sale_entries(after).cloned().collect())
+        self.attempt(false, |connection, inside| {
+            connection.compare(inside);
+            Ok(inside.tables.sale_entries(after).cloned().collect())
+        })
     }
 
     fn wait_for_writers(&mut self) -> Result<(), LedgerError> {
@@ -364,6 +368,17 @@ impl ClusterLedger for Connection {
 
     fn end(&mut self) -> Result<(Seq, UnixMs), LedgerError> {
         self.read(|Inside { tables, .. }| (Seq(tables.next_seq().0 - 1), tables.latest_at))
+    }
+
+    fn look_back(&mut self) -> Result<(), LedgerError> {
+        self.attempt(false, |connection, inside| {
+            connection.compare(inside);
+            Ok(())
+        })
+    }
+
+    fn times_back(&self) -> u64 {
+        self.continuity.times_back()
     }
 
     fn time(&mut self) -> Result<LedgerTime, LedgerError> {

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::working_set::{Needs, WorkingSet};
-use engine::{Entry, Sales, UnixMs};
+use engine::{Entry, Sales, Seq, UnixMs};
 use server::intake::HoldEnded;
-use server::ledger::mysql::cluster::{Lease, LedgerError, correction_id};
+use server::ledger::mysql::cluster::{Continuity, Lease, LedgerError, correction_id};
 use server::time::{self, Instant};
 
 use self::tables::Tables;
@@ -56,6 +56,10 @@ struct Inside {
     tables: Tables,
     /// What it was before each of the latest transactions, the oldest first.
     states: Vec<Tables>,
+    /// What fail-overs have undone.
+    undone: Vec<Entry>,
+    /// How often another database has taken over: no connection outlives that.
+    lives: u64,
     /// What its clock said when the run began, and how far it was set since.
     began: UnixMs,
     begun: Instant,
@@ -83,6 +87,8 @@ impl Database {
         Database(Arc::new(Mutex::new(Inside {
             tables: Tables::default(),
             states: Vec::new(),
+            undone: Vec::new(),
+            lives: 0,
             began,
             begun: Instant::now(),
             set_ms: 0,
@@ -123,8 +129,11 @@ impl Database {
         let first = inside.states.len().saturating_sub(without);
         let undone = inside.states.split_off(first);
         inside.happened.undone += undone.len() as u64;
+        inside.lives += 1;
         if let Some(state) = undone.into_iter().next() {
-            inside.tables = state;
+            let was = std::mem::replace(&mut inside.tables, state);
+            let kept = inside.tables.entries.len();
+            inside.undone.extend_from_slice(&was.entries[kept..]);
         }
     }
 
@@ -133,13 +142,18 @@ impl Database {
         self.lock().tables.entries.clone()
     }
 
+    /// Everything that fail-overs have undone.
+    pub fn undone(&self) -> Vec<Entry> {
+        self.lock().undone.clone()
+    }
+
     /// Changes that no gate has heard of.
     pub fn outbox_len(&self) -> usize {
         self.lock().tables.outbox.len()
     }
 
     pub fn connect(&self) -> Connection {
-        Connection { database: self.clone(), sales: Sales::new(), lease: None, holds_ended: Vec::new() }
+        Connection::new(self, Continuity::default())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -194,11 +208,34 @@ impl<E: std::error::Error> From<E> for Failure {
 pub struct Connection {
     database: Database,
     sales: Sales,
+    sales_since: u64,
+    continuity: Continuity,
+    life: u64,
     lease: Option<Lease>,
     holds_ended: Vec<HoldEnded>,
 }
 
 impl Connection {
+    fn new(database: &Database, continuity: Continuity) -> Connection {
+        let (database, life) = (database.clone(), database.lock().lives);
+        let (sales, sales_since, lease, holds_ended) = (Sales::new(), 0, None, Vec::new());
+        Connection { database, sales, sales_since, continuity, life, lease, holds_ended }
+    }
+
+    /// The same server's, for another stage.
+    pub fn another(&self) -> Connection {
+        Connection::new(&self.database, self.continuity.clone())
+    }
+
+    /// Whether the newest entry that the server has seen is still there.
+    fn compare(&self, inside: &Inside) {
+        let tables = &inside.tables;
+        let asked = self.continuity.end();
+        let at =
+            |seq: Seq| tables.entries.get(usize::try_from(seq.0).ok()?.checked_sub(1)?).map(|entry| entry.at);
+        self.continuity.looked(asked, at(asked.0), (Seq(tables.next_seq().0 - 1), tables.latest_at));
+    }
+
     /// Tries until it is done, or the time is over. `work` is done at one moment, on its own.
     fn attempt<T>(
         &mut self,
@@ -244,6 +281,15 @@ impl Connection {
         if inside.chance(lost_before) {
             inside.happened.lost_before += 1;
             return Err(Failure::Lost);
+        }
+        // A connection that is made anew looks first.
+        if std::mem::replace(&mut self.life, inside.lives) != inside.lives {
+            self.compare(&inside);
+            self.sales = Sales::new();
+        }
+        let times_back = self.continuity.times_back();
+        if std::mem::replace(&mut self.sales_since, times_back) != times_back {
+            self.sales = Sales::new();
         }
         let result = work(self, &mut inside);
         let lost_after = inside.faults.lost_after;

@@ -32,6 +32,8 @@ pub enum Planted {
     NeverExpires,
     /// An order that was closed is not found.
     NotFound,
+    /// That the database has lost its tail is not noticed.
+    LostTailNotNoticed,
 }
 
 /// Every defect that there is, by its name, with in how many nights it is found.
@@ -72,6 +74,7 @@ pub const PLANTED: &[(&str, Planted, u64)] = &[
     ("holds never expire", Planted::NeverExpires, 3),
     ("holds expire early", Planted::ExpiresEarly, 3),
     ("closed orders are not found", Planted::NotFound, 3),
+    ("a lost tail is not noticed", Planted::LostTailNotNoticed, 64),
 ];
 
 /// The run of Redis that is called so.
@@ -147,6 +150,7 @@ impl ClusterLedger for Defective {
         fn stocks_of(skus: &[SkuId]) -> Result<Vec<SkuRow>, LedgerError>;
         fn wait_for_writers() -> Result<(), LedgerError>;
         fn end() -> Result<(Seq, UnixMs), LedgerError>;
+        fn look_back() -> Result<(), LedgerError>;
         fn time() -> Result<LedgerTime, LedgerError>;
         fn compare_clocks(server: u64, ahead_ms: i64) -> Result<Vec<ServerClock>, LedgerError>;
         fn operators() -> Result<Operators, LedgerError>;
@@ -155,6 +159,10 @@ impl ClusterLedger for Defective {
 
     fn server(&self) -> String {
         self.inner.server()
+    }
+
+    fn times_back(&self) -> u64 {
+        if self.has(Planted::LostTailNotNoticed) { 0 } else { self.inner.times_back() }
     }
 
     fn expire_due(&mut self, now: UnixMs, max: usize) -> Result<Vec<OrderId>, LedgerError> {

@@ -15,6 +15,7 @@ use server::queue::{Administer, Consume, Produce};
 use server::time;
 
 use super::Engines;
+use crate::ledger::Connection;
 use crate::schedule::{self, wall};
 
 const COMMANDS_MAX: usize = 10_000;
@@ -63,6 +64,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Ways {
     host: String,
     engines: Engines,
+    /// The others are made of this one, and know together what it has.
+    ledger: Connection,
     topic: String,
     gate: GateConfig,
 }
@@ -73,7 +76,7 @@ impl Connect for Ways {
     }
 
     fn ledger(&self) -> Box<dyn ClusterLedger> {
-        self.engines.planted.ledger(Box::new(self.engines.database.connect()))
+        self.engines.planted.ledger(Box::new(self.ledger.another()))
     }
 
     fn producer(&self) -> Box<dyn Produce> {
@@ -107,8 +110,8 @@ pub(super) fn start(host: &str, life: u64, engines: &Engines, askers: &Askers) {
     let identity = Identity { name: host.to_owned(), id: number * 1_000 + life };
     let server = loop {
         let (engines, topic) = (engines.clone(), config.queue.topic.clone());
-        let gate = gate_config(&engines, &config);
-        let ways = Box::new(Ways { host: host.to_owned(), engines, topic, gate });
+        let (gate, ledger) = (gate_config(&engines, &config), engines.database.connect());
+        let ways = Box::new(Ways { host: host.to_owned(), engines, ledger, topic, gate });
         match Server::new(&config, identity.clone(), Arc::clone(&mailbox), shared.clone(), ways) {
             Ok(server) => break server,
             Err(_) => time::sleep(AGAIN),

@@ -184,7 +184,13 @@ impl Refreshing<'_> {
         for ((sku, _), fenced) in suspects.iter().zip(gate.fence(&suspects)) {
             match fenced {
                 Ok(()) => tracing::warn!(sku = sku.0, "a gate that has lost something is fenced"),
-                Err(error) => core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0)),
+                Err(error) => {
+                    core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0));
+                    // One that is not there, or is a newer server's, needs no fence; any other is asked again.
+                    if !matches!(error, GateError::Closed(_)) {
+                        core.suspect(vec![*sku]);
+                    }
+                }
             }
         }
         unread

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use engine::working_set::Outcome;
-use engine::{Command, Pay, SkuId, UnixMs};
+use engine::{Command, Pay, Seq, SkuId, UnixMs};
 use mysql::prelude::Queryable;
 use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger, Tally};
 use server::ledger::mysql::{Limits, Options};
@@ -103,7 +103,7 @@ fn a_sale_whose_commit_was_cut_off_is_not_remembered() {
     proxy.cut_next(Cut::BeforeServer, false);
     one_sku(&mut cut, 5, None);
     assert_eq!(proxy.cuts(), 1);
-    assert_eq!(cut.sale_entries(engine::Seq(0)).unwrap().len(), 1);
+    assert_eq!(cut.sale_entries(Seq(0)).unwrap().len(), 1);
     cut.consume(NOW, &[], &orders(0..2)).unwrap();
     assert_eq!(assert_sound(&database).orders, 2);
 }
@@ -250,9 +250,9 @@ fn a_database_that_is_away_is_said_to_be_within_the_bound() {
     assert!(matches!(ledger.consume(NOW, &[], &orders(0..1)).unwrap()[..], [Outcome::Placed(_)]));
 }
 
-/// The old primary lives on, takes no writes, and leads nobody away by itself.
+/// The old primary lives on, takes no writes, and leads nobody away by itself; the new one lacks what it had last.
 #[test]
-fn after_a_planned_switch_over_writers_and_readers_leave_the_old_primary() {
+fn after_a_switch_over_writers_and_readers_leave_the_old_primary_and_miss_what_the_new_one_lacks() {
     let [old, new] = [(); 2].map(|()| Engines::private(&["mariadb"], &[]));
     let [of_old, of_new] = [&old, &new].map(Database::on);
     let name = &of_old.options.database;
@@ -267,22 +267,33 @@ fn after_a_planned_switch_over_writers_and_readers_leave_the_old_primary() {
     let address = |options: &Options| format!("{}:{}", options.host, options.port);
     let proxy = Proxy::before(address(&of_old.options));
     let by_proxy = Options { host: "127.0.0.1".to_owned(), port: proxy.port, ..options.clone() };
-    // As a replica has the same.
+    // As a replica has the same, but for the latest orders.
     let copy = Options { port: of_new.options.port, ..options };
     one_sku(&mut SharedLedger::open(&copy).unwrap(), 7, None);
     let mut writer = SharedLedger::open(&by_proxy).unwrap();
     one_sku(&mut writer, 100, None);
+    writer.consume(NOW, &[], &orders(0..3)).unwrap();
     let mut reader = writer.another();
+    reader.look_back().unwrap();
+    writer.consume(NOW, &[], &orders(3..5)).unwrap();
+    assert_eq!((writer.end().unwrap().0, writer.times_back()), (Seq(6), 0));
     assert_eq!(reader.stocks().unwrap()[0].stock.total(), 100);
     of_old.connection().query_drop("SET GLOBAL read_only = 1").unwrap();
     assert!(writer.heartbeat(7, "shop").is_err(), "the name still leads to the old one");
     assert_eq!(reader.stocks().unwrap()[0].stock.total(), 100, "and it is read from");
     proxy.lead_to(address(&of_new.options));
     writer.heartbeat(7, "shop").unwrap();
+    assert_eq!((writer.times_back(), reader.times_back()), (1, 1), "with its new connection");
     let begun = Instant::now();
     while reader.stocks().unwrap()[0].stock.total() == 100 {
         assert!(begun.elapsed() < Duration::from_secs(60), "a reader stays at the old primary");
         std::thread::sleep(Duration::from_millis(50));
+    }
+    // What it has itself is not missed, and its sales are read anew.
+    writer.consume(NOW, &[], &orders(0..3)).unwrap();
+    for ledger in [&mut writer, &mut reader] {
+        ledger.look_back().unwrap();
+        assert_eq!(ledger.times_back(), 1);
     }
     of_old.connection().query_drop("SET GLOBAL read_only = 0").unwrap();
 }

@@ -123,6 +123,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     look_at_all: bool,
     /// How many there were at the last round: a new one has no gate yet.
     skus: usize,
+    /// How often the ledger had gone back by then.
+    times_back: u64,
     /// Since when no slot has answered.
     silent_since: Option<Instant>,
     shunned_until: Option<Instant>,
@@ -145,6 +147,7 @@ impl<'a> Reconciling<'a> {
             looked_at_all: None,
             look_at_all: false,
             skus: 0,
+            times_back: 0,
             silent_since: None,
             shunned_until: None,
             purging: Purging::new(core.options.address_retention_days),
@@ -181,6 +184,7 @@ impl<'a> Reconciling<'a> {
     fn round(&mut self) -> Result<(), LedgerError> {
         // Of every server, whoever has the lease.
         self.clock_watch.look(&self.core.clock);
+        self.look_back()?;
         if !self.core.clock.is_confirmed() {
             return self.give_up();
         }
@@ -218,6 +222,18 @@ impl<'a> Reconciling<'a> {
         if new || self.looked_at.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) {
             self.looked_at = Some(Instant::now());
             self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Of every server too: whoever reconciled may be gone with the database.
+    fn look_back(&mut self) -> Result<(), LedgerError> {
+        self.engines.ledger.look_back()?;
+        let times_back = self.engines.ledger.times_back();
+        if std::mem::replace(&mut self.times_back, times_back) != times_back {
+            self.core.suspect_all();
+            // What it has read was of the other database.
+            self.rebuild = Rebuild::default();
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(in crate::ledger) use read::kept_id_secret;
 pub use read::{changes, export};
 pub(super) use read::{order_row, read_skus};
 pub(in crate::ledger) use replay::audit_each;
-pub(super) use replay::{Columns, last_seq};
+pub(super) use replay::{Columns, last_seq, time_of};
 pub use replay::{LoadError, audit};
 
 use super::connect::{Meaning, Server};

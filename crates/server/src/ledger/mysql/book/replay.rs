@@ -80,6 +80,12 @@ pub(in crate::ledger::mysql) fn last_seq(connection: &mut Conn) -> Result<u64, m
     Ok(connection.query_first(format!("SELECT GREATEST({})", each.join(", ")))?.unwrap_or(0))
 }
 
+/// The time of the entry of this number, as an expression; NULL if there is none.
+pub(in crate::ledger::mysql) fn time_of(seq: Seq) -> String {
+    let each = TABLES.map(|(table, ..)| format!("(SELECT at FROM {table} WHERE seq = {})", seq.0));
+    format!("COALESCE({})", each.join(", "))
+}
+
 /// Calls `each` for every entry up to `last`, in order.
 fn replay_to<E: From<mysql::Error> + From<RowError>>(
     connection: &mut Conn,

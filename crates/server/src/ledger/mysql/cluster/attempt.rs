@@ -8,11 +8,11 @@ use mysql::prelude::Queryable;
 use prometheus_client::metrics::counter::Counter;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::LedgerError;
 use super::leases::Lease;
 use super::session::{Failure, Session};
 use super::transaction::Transaction;
 use super::writes::write;
+use super::{Continuity, LedgerError};
 use crate::intake::HoldEnded;
 use crate::ledger::mysql::advice::explained;
 use crate::ledger::mysql::connect::{Meaning, is_read_only};
@@ -41,6 +41,9 @@ pub struct SharedLedger {
     options: Options,
     session: Option<Session>,
     sales: Sales,
+    /// The ledger had gone back so often when the sales were read first.
+    sales_since: u64,
+    pub(super) continuity: Continuity,
     /// Checked in every transaction that appends.
     pub(super) lease: Option<Lease>,
     /// By transactions of this connection that were committed; see [`SharedLedger::take_holds_ended`].
@@ -71,6 +74,8 @@ impl SharedLedger {
             options: options.clone(),
             session: Some(Session::connect(options)?),
             sales: Sales::new(),
+            sales_since: 0,
+            continuity: Continuity::default(),
             lease: None,
             holds_ended: Vec::new(),
             tally: Tally::default(),
@@ -84,6 +89,8 @@ impl SharedLedger {
             options: self.options.clone(),
             session: None,
             sales: Sales::new(),
+            sales_since: 0,
+            continuity: self.continuity.clone(),
             lease: None,
             holds_ended: Vec::new(),
             tally: self.tally.clone(),
@@ -223,13 +230,31 @@ impl SharedLedger {
         }
     }
 
-    fn session(&mut self) -> Result<Session, mysql::Error> {
+    fn session(&mut self) -> Result<Session, Failure> {
         if let Some(mut session) = self.session.take()
             && !session.is_to_be_left()?
         {
             return Ok(session);
         }
-        Session::connect(&self.options)
+        let mut session = Session::connect(&self.options)?;
+        session.look_back(&self.continuity)?;
+        // They may know of what this connection alone has seen.
+        self.sales = Sales::new();
+        Ok(session)
+    }
+
+    /// Finds out whether the ledger still has the newest entry that this server has seen.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub fn look_back(&mut self) -> Result<(), LedgerError> {
+        let continuity = self.continuity.clone();
+        self.attempt(|session, _| session.look_back(&continuity))
+    }
+
+    /// How often it had not, as far as this server knows.
+    pub fn times_back(&self) -> u64 {
+        self.continuity.times_back()
     }
 
     fn try_once<T>(
@@ -238,6 +263,10 @@ impl SharedLedger {
         work: &mut impl FnMut(&mut Session, Parts<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let mut session = self.session()?;
+        let times_back = self.continuity.times_back();
+        if std::mem::replace(&mut self.sales_since, times_back) != times_back {
+            self.sales = Sales::new();
+        }
         let result = work(&mut session, Parts { sales: &mut self.sales, committing });
         // After a failure the transaction may be open. Without its connection the server rolls it back by itself;
         // one that is lost is not asked, for it may not even say no.

@@ -66,6 +66,10 @@ pub trait ClusterLedger: Debug + Send {
     fn sale_entries(&mut self, after: Seq) -> Result<Vec<Entry>, LedgerError>;
     fn wait_for_writers(&mut self) -> Result<(), LedgerError>;
     fn end(&mut self) -> Result<(Seq, UnixMs), LedgerError>;
+    /// Finds out whether it still has the newest entry that this server has seen.
+    fn look_back(&mut self) -> Result<(), LedgerError>;
+    /// How often it had not, as far as this server knows.
+    fn times_back(&self) -> u64;
 
     fn time(&mut self) -> Result<LedgerTime, LedgerError>;
     fn compare_clocks(&mut self, server: u64, ahead_ms: i64) -> Result<Vec<ServerClock>, LedgerError>;
@@ -210,6 +214,14 @@ impl ClusterLedger for SharedLedger {
 
     fn end(&mut self) -> Result<(Seq, UnixMs), LedgerError> {
         SharedLedger::end(self)
+    }
+
+    fn look_back(&mut self) -> Result<(), LedgerError> {
+        SharedLedger::look_back(self)
+    }
+
+    fn times_back(&self) -> u64 {
+        SharedLedger::times_back(self)
     }
 
     fn time(&mut self) -> Result<LedgerTime, LedgerError> {

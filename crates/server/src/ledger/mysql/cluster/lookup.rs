@@ -7,7 +7,8 @@ use engine::working_set::{Needs, Rejection, SkuState};
 use engine::{
     Entry, Fingerprint, KeptAddress, OrderId, OrderView, PaymentView, SaleId, Seq, SkuId, Stock, UnixMs,
 };
-use mysql::from_row_opt;
+use mysql::prelude::Queryable;
+use mysql::{Row, from_row_opt};
 
 use super::attempt::Parts;
 use super::reads::{
@@ -229,7 +230,15 @@ impl SharedLedger {
     /// # Errors
     /// See [`LedgerError`].
     pub fn sale_entries(&mut self, after: Seq) -> Result<Vec<Entry>, LedgerError> {
-        self.select(events_after(after), sale_entry)
+        let continuity = self.continuity.clone();
+        self.attempt(|session, _| {
+            let rows: Vec<Row> = session.connection.query(events_after(after))?;
+            // Who follows them must hear if they are lost.
+            if !rows.is_empty() {
+                session.look_back(&continuity)?;
+            }
+            rows.into_iter().map(sale_entry).collect()
+        })
     }
 
     /// Waits until whoever writes now has finished, so that a read after it shows what that came to.

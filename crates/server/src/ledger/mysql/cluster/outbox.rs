@@ -8,6 +8,7 @@ use std::hash::Hasher;
 use engine::handover::{Change, OutboxRow};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
 use mysql::from_row_opt;
+use mysql::prelude::Queryable;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::{Failure, LedgerError, SharedLedger};
@@ -53,26 +54,12 @@ impl SharedLedger {
              ORDER BY id LIMIT {max}",
             int(after)
         );
-        self.select(query, |row| {
-            type Columns = (u64, u32, i64, String, Vec<u8>, i64, Option<i64>, i64, i64);
-            let (id, sku, epoch, kind, hash, low, high, units, fingerprint): Columns = from_row_opt(row)?;
-            let damaged = || Failure::Damaged(format!("row {id} of the outbox"));
-            let hash: [u8; 16] = hash.try_into().map_err(|_bytes| damaged())?;
-            let name = OrderId { sku: SkuId(sku), hash: u128::from_be_bytes(hash) };
-            let place = || {
-                let quantity = u32::try_from(units).map_err(|_too_many| damaged())?;
-                let (buyer, fingerprint) = (rows::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
-                Ok::<_, Failure>(Placement { id: name, buyer, quantity, fingerprint })
-            };
-            let change = match kind.as_str() {
-                "release" => Change::Release(place()?),
-                "take" => Change::Take(place()?),
-                "take_late" => Change::TakeLate(place()?),
-                "restock" => Change::Restock { units: unsigned(units) },
-                "correct" => Change::Correct { id: name, units: unsigned(units) },
-                _ => return Err(damaged()),
-            };
-            Ok(OutboxRow { id, sku: SkuId(sku), epoch: unsigned(epoch), change })
+        let continuity = self.continuity.clone();
+        self.attempt(|session, _| {
+            let rows: Vec<mysql::Row> = session.connection.query(&query)?;
+            // After the rows, and before the gate hears of them: what wrote them is looked for from now on.
+            session.look_back(&continuity)?;
+            rows.into_iter().map(outbox_row).collect()
         })
     }
 
@@ -87,4 +74,26 @@ impl SharedLedger {
             Ok(session.run(script, |_, _| Ok(()))?)
         })
     }
+}
+
+fn outbox_row(row: mysql::Row) -> Result<OutboxRow, Failure> {
+    type Columns = (u64, u32, i64, String, Vec<u8>, i64, Option<i64>, i64, i64);
+    let (id, sku, epoch, kind, hash, low, high, units, fingerprint): Columns = from_row_opt(row)?;
+    let damaged = || Failure::Damaged(format!("row {id} of the outbox"));
+    let hash: [u8; 16] = hash.try_into().map_err(|_bytes| damaged())?;
+    let name = OrderId { sku: SkuId(sku), hash: u128::from_be_bytes(hash) };
+    let place = || {
+        let quantity = u32::try_from(units).map_err(|_too_many| damaged())?;
+        let (buyer, fingerprint) = (rows::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
+        Ok::<_, Failure>(Placement { id: name, buyer, quantity, fingerprint })
+    };
+    let change = match kind.as_str() {
+        "release" => Change::Release(place()?),
+        "take" => Change::Take(place()?),
+        "take_late" => Change::TakeLate(place()?),
+        "restock" => Change::Restock { units: unsigned(units) },
+        "correct" => Change::Correct { id: name, units: unsigned(units) },
+        _ => return Err(damaged()),
+    };
+    Ok(OutboxRow { id, sku: SkuId(sku), epoch: unsigned(epoch), change })
 }

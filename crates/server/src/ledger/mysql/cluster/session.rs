@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use engine::{Seq, UnixMs};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::STOPPED_S;
+use super::{Continuity, STOPPED_S};
 use crate::ledger::RowError;
 use crate::ledger::mysql::Options;
+use crate::ledger::mysql::book::time_of;
 use crate::ledger::mysql::connect::{Purpose, connect};
 use crate::ledger::mysql::migrate::FORMAT;
-use crate::ledger::mysql::sql::Script;
+use crate::ledger::mysql::sql::{Script, unsigned};
 
 /// Why an attempt ended.
 #[derive(Debug)]
@@ -86,6 +88,19 @@ impl Session {
         // A number, or in later versions a word.
         let look = "SELECT CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')";
         Ok(self.connection.query_first(look)?.unwrap_or(false))
+    }
+
+    /// Looks for the newest entry that this server has seen.
+    pub(super) fn look_back(&mut self, continuity: &Continuity) -> Result<(), Failure> {
+        let asked = continuity.end();
+        let found = time_of(asked.0);
+        let look = format!("SELECT next_seq - 1, latest_at, {found} FROM writer WHERE id = 1");
+        let row: Option<(i64, i64, Option<i64>)> = self.connection.query_first(look)?;
+        let missing = || Failure::Damaged("the row of the writer is missing".to_owned());
+        let (last, at, found) = row.ok_or_else(missing)?;
+        let end = (Seq(unsigned(last)), UnixMs(unsigned(at)));
+        continuity.looked(asked, found.map(|at| UnixMs(unsigned(at))), end);
+        Ok(())
     }
 
     /// The statement that goes before a transaction: it bounds how long a server that was stopped holds locks.
