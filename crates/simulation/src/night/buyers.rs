@@ -16,8 +16,9 @@ use crate::random::Random;
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Until the same is asked again.
 const AGAIN_MS: (usize, usize) = (20, 400);
-/// A buyer who was not answered at all for so long gives up.
-const GIVES_UP: Duration = Duration::from_secs(35);
+/// Who was not answered at all for so long gives up. A late payment whose claim at the gate was made and not answered is
+/// *unknown* until that is given up, after 30 s, and the gate is rebuilt.
+const GIVES_UP: Duration = Duration::from_secs(45);
 
 /// What somebody was answered about an order.
 #[derive(Clone, Debug, PartialEq, Eq)]

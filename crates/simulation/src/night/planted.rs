@@ -50,7 +50,7 @@ pub const PLANTED: &[(&str, Planted, u64)] = &[
             "if mark then\n  if string.sub(mark, 2, #body + 1)",
             "if false then\n  if string.sub(mark, 2, #body + 1)",
         ),
-        40,
+        200,
     ),
     ("a reservation is not counted as open", Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""), 8),
     (
