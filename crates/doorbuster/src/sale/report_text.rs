@@ -186,6 +186,7 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
                     ),
                 ),
             ]);
+            lines.extend(some_heard(kept));
             lines.extend(no_incidents(kept));
             lines
         }
@@ -195,6 +196,18 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
             vec![("figures", format!("{what}: not known; {}", plain(why)))]
         }
     }
+}
+
+/// Where sums are not those of the whole cluster.
+fn some_heard(kept: &Kept) -> Option<Line> {
+    let (rows, heard) = (kept.rows, kept.rows_some_heard.filter(|some| *some > 0)?);
+    // What is so in a second of a minute is so in that minute.
+    let (parts, row) = if kept.row_s == 1 { ("", "second") } else { ("parts of ", "minute") };
+    let says = format!(
+        "in {parts}{heard} of {} only some servers were heard: these figures lack what the others did then",
+        counted(rows, row)
+    );
+    Some(("heard", says))
 }
 
 /// Of the sale alone, as far as that is kept.
@@ -483,6 +496,44 @@ fn duration(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn kept(row_s: u64, rows: u64, rows_some_heard: Option<u64>) -> Kept {
+        Kept {
+            row_s,
+            rows,
+            rows_expected: rows,
+            rows_some_heard,
+            received: 9,
+            accepted: 9,
+            replayed: 0,
+            refused: 0,
+            busy: 0,
+            unknown: 0,
+            order_p50_ms: None,
+            order_p99_ms: None,
+            commit_p99_ms: None,
+            incidents: None,
+            sale: None,
+            refused_row_s: 60,
+            refused_rows: None,
+        }
+    }
+
+    /// Sums of half the servers stood as if they were of all.
+    #[test]
+    fn it_is_said_in_how_many_seconds_not_all_servers_were_heard() {
+        let lack = "only some servers were heard: these figures lack what the others did then";
+        for (row_s, rows, some, expected) in [
+            (1, 494, Some(12), Some(format!("in 12 of 494 seconds {lack}"))),
+            (1, 1, Some(1), Some(format!("in 1 of 1 second {lack}"))),
+            (60, 9, Some(2), Some(format!("in parts of 2 of 9 minutes {lack}"))),
+            (1, 494, Some(0), None),
+            (1, 494, None, None),
+        ] {
+            let line = some_heard(&kept(row_s, rows, some));
+            assert_eq!(line, expected.map(|says| ("heard", says)), "{some:?} of {rows}");
+        }
+    }
 
     /// Incidents were cut, and nobody could read the rest.
     #[test]

@@ -315,7 +315,8 @@ impl Looking {
         self.figures.publish(serde_json::to_vec(&sample).expect("all of it is plain"), self.found, at);
         self.number += 1;
         let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
-        sample.taken(orders, events, (disk, passed))
+        let servers_expected = self.servers_expected();
+        sample.taken(orders, events, (disk, passed), servers_expected)
     }
 
     fn unasked(&self, now: UnixMs) -> Option<(SaleId, ProductId)> {

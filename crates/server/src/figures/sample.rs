@@ -44,15 +44,17 @@ pub(super) struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// What the history keeps of it and of what goes with it, on this disk.
+    /// What the history keeps of it and of what goes with it, on this disk. `servers_expected`: as they are configured.
     pub(super) fn taken(
         &self,
         (sales, why_refused): (Vec<SaleOrders>, Vec<Refused>),
         events: Arc<[EventFigures]>,
         (disk, passed): (Option<Disk>, Duration),
+        servers_expected: usize,
     ) -> Taken {
         let Rates { received, accepted, replayed, refused, busy, unknown, requests } = self.rates;
         let order = self.order_route;
+        let heard = self.servers.iter().filter(|server| server.counted).count();
         #[expect(clippy::cast_precision_loss, reason = "what is counted here is far from 2^53")]
         let whole = |number: u64| number as f64;
         // Holds are paid and refunded after the end, too: as long as a sale is shown.
@@ -86,6 +88,8 @@ impl Sample<'_> {
                 Some(whole(self.health.connections)),
                 self.health.memory_bytes.map(whole),
                 self.health.disk_free_bytes.map(whole),
+                Some(whole(heard as u64)),
+                Some(whole(self.servers.len().max(servers_expected) as u64)),
             ],
             stock: left.collect(),
             refused: why_refused,

@@ -23,6 +23,8 @@ const charts = {
   units: { columns: ["sold", "held", "left"], data: [[], [], [], []], plot: null },
 };
 let stepMs = 1000;
+// When times began in which not every server was heard: their sums are too small.
+let partial = [];
 let readAt = 0;
 // The last points came as they were taken; a history that ends early is not asked for again and again.
 let isLive = false;
@@ -81,6 +83,16 @@ const soldOutLine = (plot) => {
   plot.ctx.restore();
 };
 
+// Behind the lines.
+const shade = (plot) => {
+  const { left: from, width, top, height } = plot.bbox;
+  const within = (time) => Math.round(Math.min(Math.max(plot.valToPos(time, "x", true), from), from + width));
+  plot.ctx.save();
+  plot.ctx.fillStyle = colour("--amber-ground");
+  for (const time of partial) plot.ctx.fillRect(within(time), top, within(time + stepMs / 1000) - within(time), height);
+  plot.ctx.restore();
+};
+
 // Orders and units are whole.
 const STEPS = [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
 
@@ -104,7 +116,8 @@ const makeChart = (kind) => {
         { ...axis, size: 60, incrs: kind === "times" ? undefined : STEPS, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
       ],
       scales: { x: { range: () => [(serverNow() - span * 1000) / 1000, serverNow() / 1000] }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
-      hooks: kind === "units" ? { draw: [soldOutLine] } : {},
+      // Units are the ledger's, whoever was heard.
+      hooks: kind === "units" ? { draw: [soldOutLine] } : { drawClear: [shade] },
     },
     shown(kind),
     node,
@@ -152,8 +165,8 @@ const read = async () => {
   const answer = await call(`/api/v1/figures/history?${query}`).catch(() => null);
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (turn !== reading) return;
-  set(byId("history-says"), history ? "" : answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
   if (!history) {
+    set(byId("history-says"), answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
     retrying = setTimeout(read, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
     failures += 1;
     return;
@@ -167,8 +180,12 @@ const read = async () => {
     kind.data = [[], ...kind.columns.map(() => [])];
     for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => valueOf(row, name)));
   }
+  partial = history.rows.filter((row) => row[place.servers_heard] < row[place.servers_known]).map((row) => row[place.at_ms] / 1000);
   redraw();
+  sayPartial();
 };
+
+const sayPartial = () => set(byId("history-says"), partial.length > 0 ? "Shaded: not every server was heard, and what the others did then is missing." : "");
 
 const isGap = (from, to) => (to - from) * 1000 > Math.max(GAP_MS_MIN, 1.5 * stepMs);
 
@@ -194,6 +211,7 @@ export const appendToCharts = (latest) => {
     times: [route?.p50_ms ?? null, route?.p99_ms ?? null],
     units: of ? [of.sold, of.held, leftOf(of)] : [null, null, null],
   };
+  const isWhole = latest.servers.every((server) => server.counted);
   const from = latest.at_ms / 1000 - span;
   const { data: [known] } = charts.rates;
   if (isLive && failures === 0 && isGap(known[known.length - 1], latest.at_ms / 1000)) {
@@ -207,10 +225,13 @@ export const appendToCharts = (latest) => {
     // In a cluster they come whenever a server has said something.
     if (times.length > 0 && latest.at_ms / 1000 < times[times.length - 1] + STEP_S_MIN) continue;
     append(chart, latest.at_ms / 1000, values[kind]);
+    if (kind === "rates" && !isWhole) partial.push(latest.at_ms / 1000);
     const over = times.findIndex((time) => time >= from);
     if (over > 0) chart.data.forEach((column) => column.splice(0, over));
   }
+  partial = partial.filter((time) => time >= from);
   redraw();
+  if (failures === 0) sayPartial();
 };
 
 const redraw = () => {

@@ -160,7 +160,7 @@ mod tests {
         let mut lines = csv.lines();
         let names: Vec<_> = lines.next().unwrap().split(',').collect();
         assert_eq!(
-            (names[0], names[16..21].join(" ")),
+            (names[0], names[18..23].join(" ")),
             ("at_ms", "available turns held sold incidents".to_owned())
         );
         let place = |name: &str| names.iter().position(|found| *found == name).unwrap();
@@ -176,7 +176,7 @@ mod tests {
             (seconds.unsigned_abs() / 60, "2"),
             "one for each minute"
         );
-        assert_eq!((rows[9][16], rows[11][16]), ("7", "0"));
+        assert_eq!((rows[9][18], rows[11][18]), ("7", "0"));
         assert_eq!((rows[99][incidents], rows[101][incidents], rows[105][incidents]), ("", "full", ""));
     }
 
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(rows.len(), 130, "{in_memory}");
         for (second, row) in (0_i64..).zip(&rows) {
             let incident = if (10..=20).contains(&second) { "full" } else { "" };
-            assert_eq!((row[16], row[20]), (&*(200 - second).to_string(), incident), "{second}");
+            assert_eq!((row[18], row[22]), (&*(200 - second).to_string(), incident), "{second}");
         }
         let refused = |row: usize| rows[row].iter().rev().find(|count| !count.is_empty()).copied();
         assert_eq!([0, 60, 120].map(refused), [Some("60"), Some("60"), Some("10")]);

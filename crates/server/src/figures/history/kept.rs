@@ -10,8 +10,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 
-use super::store::{FORMAT, WITH_INCIDENTS, WITH_SALES};
-use super::{FILE_NAME, Incident, RefusedAt, SaleKept, incidents, refusals, sales, signed, whole};
+use super::store::{FORMAT, WITH_INCIDENTS, WITH_SALES, WITH_SERVERS};
+use super::{
+    FILE_NAME, HEARD, Incident, KNOWN, RefusedAt, SaleKept, incidents, refusals, sales, signed, whole,
+};
 
 /// Rows of a sale's refusals: of more minutes, several are one.
 const REFUSED_ROWS_MAX: i64 = 60;
@@ -39,6 +41,9 @@ pub struct Kept {
     pub rows: u64,
     /// What there would be if none was missing. In a time without rows the server was down, or had no room.
     pub rows_expected: u64,
+    /// Of these, in how many only some servers of the cluster were heard: what the others did in them is missing. `None`: of
+    /// before that was kept.
+    pub rows_some_heard: Option<u64>,
     /// Orders, from rates: of minutes, about so many.
     pub received: u64,
     pub accepted: u64,
@@ -96,6 +101,9 @@ impl Kept {
             return Err(NotKept::Format(format));
         }
         let mut kept = Kept::summed_up(&connection, sold.time)?;
+        if format >= WITH_SERVERS {
+            kept.rows_some_heard = some_heard(&connection, kept.row_s, sold.time)?;
+        }
         if format >= WITH_INCIDENTS {
             let (from_ms, to_ms) = sold.time;
             let time = (signed(from_ms), signed(to_ms));
@@ -151,15 +159,8 @@ impl Kept {
     }
 }
 
-fn sum(
-    connection: &Connection,
-    table: &str,
-    row_s: u64,
-    (from_ms, to_ms): (u64, u64),
-) -> Result<Kept, rusqlite::Error> {
-    let row_ms = row_s * 1_000;
-    // A row is known by its beginning.
-    let from_ms = from_ms - from_ms % row_ms;
+fn sum(connection: &Connection, table: &str, row_s: u64, time: (u64, u64)) -> Result<Kept, rusqlite::Error> {
+    let (from_ms, to_ms) = whole_rows(time, row_s);
     let query = format!(
         "SELECT count(*), total(received), total(accepted), total(replayed), total(refused), total(busy), total(unknown), \
          avg(order_p50_ms), max(order_p99_ms), max(commit_p99_ms) FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2"
@@ -169,7 +170,8 @@ fn sum(
         Ok(Kept {
             row_s,
             rows: row.get::<_, i64>(0)?.unsigned_abs(),
-            rows_expected: to_ms.saturating_sub(from_ms).div_ceil(row_ms),
+            rows_expected: to_ms.saturating_sub(from_ms).div_ceil(row_s * 1_000),
+            rows_some_heard: None,
             received: orders(1)?,
             accepted: orders(2)?,
             replayed: orders(3)?,
@@ -184,5 +186,19 @@ fn sum(
             refused_row_s: 60,
             refused_rows: None,
         })
+    })
+}
+
+/// A row is known by its beginning.
+fn whole_rows((from_ms, to_ms): (u64, u64), row_s: u64) -> (u64, u64) {
+    (from_ms - from_ms % (row_s * 1_000), to_ms)
+}
+
+/// Of the rows that say so. `None`: none of them does.
+fn some_heard(connection: &Connection, row_s: u64, time: (u64, u64)) -> Result<Option<u64>, rusqlite::Error> {
+    let ((from_ms, to_ms), table) = (whole_rows(time, row_s), if row_s == 1 { "seconds" } else { "minutes" });
+    let query = format!("SELECT sum({HEARD} < {KNOWN}) FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2");
+    connection.query_row(&query, params![signed(from_ms), signed(to_ms)], |row| {
+        Ok(row.get::<_, Option<i64>>(0)?.map(i64::unsigned_abs))
     })
 }

@@ -65,26 +65,34 @@ const IN_FILE: Bounds =
 const IN_MEMORY: Bounds =
     Bounds { seconds_ms: 3600 * 1000, minutes_ms: DAY_MS, stock_rows: 50_000, bytes: 16 * 1024 * 1024 };
 
-/// What one row of many says of all that it stands for, as SQLite's function.
+/// What one row of many says of all that it stands for.
 #[derive(Clone, Copy, Debug)]
 enum Fold {
     Mean,
     Highest,
     Lowest,
+    /// As many below the highest [`KNOWN`] as were missed at once: a server that joins is not missed before.
+    FewestHeard,
 }
 
 impl Fold {
-    fn function(self) -> &'static str {
+    /// As SQLite writes it.
+    fn of(self, column: &str) -> String {
         match self {
-            Fold::Mean => "avg",
-            Fold::Highest => "max",
-            Fold::Lowest => "min",
+            Fold::Mean => format!("avg({column})"),
+            Fold::Highest => format!("max({column})"),
+            Fold::Lowest => format!("min({column})"),
+            Fold::FewestHeard => format!("max({KNOWN}) - max({KNOWN} - {column})"),
         }
     }
 }
 
+/// Whose figures are in the sum, and how many servers there were: where fewer are, the sum is not whole.
+const HEARD: &str = "servers_heard";
+const KNOWN: &str = "servers_known";
+
 /// What is kept of a second, by name, and what a longer time shows of it.
-const COLUMNS: [(&str, Fold); 15] = [
+const COLUMNS: [(&str, Fold); 17] = [
     ("received", Fold::Mean),
     ("accepted", Fold::Mean),
     ("replayed", Fold::Mean),
@@ -100,6 +108,8 @@ const COLUMNS: [(&str, Fold); 15] = [
     ("connections", Fold::Highest),
     ("memory_bytes", Fold::Highest),
     ("disk_free_bytes", Fold::Lowest),
+    (HEARD, Fold::FewestHeard),
+    (KNOWN, Fold::Highest),
 ];
 
 /// One second.

@@ -15,17 +15,21 @@ use serde_json::Value;
 use super::ask::{Asked, Points, Units};
 use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
 use super::incidents::{self, Changes};
-use super::{Bounds, COLUMNS, DAY_MS, LATE_S_MAX, Left, MINUTE_MS, Taken, refusals, sales, signed};
+use super::{
+    Bounds, COLUMNS, DAY_MS, HEARD, KNOWN, LATE_S_MAX, Left, MINUTE_MS, Taken, refusals, sales, signed,
+};
 use crate::figures::events::EventFigures;
 
 /// Of the tables below; a newer one is left alone.
-pub(super) const FORMAT: i64 = 4;
+pub(super) const FORMAT: i64 = 5;
 /// The first that has refusals, incidents and events.
 pub(super) const WITH_INCIDENTS: i64 = 2;
 /// The first that has orders by sale.
 pub(super) const WITH_SALES: i64 = 3;
 /// The first whose stock has what is set aside in turns.
 const WITH_TURNS: i64 = 4;
+/// The first that has how many servers were heard. In rows of before that is not known.
+pub(super) const WITH_SERVERS: i64 = 5;
 const PAGE_BYTES: i64 = 4096;
 /// Rows of stock that are removed at a time because of their age.
 const AGED_ROWS_MAX: u32 = 1_000;
@@ -87,6 +91,15 @@ impl Store {
             1..WITH_TURNS => "ALTER TABLE stock ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;",
             _ => "",
         };
+        let servers = match format {
+            1..WITH_SERVERS => ["seconds", "minutes"]
+                .iter()
+                .flat_map(|table| {
+                    [HEARD, KNOWN].map(|name| format!("ALTER TABLE {table} ADD COLUMN {name} REAL;"))
+                })
+                .collect(),
+            _ => String::new(),
+        };
         connection.execute_batch(&format!(
             "BEGIN;
              CREATE TABLE IF NOT EXISTS seconds (at_ms INTEGER PRIMARY KEY{columns});
@@ -95,6 +108,7 @@ impl Store {
                 product INTEGER NOT NULL, available INTEGER NOT NULL, held INTEGER NOT NULL, sold INTEGER NOT NULL, \
                 turns INTEGER NOT NULL DEFAULT 0);
              {turns}
+             {servers}
              CREATE INDEX IF NOT EXISTS stock_of_item ON stock (sale, product, at_ms);
              {refusals}
              {incidents}
@@ -350,9 +364,7 @@ fn write_events(connection: &Connection, events: &[EventFigures]) -> Result<()> 
 
 /// What is selected of several rows.
 fn folded() -> String {
-    COLUMNS
-        .iter()
-        .fold(String::new(), |folded, (name, fold)| format!("{folded}, {}({name})", fold.function()))
+    COLUMNS.iter().fold(String::new(), |folded, (name, fold)| format!("{folded}, {}", fold.of(name)))
 }
 
 /// Makes rows of minutes of the seconds from one minute on, and before another.

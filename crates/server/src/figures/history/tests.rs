@@ -1,5 +1,7 @@
 //! The history with rows that a test makes: what is read of them, and what ends it.
 
+mod heard;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -19,7 +21,7 @@ pub(super) const BEGUN: i64 = 1_796_119_200_000;
 pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     let mut values = [Some(0.0); COLUMNS.len()];
     values[1] = Some(accepted);
-    values[8] = None;
+    (values[8], values[15], values[16]) = (None, Some(1.0), Some(1.0));
     let judged =
         Judged { level: Level::Green, code: "selling", says: String::new(), cause: None, no_orders: false };
     let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
@@ -73,7 +75,7 @@ fn read(history: &History, asked: &Asked) -> Value {
 fn rows(history: &History, asked: &Asked) -> Vec<(i64, Value, Value)> {
     let points = read(history, asked);
     let rows = points["rows"].as_array().unwrap();
-    rows.iter().map(|row| (row[0].as_i64().unwrap() - BEGUN, row[2].clone(), row[16].clone())).collect()
+    rows.iter().map(|row| (row[0].as_i64().unwrap() - BEGUN, row[2].clone(), row[18].clone())).collect()
 }
 
 fn over(store: Store) -> History {
@@ -143,7 +145,7 @@ fn what_is_not_known_is_null_and_an_answer_has_a_bound() {
     let points = read(&history, &asked(BEGUN, BEGUN + 6_000_000, u64::MAX));
     let rows = points["rows"].as_array().unwrap();
     assert!(rows.len() as u64 <= POINTS_MAX && rows.len() >= 3_000, "{}", rows.len());
-    assert_eq!((&rows[0][9], &rows[0][16]), (&Value::Null, &Value::Null), "no order, and no such item");
+    assert_eq!((&rows[0][9], &rows[0][18]), (&Value::Null, &Value::Null), "no order, and no such item");
     let years = read(&history, &asked(0, BEGUN * 2, 1));
     assert_eq!(years["rows"].as_array().unwrap().len(), 1, "whatever time is asked for");
 }
@@ -578,8 +580,9 @@ fn a_file_of_the_first_format_keeps_its_rows() {
     let path = dir.path().join(FILE_NAME);
     let old = over(Store::open(&path, IN_FILE).unwrap());
     old.record(&Taken { stock: vec![left(5)], ..taken(BEGUN, 2.0) });
-    let downgrade = "ALTER TABLE stock DROP COLUMN turns; DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; DROP TABLE sales; PRAGMA user_version = 1;";
-    old.lock().as_ref().unwrap().connection.execute_batch(downgrade).unwrap();
+    let downgrade = heard::WITHOUT.to_owned()
+        + "ALTER TABLE stock DROP COLUMN turns; DROP TABLE refusals; DROP TABLE incidents; DROP TABLE events; DROP TABLE sales; PRAGMA user_version = 1;";
+    old.lock().as_ref().unwrap().connection.execute_batch(&downgrade).unwrap();
     drop(old);
     let begun = u64::try_from(BEGUN).unwrap();
     let sold = Sold { sale: 3, time: (begun, begun + 60_000), paid_until_ms: begun + 60_000 };

@@ -1,5 +1,6 @@
 //! A server's figures, from counters that a test moves and at times that it says.
 
+mod heard;
 mod shown;
 
 use engine::{

@@ -166,6 +166,7 @@ fn operators_read_the_history_as_json_and_as_csv() {
     let of = |name| &rows[0][place(name)];
     assert!(of("received").as_f64() > Some(0.0), "{points}");
     assert_eq!((of("available"), of("held"), of("sold")), (&1.into(), &1.into(), &0.into()));
+    assert_eq!((of("servers_heard"), of("servers_known")), (&1.into(), &1.into()), "there is no other");
 
     let (head, text) = export(&mut shop, &format!("{path}.csv?sale=3&product=30"));
     assert_eq!(head.header("content-type"), Some("text/csv; charset=utf-8"));

@@ -151,6 +151,37 @@ fn the_times_of_a_single_second_are_drawn() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// Sums of half the servers were drawn as if they were of all.
+#[test]
+fn times_in_which_not_every_server_was_heard_are_shaded() {
+    let shop = FakeConsole::start();
+    let mut partial = history(1_000, 0..60);
+    let column =
+        |name| partial["columns"].as_array().unwrap().iter().position(|column| column == name).unwrap();
+    let heard = column("servers_heard");
+    partial["rows"].as_array_mut().unwrap()[30][heard] = json!(1);
+    shop.state().history = partial;
+    let browser = open(&shop);
+    let shaded = |browser: &Browser| {
+        ["#rates-chart", "#times-chart", "#units-chart"].map(|chart| {
+            let script = DRAWN.replace("ASKED", &format!("['{chart}', '--amber-ground']"));
+            browser.run(&script).as_u64().unwrap() > 0
+        })
+    };
+    browser.wait_for_text(
+        "#history-says",
+        "Shaded: not every server was heard, and what the others did then is missing.",
+    );
+    assert_eq!(shaded(&browser), [true, true, false], "units are the ledger's");
+    // All of it is of before what is shown, and then one is silent.
+    shop.state().history = history(1_000, 0..60);
+    shop.sample(&[("/at_ms", json!(NOW_MS + 400_000))]);
+    browser.wait_until("nothing is left of it", |browser| browser.text("#history-says").is_empty());
+    shop.sample(&[("/at_ms", json!(NOW_MS + 401_000)), ("/servers/1", server("two:80", 5_000))]);
+    browser.wait_for_text("#history-says", "Shaded: not every server was heard");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 /// A new sale was in EUR whatever the others are in.
 #[test]
 fn a_new_sale_is_in_the_currency_of_the_others() {

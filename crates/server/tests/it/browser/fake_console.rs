@@ -261,12 +261,14 @@ pub(crate) fn history(step_ms: u64, rows: impl IntoIterator<Item = u64>) -> Valu
         "unknown",
         "order_p50_ms",
         "order_p99_ms",
+        "servers_heard",
+        "servers_known",
         "available",
         "held",
         "sold",
     ];
     let row = |number: u64| {
-        json!([NOW_MS + number * step_ms - 60 * step_ms, 7, 1, 0, 0, 1.5, 9.0, 100 - number, number, 0])
+        json!([NOW_MS + number * step_ms - 60 * step_ms, 7, 1, 0, 0, 1.5, 9.0, 2, 2, 100 - number, number, 0])
     };
     json!({
         "step_ms": step_ms, "columns": columns, "rows": rows.into_iter().map(row).collect::<Vec<_>>(), "incidents": [],
