@@ -186,7 +186,7 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
                     ),
                 ),
             ]);
-            lines.extend(some_heard(kept));
+            lines.extend(heard(kept));
             lines.extend(no_incidents(kept));
             lines
         }
@@ -199,15 +199,22 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
 }
 
 /// Where sums are not those of the whole cluster.
-fn some_heard(kept: &Kept) -> Option<Line> {
-    let (rows, heard) = (kept.rows, kept.rows_some_heard.filter(|some| *some > 0)?);
+fn heard(kept: &Kept) -> Vec<Line> {
     // What is so in a second of a minute is so in that minute.
     let (parts, row) = if kept.row_s == 1 { ("", "second") } else { ("parts of ", "minute") };
-    let says = format!(
-        "in {parts}{heard} of {} only some servers were heard: these figures lack what the others did then",
-        counted(rows, row)
-    );
-    Some(("heard", says))
+    let lines = [
+        (
+            "heard",
+            kept.rows_some_heard,
+            "only some servers were heard: these figures lack what the others did then",
+        ),
+        ("frozen", kept.rows_none_heard, "this server stood still: these figures lack what others did then"),
+    ];
+    let there =
+        lines.into_iter().filter_map(|(name, rows, what)| Some((name, rows.filter(|rows| *rows > 0)?, what)));
+    there
+        .map(|(name, rows, what)| (name, format!("in {parts}{rows} of {} {what}", counted(kept.rows, row))))
+        .collect()
 }
 
 /// Of the sale alone, as far as that is kept.
@@ -497,12 +504,13 @@ fn duration(ms: u64) -> String {
 mod tests {
     use super::*;
 
-    fn kept(row_s: u64, rows: u64, rows_some_heard: Option<u64>) -> Kept {
+    fn kept(row_s: u64, rows: u64, [rows_some_heard, rows_none_heard]: [Option<u64>; 2]) -> Kept {
         Kept {
             row_s,
             rows,
             rows_expected: rows,
             rows_some_heard,
+            rows_none_heard,
             received: 9,
             accepted: 9,
             replayed: 0,
@@ -523,15 +531,24 @@ mod tests {
     #[test]
     fn it_is_said_in_how_many_seconds_not_all_servers_were_heard() {
         let lack = "only some servers were heard: these figures lack what the others did then";
-        for (row_s, rows, some, expected) in [
-            (1, 494, Some(12), Some(format!("in 12 of 494 seconds {lack}"))),
-            (1, 1, Some(1), Some(format!("in 1 of 1 second {lack}"))),
-            (60, 9, Some(2), Some(format!("in parts of 2 of 9 minutes {lack}"))),
-            (1, 494, Some(0), None),
-            (1, 494, None, None),
+        let still = "this server stood still: these figures lack what others did then";
+        for (row_s, rows, of, expected) in [
+            (1, 494, [Some(12), Some(0)], vec![("heard", format!("in 12 of 494 seconds {lack}"))]),
+            (1, 1, [Some(1), Some(0)], vec![("heard", format!("in 1 of 1 second {lack}"))]),
+            (60, 9, [Some(2), Some(0)], vec![("heard", format!("in parts of 2 of 9 minutes {lack}"))]),
+            (
+                1,
+                60,
+                [Some(3), Some(30)],
+                vec![
+                    ("heard", format!("in 3 of 60 seconds {lack}")),
+                    ("frozen", format!("in 30 of 60 seconds {still}")),
+                ],
+            ),
+            (1, 494, [Some(0), Some(0)], vec![]),
+            (1, 494, [None, None], vec![]),
         ] {
-            let line = some_heard(&kept(row_s, rows, some));
-            assert_eq!(line, expected.map(|says| ("heard", says)), "{some:?} of {rows}");
+            assert_eq!(heard(&kept(row_s, rows, of)), expected, "{of:?} of {rows}");
         }
     }
 

@@ -9,6 +9,7 @@ use engine::{ProductId, SaleId, UnixMs};
 use prometheus_client::metrics::counter::Counter;
 
 use super::ages::Ages;
+use super::away::{Away, Since};
 use super::events::{Events, Look};
 use super::history::{History, Taken};
 use super::host::{Disk, Host, HostFigures};
@@ -48,6 +49,7 @@ pub struct Looking {
     /// Of the last [`SECONDS`] looks, the oldest first; the first of all is the start's.
     moments: VecDeque<Moment>,
     streaks: Streaks,
+    away: Away,
     number: u64,
     /// What this server has seen by itself at the last look, and of its machine.
     ours: Part,
@@ -151,13 +153,14 @@ impl Looking {
             catalog,
             refused,
             sold_out,
-            counted: Counted::none(now),
+            counted: Counted::default(),
             lines: Lines::default(),
             events: Events::after(history.events()),
             begun,
             ages: watched.cluster.as_ref().map(|cluster| Ages::begin(cluster, now)),
             moments: VecDeque::from([begin]),
             streaks: Streaks::default(),
+            away: Away::default(),
             number: 0,
             ours: Part::default(),
             hindered: Hindered::default(),
@@ -187,9 +190,11 @@ impl Looking {
     pub(super) fn look(&mut self, at: Instant) -> Taken {
         self.watched.core.shelf.refresh(&mut self.catalog);
         let moment = Moment::of(&self.watched, &mut self.refused, at);
-        let [last, window] = [self.moments.back(), self.moments.front()]
-            .map(|earlier| moment.since(earlier.expect("the start's is there")));
-        let passed = at.duration_since(self.moments.back().expect("as above").at);
+        let [before, first] =
+            [self.moments.back(), self.moments.front()].map(|earlier| earlier.expect("the start's is there"));
+        let since = self.away.look(at.duration_since(before.at), at);
+        let last = moment.since(before, since.busy());
+        let window = moment.since(first, at.duration_since(first.at));
         self.found = self.host.look();
         self.hindered = Hindered::look(&self.watched, &self.catalog);
         let ages = self.ages.as_mut().zip(self.watched.cluster.as_ref()).map(|(ages, cluster)| {
@@ -212,7 +217,7 @@ impl Looking {
                 refused: window.connections_refused,
             },
             totals: moment.totals,
-            sales: Some(self.counted.look(&self.catalog, (now, at), &all_wanted)),
+            sales: Some(self.counted.look(&self.catalog, (now, since.busy()), &all_wanted)),
             holds: Some(holds(&self.catalog, now, &all_wanted)),
             holds_since_ms: self.has_others().then_some(self.begun.0),
             sold_out: self.sold_out.known(),
@@ -234,7 +239,7 @@ impl Looking {
         if let Some(servers) = self.servers() {
             servers.say(self.ours.written());
         }
-        self.publish(at, Some(passed))
+        self.publish(at, Some(since))
     }
 
     /// Whether there may be other servers.
@@ -260,18 +265,24 @@ impl Looking {
         }
     }
 
-    /// Publishes the sum of all servers. `passed`: about a second since the look before; `None`: it is the same look.
-    fn publish(&mut self, at: Instant, passed: Option<Duration>) -> Taken {
+    /// Publishes the sum of all servers. `since`: the look before; `None`: it is the same look.
+    fn publish(&mut self, at: Instant, since: Option<Since>) -> Taken {
         let now = self.watched.core.clock.now();
         if let Some(others) = self.servers().map(Servers::others) {
             self.others = others;
         }
-        let (mut sum, servers) = self.ours.with(&self.others, at);
+        let (mut sum, mut servers) = self.ours.with(&self.others, at);
+        for server in &mut servers {
+            server.silent_ms = self.away.awake_ms(server.silent_ms, at);
+        }
         if let Some(ages) = &mut self.ages {
             let heard_ms = sum.health.reconciled_age_ms;
             sum.health.reconciled_age_ms = Some(ages.reconciled_anywhere_ms(heard_ms, at));
         }
-        if passed.is_some() {
+        if self.is_cut_off(&servers) {
+            self.away.note_cut_off(at);
+        }
+        if since.is_some() {
             let heard = servers.iter().filter(|server| !server.is_silent()).count();
             self.streaks.go_on(&sum, heard < self.servers_expected());
         }
@@ -280,7 +291,7 @@ impl Looking {
         let near = near_sales(&self.catalog, now);
         let sums = Sums::of(&near, now);
         let health = &sum.health;
-        let verdict = Verdict::on(&self.night(now, &sum, (&servers, &near), sums.live));
+        let verdict = Verdict::on(&self.night((now, at), &sum, (&servers, &near), sums.live));
         self.events.look(&Look {
             at_ms: now.0,
             server: &self.watched.server,
@@ -291,9 +302,11 @@ impl Looking {
             ready: health.ready,
             reasons: &health.reasons,
             verdict: &verdict,
+            stood_still: since.and_then(Since::still),
+            has_just_woken: self.away.has_just_woken(at),
         });
-        let (sold, passed) = (sum.sales.as_ref(), passed.unwrap_or_default());
-        let orders = (orders(sold, passed), refused(sold, passed));
+        let (sold, since) = (sum.sales.as_ref(), since.unwrap_or_default());
+        let orders = (orders(sold, since.busy()), refused(sold, since.busy()));
         let events = self.events.kept();
         let sample = Sample {
             number: self.number,
@@ -316,7 +329,16 @@ impl Looking {
         self.number += 1;
         let disk = self.watched.history_dir.as_deref().and_then(Disk::of);
         let servers_expected = self.servers_expected();
-        sample.taken(orders, events, (disk, passed), servers_expected)
+        sample.taken(orders, events, (disk, since), servers_expected)
+    }
+
+    /// Nobody says anything here, and this server itself does not reach what carries it.
+    fn is_cut_off(&self, servers: &[ServerFigures]) -> bool {
+        let is_away = |engine: &EngineFigures| engine.engine == Health::GATE && engine.fault.is_some();
+        let others = servers.get(1..).unwrap_or_default();
+        !others.is_empty()
+            && others.iter().all(|other| !other.counted)
+            && self.ours.health.engines.iter().any(is_away)
     }
 
     fn unasked(&self, now: UnixMs) -> Option<(SaleId, ProductId)> {
@@ -325,26 +347,28 @@ impl Looking {
         Some((sale.spec.id, item.product))
     }
 
-    /// What there is to judge.
+    /// What there is to judge: not what this server only has not looked at since it was away itself.
     fn night<'a>(
         &'a self,
-        now: UnixMs,
+        (now, at): (UnixMs, Instant),
         sum: &'a Part,
         (servers, sales): (&'a [ServerFigures], &'a [NearSale<'a>]),
         live: Open,
     ) -> Night<'a> {
-        let health = &sum.health;
+        let (health, away) = (&sum.health, &self.away);
+        let (is_known, of_ledger) = (!away.has_just_woken(at), !away.is_just_back(at));
+        let engine_fault = self.hindered.by_engine.as_ref().filter(|_| is_known);
         Night {
             now,
             takes_orders: health.ready,
             stopping: self.hindered.stopping,
-            read_only: self.hindered.read_only,
-            engine_fault: self.hindered.by_engine.as_ref().map(|(engine, reason)| (*engine, reason.as_str())),
-            ledger_fault: fault_of_all(&health.engines, Health::LEDGER),
-            queues_fault: fault_of_all(&health.engines, Health::QUEUES),
+            read_only: self.hindered.read_only && is_known,
+            engine_fault: engine_fault.map(|(engine, reason)| (*engine, reason.as_str())),
+            ledger_fault: fault_of_all(&health.engines, Health::LEDGER).filter(|_| of_ledger),
+            queues_fault: fault_of_all(&health.engines, Health::QUEUES).filter(|_| is_known),
             cut_off: health.engines.iter().find(|engine| !engine.cut_off.is_empty()),
             cut_off_seconds: self.streaks.cut_off,
-            units_age_ms: health.units_age_ms.unwrap_or(0),
+            units_age_ms: away.there_ms(health.units_age_ms.unwrap_or(0), at),
             clock_confirmed: self.hindered.by_clock.is_none(),
             clock_difference_ms: health.clock_difference_ms,
             disk: self.found.disk,
@@ -357,7 +381,7 @@ impl Looking {
             refunds_due: health.refunds_due.unwrap_or(0),
             backlog: health.backlog.unwrap_or(0),
             backlog_age_ms: health.backlog_age_ms.unwrap_or(0),
-            reconciled_age_ms: health.reconciled_age_ms.unwrap_or(0),
+            reconciled_age_ms: away.there_ms(health.reconciled_age_ms.unwrap_or(0), at),
             dead_letters: health.dead_letters.unwrap_or(0),
             dead_letter_age_ms: health.dead_letter_age_ms,
             orders_lost: health.orders_lost,
@@ -365,7 +389,7 @@ impl Looking {
             connections_refused: sum.recent.refused,
             webhooks: health.webhooks.as_ref(),
             processors_busy_seconds: self.streaks.processors_busy,
-            reasons: &health.reasons,
+            reasons: if is_known { &health.reasons } else { &[] },
             servers,
             servers_expected: self.servers_expected(),
             servers_fewer_seconds: self.streaks.servers_fewer,
@@ -391,8 +415,8 @@ impl Moment {
         }
     }
 
-    fn since(&self, earlier: &Moment) -> Passed {
-        let elapsed = self.at.duration_since(earlier.at);
+    /// As what was done in so long.
+    fn since(&self, earlier: &Moment, elapsed: Duration) -> Passed {
         let refused = REFUSALS.iter().zip(self.refused.iter().zip(earlier.refused));
         let rate = |now: &u64, before: u64| per_s(now.saturating_sub(before), elapsed);
         Passed {

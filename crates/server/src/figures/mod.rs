@@ -7,6 +7,7 @@
 //! an order waits for, read the ledger, or ask an engine.
 
 mod ages;
+mod away;
 mod events;
 mod history;
 mod host;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use engine::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::away::Since;
 use super::events::EventFigures;
 use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
 use super::host::Disk;
@@ -49,7 +50,7 @@ impl Sample<'_> {
         &self,
         (sales, why_refused): (Vec<SaleOrders>, Vec<Refused>),
         events: Arc<[EventFigures]>,
-        (disk, passed): (Option<Disk>, Duration),
+        (disk, since): (Option<Disk>, Since),
         servers_expected: usize,
     ) -> Taken {
         let Rates { received, accepted, replayed, refused, busy, unknown, requests } = self.rates;
@@ -71,7 +72,8 @@ impl Sample<'_> {
         });
         Taken {
             at_ms: signed(self.at_ms),
-            passed_ms: i64::try_from(passed.as_millis()).unwrap_or(i64::MAX),
+            passed_ms: i64::try_from(since.passed.as_millis()).unwrap_or(i64::MAX),
+            stood_still: since.stood_still,
             values: [
                 Some(received),
                 Some(accepted),

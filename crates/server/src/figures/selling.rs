@@ -14,7 +14,6 @@ use super::sample::{Took, per_s, tenths};
 use crate::intake::catalog::{Catalog, Sale};
 use crate::intake::{HoldCounts, OUTCOMES, Outcome, REFUSALS};
 use crate::metrics::Counts;
-use crate::time::Instant;
 
 /// By sale.
 pub(super) type Selling = BTreeMap<u64, SaleSecond>;
@@ -275,9 +274,8 @@ fn refused_between(before: &Reasons, now: &Reasons, elapsed: Duration) -> BTreeM
 }
 
 /// The counters of the sales that are shown, as they were at the last look.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counted {
-    at: Instant,
     sales: BTreeMap<SaleId, OfSale>,
     /// How many sales the catalog had.
     sales_len: usize,
@@ -344,19 +342,14 @@ impl OfSale {
 }
 
 impl Counted {
-    pub(super) fn none(at: Instant) -> Counted {
-        Counted { at, sales: BTreeMap::new(), sales_len: 0 }
-    }
-
-    /// What came since the last look. Of a sale that was there and not shown nothing is known yet, and nothing is said; all
+    /// What came since the last look, as in so long. Of a sale that was there and not shown nothing is known yet, and nothing is said; all
     /// that a new one has came since.
     pub(super) fn look(
         &mut self,
         catalog: &Catalog,
-        (now, at): (engine::UnixMs, Instant),
+        (now, elapsed): (engine::UnixMs, Duration),
         wanted: &[u64],
     ) -> Selling {
-        let elapsed = at.duration_since(self.at);
         let watched = watched(catalog, now, wanted);
         let room = room(&watched.iter().map(|(_, sale)| sale.spec.items.len()).collect::<Vec<_>>());
         let mut sales = BTreeMap::new();
@@ -373,7 +366,7 @@ impl Counted {
             }
             sales.insert(sale.spec.id, counted);
         }
-        *self = Counted { at, sales, sales_len: catalog.sales.len() };
+        *self = Counted { sales, sales_len: catalog.sales.len() };
         selling
     }
 }

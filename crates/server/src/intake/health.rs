@@ -84,7 +84,7 @@ const NEEDS: [(Need, &str); 11] = [
 
 /// What a server of a cluster stands on besides its own clock.
 const ENGINES: [(&str, &[Need]); 3] = [
-    ("Redis", &[Need::GateClocks, Need::Gate, Need::GateKeepsKeys]),
+    (Health::GATE, &[Need::GateClocks, Need::Gate, Need::GateKeepsKeys]),
     (
         Health::QUEUES,
         &[Need::Topics, Need::Broker, Need::BrokerDisk, Need::QueueWhole, Need::QueuesThere, Need::Backlog],
@@ -121,6 +121,8 @@ enum Standing {
 }
 
 impl Health {
+    /// The engine that has the gate, and that carries the figures of servers to each other.
+    pub(crate) const GATE: &str = "Redis";
     /// The engine that has the ledger.
     pub(crate) const LEDGER: &str = "MySQL";
     /// The engine that has the queues.

@@ -4,13 +4,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{Phase, SaleId};
 use serde::{Deserialize, Serialize};
 
+use super::part::ms;
 use super::sales::{ItemFigures, NearSale, SaleFigures, quoted};
 use super::sample::ServerFigures;
-use super::verdict::{Level, Verdict, grouped, units};
+use super::verdict::{Level, Verdict, ago, grouped, units};
 use crate::intake::catalog::Catalog;
 use crate::pages::amount;
 
@@ -38,6 +40,7 @@ pub(super) enum Kind {
     ServerStarted,
     ServerBack,
     ServerSilent,
+    ServerStoodStill,
     VerdictChanged,
 }
 
@@ -94,6 +97,10 @@ pub(super) struct Look<'a> {
     pub(super) ready: bool,
     pub(super) reasons: &'a [String],
     pub(super) verdict: &'a Verdict,
+    /// This server, for so long before this look.
+    pub(super) stood_still: Option<Duration>,
+    /// What it knows of others is of before.
+    pub(super) has_just_woken: bool,
 }
 
 #[derive(Debug, Default)]
@@ -127,6 +134,14 @@ impl Seen {
             verdict: (look.verdict.level, look.verdict.code),
         }
     }
+
+    /// Whoever has just woken has heard nobody meanwhile, and asked no engine: nothing of that has changed.
+    fn hold(&mut self, before: &Seen) {
+        self.ready = before.ready;
+        for (server, is_there) in &mut self.servers {
+            *is_there |= before.servers.get(server).is_some_and(|was_there| *was_there);
+        }
+    }
 }
 
 impl Events {
@@ -148,12 +163,19 @@ impl Events {
     }
 
     pub(super) fn look(&mut self, look: &Look<'_>) {
-        let now = Seen::of(look);
+        let mut now = Seen::of(look);
         if let Some(before) = self.seen.take() {
+            if look.has_just_woken {
+                now.hold(&before);
+            }
+            if let Some(still) = look.stood_still {
+                let says = format!("{} stood still for {}.", look.server, ago(ms(still)));
+                self.add(look.at_ms, Kind::ServerStoodStill, (None, None), says);
+            }
             look.near.iter().for_each(|sale| self.compare_phase(look, &before, sale));
             look.sales.iter().for_each(|sale| self.compare_sale(look, &before, sale));
             self.find_deleted(look, &before);
-            self.compare_servers(look, &before);
+            self.compare_servers(look.at_ms, &before, &now);
             if before.ready != now.ready {
                 let says = match now.ready {
                     true => "Orders are taken again.".to_owned(),
@@ -265,15 +287,14 @@ impl Events {
         }
     }
 
-    fn compare_servers(&mut self, look: &Look<'_>, before: &Seen) {
-        for server in look.servers {
-            let (name, counted) = (&server.server, server.counted);
+    fn compare_servers(&mut self, at_ms: u64, before: &Seen, now: &Seen) {
+        for (name, counted) in &now.servers {
             match before.servers.get(name) {
                 Some(true) if !counted => {
-                    self.add(look.at_ms, Kind::ServerSilent, (None, None), format!("{name} is silent."));
+                    self.add(at_ms, Kind::ServerSilent, (None, None), format!("{name} is silent."));
                 }
-                Some(false) | None if counted => {
-                    self.add(look.at_ms, Kind::ServerBack, (None, None), format!("{name} is there."));
+                Some(false) | None if *counted => {
+                    self.add(at_ms, Kind::ServerBack, (None, None), format!("{name} is there."));
                 }
                 Some(_) | None => {}
             }

@@ -78,6 +78,9 @@ struct Night {
     servers: Vec<ServerFigures>,
     ready: bool,
     code: &'static str,
+    /// At the next look.
+    stood_still: Option<Duration>,
+    has_just_woken: bool,
 }
 
 impl Night {
@@ -89,6 +92,8 @@ impl Night {
             servers: vec![server("a", true)],
             ready: true,
             code: "quiet",
+            stood_still: None,
+            has_just_woken: false,
         }
     }
 
@@ -110,6 +115,8 @@ impl Night {
             ready,
             reasons,
             verdict,
+            stood_still: self.stood_still.take(),
+            has_just_woken: self.has_just_woken,
         });
         let new = self.events.last().iter().filter(|event| event.at_ms == at_ms);
         new.map(|event| (event.kind, event.says.clone())).collect()
@@ -264,4 +271,31 @@ fn what_goes_to_and_fro_pushes_nothing_out_and_the_list_is_bounded() {
     night.look(60, &items(1));
     let last: Vec<_> = night.events.last().iter().take(3).map(|event| event.kind).collect();
     assert_eq!(last, [Kind::OnSaleAgain, Kind::ServerStarted, kept[0].kind]);
+}
+
+/// It said of the others, and of engines, what was its own doing.
+#[test]
+fn whoever_stood_still_notes_that_alone_until_it_has_looked_again() {
+    let silent = (Kind::ServerSilent, "b is silent.".to_owned());
+    let no_orders = (Kind::NoOrdersTaken, "No order is taken. The disk is full.".to_owned());
+    for (what, is_heard, is_ready, later) in [
+        ("all is well again", true, true, vec![]),
+        ("the other was killed meanwhile", false, true, vec![silent.clone()]),
+        ("an engine was", true, false, vec![no_orders.clone()]),
+        ("both were", false, false, vec![no_orders, silent]),
+    ] {
+        let mut night = Night::new();
+        night.servers.push(server("b", true));
+        night.look(0, &[]);
+        // Nobody was heard yet, and what was asked before was answered too late.
+        (night.servers[1].counted, night.ready) = (false, false);
+        (night.stood_still, night.has_just_woken) = (Some(Duration::from_secs(39)), true);
+        let stood_still = (Kind::ServerStoodStill, "a stood still for 39 s.".to_owned());
+        assert_eq!(night.look(40, &[]), [stood_still], "{what}");
+        assert_eq!(night.look(1, &[]), [], "{what}");
+        (night.servers[1].counted, night.ready) = (is_heard, is_ready);
+        assert_eq!(night.look(1, &[]), [], "{what}");
+        night.has_just_woken = false;
+        assert_eq!(night.look(2, &[]), later, "{what}");
+    }
 }

@@ -1,5 +1,5 @@
 //! Times in which the verdict was not green, each from its first second to the first that was judged otherwise; and those in
-//! which the server did not run.
+//! which the server did not run, or stood still.
 //!
 //! Must not: judge; a verdict is taken as it was given.
 
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rusqlite::{Connection, Result, params};
 use serde::Serialize;
 
+use super::Taken;
 use crate::figures::verdict::{Level, grouped};
 
 /// The newest that are kept.
@@ -43,9 +44,15 @@ impl Judged {
     fn kind(&self) -> Kind {
         (self.level, self.code, self.cause)
     }
+
+    fn incident(&self, (began_ms, ended_ms): (i64, Option<i64>)) -> Incident {
+        let (level, code, says) = (self.level.as_str().to_owned(), self.code.to_owned(), self.says.clone());
+        Incident { began_ms, ended_ms, level, code, says }
+    }
 }
 
-/// A time in which the verdict was amber or red, and the same; or, as `restarted`, in which the server did not run.
+/// A time in which the verdict was amber or red, and the same; or, as `restarted`, in which the server did not run, or, as
+/// `stood_still`, did nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Incident {
     pub began_ms: i64,
@@ -65,13 +72,24 @@ pub(super) struct Changes {
     /// The verdict's, if it was not green.
     now: Option<Kind>,
     waiting: VecDeque<(i64, Option<Judged>)>,
+    /// From and to: when the server stood still.
+    still: VecDeque<(i64, i64)>,
 }
 
 impl Changes {
     /// From a start on. What a kill left open ended with the last second that is kept.
     pub(super) fn begin(connection: &Connection) -> Result<Changes> {
         end(connection)?;
-        Ok(Changes { last: BTreeMap::new(), now: None, waiting: VecDeque::new() })
+        Ok(Changes { last: BTreeMap::new(), now: None, waiting: VecDeque::new(), still: VecDeque::new() })
+    }
+
+    /// What is to note of a second.
+    pub(super) fn take(&mut self, taken: &Taken) {
+        if taken.stood_still && self.still.len() < WAITING_MAX {
+            let began_ms = taken.at_ms.saturating_sub(taken.passed_ms).saturating_add(1_000);
+            self.still.push_back((began_ms.min(taken.at_ms), taken.at_ms));
+        }
+        self.note(taken.at_ms, &taken.judged);
     }
 
     pub(super) fn note(&mut self, at_ms: i64, judged: &Judged) {
@@ -89,13 +107,12 @@ impl Changes {
             for open in incidents.iter_mut().filter(|incident| incident.ended_ms.is_none()) {
                 open.ended_ms = Some(open.began_ms.max(*at_ms));
             }
-            incidents.extend(judged.as_ref().map(|Judged { level, code, says, .. }| Incident {
-                began_ms: *at_ms,
-                ended_ms: None,
-                level: level.as_str().to_owned(),
-                code: (*code).to_owned(),
-                says: says.clone(),
-            }));
+            incidents.extend(judged.as_ref().map(|judged| judged.incident((*at_ms, None))));
+        }
+        if !self.still.is_empty() {
+            incidents
+                .extend(self.still.iter().map(|time| stood_still(*time).incident((time.0, Some(time.1)))));
+            incidents.sort_by_key(|incident| incident.began_ms);
         }
         let is_in = |it: &Incident| it.began_ms < to_ms && it.ended_ms.is_none_or(|ended| ended >= from_ms);
         incidents.retain(is_in);
@@ -103,6 +120,9 @@ impl Changes {
     }
 
     pub(super) fn write(&mut self, connection: &Connection) -> Result<()> {
+        for time in std::mem::take(&mut self.still) {
+            keep(connection, (time.0, Some(time.1)), &stood_still(time))?;
+        }
         for (at_ms, judged) in std::mem::take(&mut self.waiting) {
             connection
                 .prepare_cached("UPDATE incidents SET ended_ms = max(began_ms, ?1) WHERE ended_ms IS NULL")?
@@ -128,6 +148,12 @@ impl Changes {
         }
         Ok(())
     }
+}
+
+fn stood_still((began_ms, ended_ms): (i64, i64)) -> Judged {
+    let seconds = grouped((ended_ms - began_ms).unsigned_abs() / 1_000);
+    let says = format!("The server stood still for {seconds} s: nothing is known of that time.");
+    Judged { level: Level::Amber, code: "stood_still", says, cause: None, no_orders: false }
 }
 
 fn keep(connection: &Connection, (began_ms, ended_ms): (i64, Option<i64>), judged: &Judged) -> Result<()> {

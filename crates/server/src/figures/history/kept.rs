@@ -44,6 +44,8 @@ pub struct Kept {
     /// Of these, in how many only some servers of the cluster were heard: what the others did in them is missing. `None`: of
     /// before that was kept.
     pub rows_some_heard: Option<u64>,
+    /// And in how many this server stood still, and heard nobody. `None`: as above.
+    pub rows_none_heard: Option<u64>,
     /// Orders, from rates: of minutes, about so many.
     pub received: u64,
     pub accepted: u64,
@@ -102,7 +104,7 @@ impl Kept {
         }
         let mut kept = Kept::summed_up(&connection, sold.time)?;
         if format >= WITH_SERVERS {
-            kept.rows_some_heard = some_heard(&connection, kept.row_s, sold.time)?;
+            [kept.rows_some_heard, kept.rows_none_heard] = heard(&connection, kept.row_s, sold.time)?;
         }
         if format >= WITH_INCIDENTS {
             let (from_ms, to_ms) = sold.time;
@@ -172,6 +174,7 @@ fn sum(connection: &Connection, table: &str, row_s: u64, time: (u64, u64)) -> Re
             rows: row.get::<_, i64>(0)?.unsigned_abs(),
             rows_expected: to_ms.saturating_sub(from_ms).div_ceil(row_s * 1_000),
             rows_some_heard: None,
+            rows_none_heard: None,
             received: orders(1)?,
             accepted: orders(2)?,
             replayed: orders(3)?,
@@ -194,11 +197,15 @@ fn whole_rows((from_ms, to_ms): (u64, u64), row_s: u64) -> (u64, u64) {
     (from_ms - from_ms % (row_s * 1_000), to_ms)
 }
 
-/// Of the rows that say so. `None`: none of them does.
-fn some_heard(connection: &Connection, row_s: u64, time: (u64, u64)) -> Result<Option<u64>, rusqlite::Error> {
+/// In how many rows only some servers were heard, and in how many none, of those that say so. `None`: none of them does.
+fn heard(connection: &Connection, row_s: u64, time: (u64, u64)) -> Result<[Option<u64>; 2], rusqlite::Error> {
     let ((from_ms, to_ms), table) = (whole_rows(time, row_s), if row_s == 1 { "seconds" } else { "minutes" });
-    let query = format!("SELECT sum({HEARD} < {KNOWN}) FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2");
+    let query = format!(
+        "SELECT sum({HEARD} > 0 AND {HEARD} < {KNOWN}), sum({HEARD} = 0) FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2"
+    );
     connection.query_row(&query, params![signed(from_ms), signed(to_ms)], |row| {
-        Ok(row.get::<_, Option<i64>>(0)?.map(i64::unsigned_abs))
+        let rows =
+            |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(i64::unsigned_abs));
+        Ok([rows(0)?, rows(1)?])
     })
 }

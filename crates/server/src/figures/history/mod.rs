@@ -68,6 +68,8 @@ const IN_MEMORY: Bounds =
 /// What one row of many says of all that it stands for.
 #[derive(Clone, Copy, Debug)]
 enum Fold {
+    /// Of a time of which nothing is known, nothing is in it.
+    Rate,
     Mean,
     Highest,
     Lowest,
@@ -79,6 +81,7 @@ impl Fold {
     /// As SQLite writes it.
     fn of(self, column: &str) -> String {
         match self {
+            Fold::Rate => format!("sum({column}) / count(*)"),
             Fold::Mean => format!("avg({column})"),
             Fold::Highest => format!("max({column})"),
             Fold::Lowest => format!("min({column})"),
@@ -93,13 +96,13 @@ const KNOWN: &str = "servers_known";
 
 /// What is kept of a second, by name, and what a longer time shows of it.
 const COLUMNS: [(&str, Fold); 17] = [
-    ("received", Fold::Mean),
-    ("accepted", Fold::Mean),
-    ("replayed", Fold::Mean),
-    ("refused", Fold::Mean),
-    ("busy", Fold::Mean),
-    ("unknown", Fold::Mean),
-    ("requests", Fold::Mean),
+    ("received", Fold::Rate),
+    ("accepted", Fold::Rate),
+    ("replayed", Fold::Rate),
+    ("refused", Fold::Rate),
+    ("busy", Fold::Rate),
+    ("unknown", Fold::Rate),
+    ("requests", Fold::Rate),
     ("order_p50_ms", Fold::Mean),
     ("order_p99_ms", Fold::Highest),
     ("commit_p99_ms", Fold::Highest),
@@ -112,14 +115,18 @@ const COLUMNS: [(&str, Fold); 17] = [
     (KNOWN, Fold::Highest),
 ];
 
+/// In the order of [`COLUMNS`].
+pub(super) type Values = [Option<f64>; COLUMNS.len()];
+
 /// One second.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Taken {
     pub(super) at_ms: i64,
-    /// Since the one before: the values are of all this time.
+    /// Since the one before: the values are of all this time, unless the server stood still.
     pub(super) passed_ms: i64,
-    /// In the order of [`COLUMNS`].
-    pub(super) values: [Option<f64>; COLUMNS.len()],
+    /// The values are of the last second: of the time before, nothing is known.
+    pub(super) stood_still: bool,
+    pub(super) values: Values,
     pub(super) stock: Vec<Left>,
     pub(super) refused: Vec<Refused>,
     /// Only those of which there were orders.
@@ -128,6 +135,21 @@ pub(super) struct Taken {
     /// The last that happened, the newest first: as long as nothing new has, the same.
     pub(super) events: Arc<[EventFigures]>,
     pub(super) disk_free_bytes: Option<u64>,
+}
+
+impl Taken {
+    /// Of each second since the one before.
+    fn values_before(&self) -> Values {
+        if !self.stood_still {
+            return self.values;
+        }
+        // Whoever stands still does not hear itself.
+        std::array::from_fn(|place| match COLUMNS[place].0 {
+            HEARD => Some(0.0),
+            KNOWN => self.values[place],
+            _ => None,
+        })
+    }
 }
 
 /// As SQLite writes numbers; none of ours is larger.

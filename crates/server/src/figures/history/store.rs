@@ -16,7 +16,8 @@ use super::ask::{Asked, Points, Units};
 use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
 use super::incidents::{self, Changes};
 use super::{
-    Bounds, COLUMNS, DAY_MS, HEARD, KNOWN, LATE_S_MAX, Left, MINUTE_MS, Taken, refusals, sales, signed,
+    Bounds, COLUMNS, DAY_MS, HEARD, KNOWN, LATE_S_MAX, Left, MINUTE_MS, Taken, Values, refusals, sales,
+    signed,
 };
 use crate::figures::events::EventFigures;
 
@@ -132,10 +133,11 @@ impl Store {
         if self.minute.is_none() {
             incidents::note_start(&transaction, taken.at_ms)?;
         }
+        let values_before = taken.values_before();
         // A look that came late is a row for each second that it is of; those of a minute that is over are summed up with it.
         let late = (1..=LATE_S_MAX).map(|second| second * 1_000);
         for missed_ms in late.take_while(|missed_ms| missed_ms + 500 < taken.passed_ms) {
-            insert(&transaction, "IGNORE", taken.at_ms - missed_ms, taken)?;
+            insert(&transaction, "IGNORE", taken.at_ms - missed_ms, &values_before)?;
         }
         if is_next {
             // After a start, whatever was not summed up before the end.
@@ -143,7 +145,7 @@ impl Store {
             sum_up(&transaction, since, minute)?;
             prune(&transaction, taken.at_ms, &self.bounds)?;
         }
-        insert(&transaction, "REPLACE", taken.at_ms, taken)?;
+        insert(&transaction, "REPLACE", taken.at_ms, &taken.values)?;
         for left in taken.stock.iter().filter(|left| self.stock.get(&left.item()) != Some(left)) {
             let Left { sale, product, available, turns, held, sold } = left;
             transaction
@@ -155,7 +157,7 @@ impl Store {
         }
         refusals::add(&transaction, minute * MINUTE_MS, &taken.refused)?;
         sales::add(&transaction, minute * MINUTE_MS, &taken.sales)?;
-        self.changes.note(taken.at_ms, &taken.judged);
+        self.changes.take(taken);
         self.changes.write(&transaction)?;
         if self.events.as_ref().is_none_or(|written| !Arc::ptr_eq(written, &taken.events)) {
             write_events(&transaction, &taken.events)?;
@@ -169,7 +171,7 @@ impl Store {
 
     /// Keeps in mind what must not be missed, and writes nothing.
     pub(super) fn remember(&mut self, taken: &Taken) {
-        self.changes.note(taken.at_ms, &taken.judged);
+        self.changes.take(taken);
     }
 
     /// Writes what was kept elsewhere meanwhile; incidents and events are written with the next second.
@@ -338,10 +340,10 @@ impl Left {
 }
 
 /// `or`: what becomes of a row that is there.
-fn insert(connection: &Connection, or: &str, at_ms: i64, taken: &Taken) -> Result<()> {
-    let mut values: Vec<&dyn ToSql> = vec![&at_ms];
-    values.extend(taken.values.iter().map(|value| value as &dyn ToSql));
-    connection.prepare_cached(&insert_into("seconds", or, values.len()))?.execute(values.as_slice())?;
+fn insert(connection: &Connection, or: &str, at_ms: i64, values: &Values) -> Result<()> {
+    let mut row: Vec<&dyn ToSql> = vec![&at_ms];
+    row.extend(values.iter().map(|value| value as &dyn ToSql));
+    connection.prepare_cached(&insert_into("seconds", or, row.len()))?.execute(row.as_slice())?;
     Ok(())
 }
 

@@ -25,7 +25,8 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     let judged =
         Judged { level: Level::Green, code: "selling", says: String::new(), cause: None, no_orders: false };
     let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
-    Taken { at_ms, passed_ms: 1_000, values, stock, refused, sales, judged, events, disk_free_bytes: None }
+    let (passed_ms, stood_still, disk_free_bytes) = (1_000, false, None);
+    Taken { at_ms, passed_ms, stood_still, values, stock, refused, sales, judged, events, disk_free_bytes }
 }
 
 pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {

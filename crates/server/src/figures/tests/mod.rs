@@ -1,5 +1,7 @@
 //! A server's figures, from counters that a test moves and at times that it says.
 
+mod away;
+mod cluster;
 mod heard;
 mod shown;
 
@@ -13,7 +15,7 @@ use super::verdict::SECONDS;
 use super::*;
 use crate::intake::admission::Limits;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Health, Heard, Mailbox, Need, Outcome, Servers};
+use crate::intake::{Health, Heard, Mailbox, Outcome, Servers};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -32,6 +34,8 @@ struct Server {
     /// What it hears of other servers.
     servers: Arc<Servers>,
     cluster: Option<Cluster>,
+    /// When it was looked at last, since the start.
+    looked_ms: u64,
 }
 
 impl Server {
@@ -90,6 +94,7 @@ impl Server {
             health,
             servers,
             cluster,
+            looked_ms: 0,
         };
         for sale in sales {
             server.book.execute(NOW, Command::CreateSale(sale)).unwrap();
@@ -115,6 +120,7 @@ impl Server {
 
     /// What is seen so long after the start.
     fn look(&mut self, after_ms: u64) -> Value {
+        self.looked_ms = after_ms;
         self.looking.look_and_keep(self.begun + Duration::from_millis(after_ms));
         self.seen()
     }
@@ -367,96 +373,6 @@ fn a_server_that_takes_no_orders_says_why() {
 }
 
 #[test]
-fn orders_are_taken_while_the_ledger_is_away() {
-    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
-    assert_eq!(server.look(1_000)["verdict"]["code"], "selling");
-    server.health.note_fault(Need::Ledger, Some("read only".to_owned()));
-    let seen = server.look(2_000);
-    assert_eq!(
-        (&seen["verdict"]["code"], &seen["verdict"]["level"]),
-        (&json!("ledger_away"), &json!("amber"))
-    );
-    assert_eq!((&seen["health"]["ready"], &seen["health"]["reasons"]), (&json!(true), &json!([])));
-    assert_eq!(seen["servers"][0]["ready"], true);
-    assert_eq!(seen["health"]["engines"][2]["fault"], "the ledger (MySQL) can't be used: read only");
-    server.health.note(Need::Ledger, true);
-    assert_eq!(server.look(3_000)["verdict"]["code"], "selling");
-}
-
-#[test]
-fn what_a_cluster_does_not_do_is_seen_by_what_it_counts() {
-    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
-    let cluster = server.cluster.clone().unwrap();
-    let code = |seen: &Value| seen["verdict"]["code"].as_str().unwrap().to_owned();
-    cluster.units_read.inc();
-    assert_eq!(code(&server.look(5_000)), "selling");
-    assert_eq!(code(&server.look(10_000)), "selling");
-    let seen = server.look(10_001);
-    assert_eq!((code(&seen), &seen["health"]["units_age_ms"]), ("ledger_away".into(), &json!(5_001)));
-    let look = |server: &mut Server, after_ms| {
-        cluster.units_read.inc();
-        server.look(after_ms)
-    };
-    assert_eq!(code(&look(&mut server, 30_000)), "selling");
-    let seen = look(&mut server, 30_001);
-    assert_eq!(
-        (code(&seen), &seen["health"]["reconciled_age_ms"]),
-        ("nobody_reconciles".into(), &json!(30_001))
-    );
-    cluster.reconciled.inc();
-    let seen = look(&mut server, 31_000);
-    assert_eq!((code(&seen), &seen["health"]["reconciled_age_ms"]), ("selling".into(), &json!(0)));
-    cluster.dead_letters.inc();
-    cluster.backlog.set(7);
-    cluster.backlog_age_ms.set(30_001);
-    assert_eq!(code(&look(&mut server, 32_000)), "backlog");
-    server.health.note(Need::Ledger, false);
-    assert_eq!(code(&look(&mut server, 33_000)), "ledger_away", "that is why they wait");
-    server.health.note(Need::Ledger, true);
-    cluster.backlog_age_ms.set(0);
-    let seen = look(&mut server, 34_000);
-    assert_eq!((code(&seen), &seen["health"]["dead_letter_age_ms"]), ("dead_letters".into(), &json!(2_000)));
-    cluster.reconciled.inc();
-    assert_eq!(code(&look(&mut server, 32_000 + HOUR_MS)), "selling");
-}
-
-/// Its lease changes hands within seconds: the server that is left does not say that nobody ever did it.
-#[test]
-fn what_another_server_reconciled_is_known_when_it_has_gone() {
-    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
-    let cluster = server.cluster.clone().unwrap();
-    let age = |server: &mut Server, after_ms| {
-        cluster.units_read.inc();
-        let seen = server.look(after_ms);
-        let code = seen["verdict"]["code"].as_str().unwrap().to_owned();
-        (code, seen["health"]["reconciled_age_ms"].as_u64().unwrap())
-    };
-    let selling = |age_ms| ("selling".to_owned(), age_ms);
-    for (begun_ms, stops) in [(HOUR_MS, true), (2 * HOUR_MS, false)] {
-        let at = server.begun + Duration::from_millis(begun_ms);
-        let said = br#"{"server":"there:80","health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100}}"#;
-        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
-        assert_eq!(age(&mut server, begun_ms + 500), selling(600));
-        let gone_ms = if stops {
-            server.servers.hear(Vec::new());
-            1_000
-        } else {
-            // It is dead, or Redis is away.
-            3_000
-        };
-        assert_eq!(age(&mut server, begun_ms + gone_ms), selling(gone_ms + 100));
-        server.servers.hear(Vec::new());
-        assert_eq!(age(&mut server, begun_ms + 29_900), selling(30_000));
-        let nobody = ("nobody_reconciles".to_owned(), 30_001);
-        assert_eq!(age(&mut server, begun_ms + 29_901), nobody);
-    }
-    let ours: Value = serde_json::from_slice(&server.servers.ours().unwrap()).unwrap();
-    assert_eq!(ours["health"]["reconciled_age_ms"], Value::Null, "it says what it did itself");
-    cluster.reconciled.inc();
-    assert_eq!(age(&mut server, 3 * HOUR_MS), selling(0));
-}
-
-#[test]
 fn holds_are_counted_since_ever_or_it_is_said_since_when() {
     let sales = || vec![sale(3, NOW.0 - 1, 1), sale(4, NOW.0 + 60_000, 1)];
     for of_a_cluster in [false, true] {
@@ -471,26 +387,6 @@ fn holds_are_counted_since_ever_or_it_is_said_since_when() {
         assert_eq!(is_since_its_start, of_a_cluster, "{:?}", since(3));
         assert_eq!(since(4), None, "the other had not begun before");
     }
-}
-
-/// What another server says is added at once, to what this one saw at its last look.
-#[test]
-fn no_verdict_is_of_two_moments() {
-    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
-    let hear = |server: &mut Server, after_ms| {
-        let at = server.begun + Duration::from_millis(after_ms);
-        let said = br#"{"server":"there:80","health":{"ready":false,"reasons":["no broker"],"clock_confirmed":true}}"#;
-        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
-        server.looking.hear(at);
-        server.seen()["verdict"]["code"].clone()
-    };
-    server.health.note(Need::Broker, false);
-    assert_eq!(server.look(1_000)["verdict"]["code"], "not_ready");
-    server.health.note(Need::Broker, true);
-    assert_eq!(hear(&mut server, 1_500), "not_ready");
-    assert_eq!(server.look(2_000)["verdict"]["code"], "servers_out");
-    server.health.note(Need::Broker, false);
-    assert_eq!(hear(&mut server, 2_500), "servers_out");
 }
 
 #[test]

@@ -18,8 +18,8 @@ use engine::format_utc;
 pub(in crate::figures) use night::Night;
 use night::{free_below, live, next, soon};
 pub use words::grouped;
-pub(in crate::figures) use words::units;
-use words::{ago, ahead, whole};
+pub(in crate::figures) use words::{ago, units};
+use words::{ahead, whole};
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
 pub(in crate::figures) const SECONDS: usize = 10;

@@ -30,7 +30,7 @@ pub(super) fn whole(rate: f64) -> String {
 }
 
 /// How long that is, in words.
-pub(super) fn ago(ms: u64) -> String {
+pub(in crate::figures) fn ago(ms: u64) -> String {
     match ms / 1_000 {
         seconds @ ..120 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),

@@ -120,3 +120,53 @@ fn what_is_in_memory_for_a_while_says_it_too() {
     history.record(&of_servers(2, 2, 2));
     assert_eq!(of_how_many(&history, 3, 10), expected);
 }
+
+/// From, to and code of what was not well.
+fn times(history: &History) -> Vec<(i64, i64, String)> {
+    let points = read(history, &asked(BEGUN, BEGUN + 600_000, 10));
+    let since = |value: &Value| (value.as_i64().unwrap() - BEGUN) / 1_000;
+    let incidents = points["incidents"].as_array().unwrap().iter();
+    let time = |it: &Value| {
+        (since(&it["began_ms"]), since(&it["ended_ms"]), it["code"].as_str().unwrap().to_owned())
+    };
+    incidents.map(time).collect()
+}
+
+/// A frozen server wrote what it did in its last second for each second in which it was frozen.
+#[test]
+fn of_the_time_in_which_the_server_stood_still_nothing_is_known() {
+    let still = || Taken { passed_ms: 31_000, stood_still: true, ..of_servers(40, 1, 2) };
+    let dir = tempfile::tempdir().unwrap();
+    let history = over(Store::open(&dir.path().join(FILE_NAME), IN_FILE).unwrap());
+    (0..10).for_each(|second| history.record(&of_servers(second, 2, 2)));
+    // While the disk is full, too.
+    history.remember(&still());
+    let expected = [(10, 40, "stood_still".to_owned())];
+    assert_eq!(times(&history), expected, "it is not written yet");
+    history.record(&of_servers(41, 2, 2));
+    assert_eq!(times(&history), expected, "it is written once");
+    let of = |second| match second {
+        10..40 => (second, json!(0), json!(2)),
+        40 => (second, json!(1), json!(2)),
+        _ => (second, json!(2), json!(2)),
+    };
+    assert_eq!(of_how_many(&history, 42, 100), (0..42).map(of).collect::<Vec<_>>());
+    let rows = csv(&history);
+    let incidents = rows[0].iter().position(|name| name == "incidents").unwrap();
+    for (second, row) in (0..).zip(&rows[1..]) {
+        let accepted = if (10..40).contains(&second) { "" } else { "2" };
+        let code = if (10..=40).contains(&second) { "stood_still" } else { "" };
+        assert_eq!((&*row[2], &*row[incidents]), (accepted, code), "{second}");
+    }
+    let kept = kept(dir.path(), 42);
+    assert_eq!(
+        (kept.rows, kept.accepted, kept.rows_some_heard, kept.rows_none_heard),
+        (42, 24, Some(1), Some(30))
+    );
+    let folded = read(&history, &asked(BEGUN, BEGUN + 42_000, 1));
+    assert_eq!(
+        (&folded["rows"][0][2], &folded["rows"][0][16]),
+        (&json!(0.57), &json!(0)),
+        "24 orders in 42 s"
+    );
+}

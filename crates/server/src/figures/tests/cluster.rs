@@ -1,0 +1,128 @@
+//! A server of a cluster, by what it counts and what it hears.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{HOUR_MS, NOW, Server, sale};
+use crate::intake::{Heard, Need};
+
+impl Server {
+    /// What is seen so long after the start, with looks in between that each read the units: none comes late.
+    fn look_on(&mut self, after_ms: u64) -> Value {
+        let units_read = self.cluster.as_ref().unwrap().units_read.clone();
+        for ms in (self.looked_ms + 3_000..after_ms).step_by(3_000) {
+            units_read.inc();
+            self.look(ms);
+        }
+        units_read.inc();
+        self.look(after_ms)
+    }
+}
+
+#[test]
+fn orders_are_taken_while_the_ledger_is_away() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    assert_eq!(server.look(1_000)["verdict"]["code"], "selling");
+    server.health.note_fault(Need::Ledger, Some("read only".to_owned()));
+    let seen = server.look(2_000);
+    assert_eq!(
+        (&seen["verdict"]["code"], &seen["verdict"]["level"]),
+        (&json!("ledger_away"), &json!("amber"))
+    );
+    assert_eq!((&seen["health"]["ready"], &seen["health"]["reasons"]), (&json!(true), &json!([])));
+    assert_eq!(seen["servers"][0]["ready"], true);
+    assert_eq!(seen["health"]["engines"][2]["fault"], "the ledger (MySQL) can't be used: read only");
+    server.health.note(Need::Ledger, true);
+    assert_eq!(server.look(3_000)["verdict"]["code"], "selling");
+}
+
+#[test]
+fn what_a_cluster_does_not_do_is_seen_by_what_it_counts() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let cluster = server.cluster.clone().unwrap();
+    let code = |seen: &Value| seen["verdict"]["code"].as_str().unwrap().to_owned();
+    assert_eq!(code(&server.look_on(5_000)), "selling");
+    assert_eq!(code(&server.look(8_000)), "selling");
+    assert_eq!(code(&server.look(10_000)), "selling");
+    let seen = server.look(10_001);
+    assert_eq!((code(&seen), &seen["health"]["units_age_ms"]), ("ledger_away".into(), &json!(5_001)));
+    assert_eq!(code(&server.look_on(30_000)), "selling");
+    let seen = server.look_on(30_001);
+    assert_eq!(
+        (code(&seen), &seen["health"]["reconciled_age_ms"]),
+        ("nobody_reconciles".into(), &json!(30_001))
+    );
+    cluster.reconciled.inc();
+    let seen = server.look_on(31_000);
+    assert_eq!((code(&seen), &seen["health"]["reconciled_age_ms"]), ("selling".into(), &json!(0)));
+    cluster.dead_letters.inc();
+    cluster.backlog.set(7);
+    cluster.backlog_age_ms.set(30_001);
+    assert_eq!(code(&server.look_on(32_000)), "backlog");
+    server.health.note(Need::Ledger, false);
+    assert_eq!(code(&server.look_on(33_000)), "ledger_away", "that is why they wait");
+    server.health.note(Need::Ledger, true);
+    cluster.backlog_age_ms.set(0);
+    let seen = server.look_on(34_000);
+    assert_eq!((code(&seen), &seen["health"]["dead_letter_age_ms"]), ("dead_letters".into(), &json!(2_000)));
+    server.look(32_000 + HOUR_MS);
+    cluster.reconciled.inc();
+    assert_eq!(code(&server.look_on(37_000 + HOUR_MS)), "selling");
+}
+
+/// Its lease changes hands within seconds: the server that is left does not say that nobody ever did it.
+#[test]
+fn what_another_server_reconciled_is_known_when_it_has_gone() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let cluster = server.cluster.clone().unwrap();
+    let age = |server: &mut Server, after_ms| {
+        let seen = server.look_on(after_ms);
+        let code = seen["verdict"]["code"].as_str().unwrap().to_owned();
+        (code, seen["health"]["reconciled_age_ms"].as_u64().unwrap())
+    };
+    let selling = |age_ms| ("selling".to_owned(), age_ms);
+    for (begun_ms, stops) in [(100_000, true), (200_000, false)] {
+        let at = server.begun + Duration::from_millis(begun_ms);
+        let said = br#"{"server":"there:80","health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100}}"#;
+        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        assert_eq!(age(&mut server, begun_ms + 500), selling(600));
+        let gone_ms = if stops {
+            server.servers.hear(Vec::new());
+            1_000
+        } else {
+            // It is dead, or Redis is away.
+            3_000
+        };
+        assert_eq!(age(&mut server, begun_ms + gone_ms), selling(gone_ms + 100));
+        server.servers.hear(Vec::new());
+        assert_eq!(age(&mut server, begun_ms + 29_900), selling(30_000));
+        let nobody = ("nobody_reconciles".to_owned(), 30_001);
+        assert_eq!(age(&mut server, begun_ms + 29_901), nobody);
+    }
+    let ours: Value = serde_json::from_slice(&server.servers.ours().unwrap()).unwrap();
+    assert_eq!(ours["health"]["reconciled_age_ms"], Value::Null, "it says what it did itself");
+    age(&mut server, 299_000);
+    cluster.reconciled.inc();
+    assert_eq!(age(&mut server, 300_000), selling(0));
+}
+
+/// What another server says is added at once, to what this one saw at its last look.
+#[test]
+fn no_verdict_is_of_two_moments() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let hear = |server: &mut Server, after_ms| {
+        let at = server.begun + Duration::from_millis(after_ms);
+        let said = br#"{"server":"there:80","health":{"ready":false,"reasons":["no broker"],"clock_confirmed":true}}"#;
+        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        server.looking.hear(at);
+        server.seen()["verdict"]["code"].clone()
+    };
+    server.health.note(Need::Broker, false);
+    assert_eq!(server.look(1_000)["verdict"]["code"], "not_ready");
+    server.health.note(Need::Broker, true);
+    assert_eq!(hear(&mut server, 1_500), "not_ready");
+    assert_eq!(server.look(2_000)["verdict"]["code"], "servers_out");
+    server.health.note(Need::Broker, false);
+    assert_eq!(hear(&mut server, 2_500), "servers_out");
+}
