@@ -107,8 +107,8 @@ pub enum SendError {
 /// Why a send has nowhere to go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// The name servers know no broker of the topic: it may not be made yet.
-    #[error("no broker has the topic {0}")]
+    /// The name servers know no broker of the topic: it may not be made yet, or its brokers are down.
+    #[error("{}", no_topic(.0))]
     NoTopic(String),
     /// It may be over at the next look.
     #[error("{0}")]
@@ -116,6 +116,14 @@ pub enum Unavailable {
     /// It stays so until a configuration is changed: what was answered, and which key to change.
     #[error("{0}")]
     Refused(String),
+}
+
+/// Name servers forget a broker that is down, so they can't tell these two apart.
+fn no_topic(topic: &str) -> String {
+    format!(
+        "the name servers know no broker now that has the topic {topic}: its brokers are down, so start them, or it was never made, \
+         which a server does when it starts"
+    )
 }
 
 impl SendError {

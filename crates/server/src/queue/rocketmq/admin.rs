@@ -310,9 +310,12 @@ impl Broker {
     }
 }
 
+const NO_BROKER: &str =
+    "the name servers know no broker now: start the brokers, or wait until they have registered";
+
 fn not_routed(error: RouteError) -> AdminError {
     match error {
-        RouteError::NoTopic(_) => AdminError::Unreachable("no broker has registered yet".into()),
+        RouteError::NoTopic(_) => AdminError::Unreachable(NO_BROKER.into()),
         RouteError::NoNameServer(_) => AdminError::Unreachable(error.to_string()),
         RouteError::Refused(_) => AdminError::Denied(error.to_string()),
     }

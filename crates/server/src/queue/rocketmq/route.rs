@@ -9,14 +9,14 @@ use rocketmq::frame::Answer;
 use rocketmq::{BrokerRoute, RouteFields, route};
 
 use super::connection::{Connection, Lost};
-use crate::queue::{Options, Terms};
+use crate::queue::{Options, Terms, no_topic};
 
 /// For one name server to answer while orders wait for it; then the next one is asked.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RouteError {
-    #[error("no broker has the topic {0}")]
+    #[error("{}", no_topic(.0))]
     NoTopic(String),
     #[error("no name server answers (queue.name_servers): {0}")]
     NoNameServer(String),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use server::queue::{BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, Queue, SendError};
+use server::queue::{Admin, BATCH_BYTES_MAX, Consumer, Options, Producer, PullError, Queue, SendError};
 
 use super::{PATIENCE, UPDATE_BROKER_CONFIG, ask, beginnings, create_topic, operate, options, read, topic};
 use crate::engines::Engines;
@@ -325,4 +325,29 @@ fn messages_that_the_broker_deleted_unread_are_a_loss_that_is_told() {
     let left = consumer.max_offset(queue).unwrap() - first;
     let read = read(&mut consumer, &[(queue.clone(), first)], usize::try_from(left).unwrap());
     assert!(read[queue].iter().all(|other| *other == body));
+}
+
+/// The audit said that no broker has the topic.
+#[test]
+fn where_the_only_broker_is_down_that_is_said_and_what_to_do() {
+    let engines = Engines::private(&["rocketmq"], &[]);
+    topic(&engines, "down");
+    engines.kill("rocketmq-broker");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = Consumer::new(options(&engines), "down").queues();
+        match found {
+            Err(error)
+                if error
+                    .to_string()
+                    .contains("that has the topic down: its brokers are down, so start them") =>
+            {
+                break;
+            }
+            found => assert!(Instant::now() < deadline, "{found:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let found = Admin::new(options(&engines)).masters().unwrap_err().to_string();
+    assert!(found.contains("the name servers know no broker now: start the brokers"), "{found}");
 }
