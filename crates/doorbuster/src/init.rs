@@ -2,19 +2,19 @@
 //!
 //! Must not: change a file that is there.
 
-use std::fs::OpenOptions;
-use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::io::{self, BufRead, IsTerminal as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::bench::progress::say;
 use clap::Args;
 use server::Secrets;
 use server::config::{Environment, Sources};
 use toml::Value;
 
 use crate::failure::Failure;
+use crate::new_file::NewFile;
 use crate::output;
 use crate::serve::parse_listen;
 use crate::time::{format_duration, parse_duration};
@@ -84,13 +84,19 @@ pub(crate) fn run(arguments: &InitArguments, environment: &Environment) -> Resul
     let mut written = Vec::new();
     let done = write_all(&dir, &answers, &mut written).and_then(|()| check(&dir, environment));
     if done.is_err() {
-        for path in written {
-            // What was just made; if it can't be removed, its name is in the way of the next try and is told then.
-            std::fs::remove_file(path).ok();
-        }
+        remove(&written);
     }
     done?;
     output::print(&next_steps(&dir, &answers))
+}
+
+/// What was just made. What can't be removed is named, for it is in the way of the next try.
+fn remove(made: &[PathBuf]) {
+    for path in made {
+        if let Err(error) = std::fs::remove_file(path) {
+            say(&format!("{} can't be removed, and is in the way of another try: {error}", path.display()));
+        }
+    }
 }
 
 fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
@@ -171,17 +177,14 @@ fn checked(variable: &str, value: &str) -> Result<(), String> {
 fn write_all(dir: &Path, answers: &Answers, written: &mut Vec<PathBuf>) -> Result<(), Failure> {
     for name in SECRETS {
         let path = dir.join(name);
-        Secrets::make(&path).map_err(|error| unwritable(&path, &error))?;
+        Secrets::make(&path).map_err(|error| unfinished(&path, &error))?;
         written.push(path);
     }
     for (name, text) in [(CONFIG, config(dir, answers)), (UNIT, unit(dir, answers)?)] {
         let path = dir.join(name);
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path);
-        made.and_then(|mut file| {
-            written.push(path.clone());
-            file.write_all(text.as_bytes())
-        })
-        .map_err(|error| unwritable(&path, &error))?;
+        let made = NewFile::try_write(&path, text.as_bytes()).and_then(|file| file.try_keep());
+        made.map_err(|error| unfinished(&path, &error))?;
+        written.push(path);
     }
     Ok(())
 }
@@ -195,6 +198,11 @@ fn check(dir: &Path, environment: &Environment) -> Result<(), Failure> {
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     Failure::unavailable(format!("{}: can't be written: {error}", path.display()))
+}
+
+/// Of one of several files, which are removed.
+fn unfinished(path: &Path, error: &io::Error) -> Failure {
+    Failure::unavailable(format!("{}: can't be written: {error}; nothing was made", path.display()))
 }
 
 fn config(dir: &Path, answers: &Answers) -> String {

@@ -17,28 +17,35 @@ pub(crate) struct NewFile {
 impl NewFile {
     /// Writes all of it to the disk. One that is there is somebody's.
     pub(crate) fn write(named: &Path, bytes: &[u8]) -> Result<NewFile, Failure> {
+        NewFile::try_write(named, bytes).map_err(|error| cannot_write(named, &error))
+    }
+
+    /// As [`NewFile::write`], for who says in other words what a failure means.
+    pub(crate) fn try_write(named: &Path, bytes: &[u8]) -> io::Result<NewFile> {
         let mut beside = named.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         let file = NewFile { named: named.to_owned(), beside: beside.into() };
-        let written = file.is_free().and_then(|()| {
-            let mut made = File::create(&file.beside)?;
-            made.write_all(bytes)?;
-            made.sync_all()
-        });
-        written.map_err(|error| cannot_write(named, &error))?;
+        file.is_free()?;
+        let mut made = File::create(&file.beside)?;
+        made.write_all(bytes)?;
+        made.sync_all()?;
         Ok(file)
     }
 
     /// Gives it its name.
     pub(crate) fn keep(self) -> Result<(), Failure> {
-        let kept = match fs::hard_link(&self.beside, &self.named) {
+        self.try_keep().map_err(|error| cannot_write(&self.named, &error))
+    }
+
+    /// As [`NewFile::keep`], see [`NewFile::try_write`].
+    pub(crate) fn try_keep(&self) -> io::Result<()> {
+        match fs::hard_link(&self.beside, &self.named) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 // A file system without links, where only a look before keeps somebody else's.
                 self.is_free().and_then(|()| fs::rename(&self.beside, &self.named))
             }
             linked => linked,
-        };
-        kept.map_err(|error| cannot_write(&self.named, &error))
+        }
     }
 
     fn is_free(&self) -> io::Result<()> {

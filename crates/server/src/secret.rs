@@ -37,13 +37,17 @@ pub(crate) fn read_or_make(path: &Path, make: impl FnOnce() -> io::Result<Vec<u8
     }
     let made = make()?;
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(&made)?;
-    file.sync_all()?;
-    let linked = fs::hard_link(&draft, path);
-    fs::remove_file(&draft)?;
+    let linked = write_draft(&draft, &made).and_then(|()| fs::hard_link(&draft, path));
+    // What a full disk has no room for is removed, too.
+    let removed = fs::remove_file(&draft);
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => fs::read(path),
+        Ok(()) | Err(_) => removed.and_then(|()| fs::read(path)),
     }
+}
+
+fn write_draft(draft: &Path, made: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    file.write_all(made)?;
+    file.sync_all()
 }

@@ -423,6 +423,25 @@ fn init_leaves_nothing_of_a_wrong_answer() {
     assert!(code == 64 && stderr.contains("localhost:8080"), "{stderr}");
 }
 
+/// A secret that a full disk had no room for left an empty draft. A limit on files is met on every file system.
+#[test]
+fn init_leaves_nothing_where_there_is_no_room() {
+    for (kib, named) in [(0, "token-secret"), (1, "doorbuster.service")] {
+        let directory = tempfile::tempdir().unwrap();
+        let limited = format!("ulimit -f {kib}; trap '' XFSZ; exec \"$0\" init --yes");
+        let mut init = Command::new("bash");
+        init.args(["-c", &limited, env!("CARGO_BIN_EXE_doorbuster")])
+            .current_dir(directory.path())
+            .env_clear();
+        let (code, stdout, stderr) = outcome(init.output().unwrap());
+        assert_eq!((code, stdout.as_str()), (69, ""), "{stderr}");
+        let says = format!("{named}: can't be written: File too large (os error 27); nothing was made");
+        assert!(stderr.contains(&says), "{stderr}");
+        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
 #[test]
 fn systemd_understands_the_unit_of_init() {
     let directory = tempfile::tempdir().unwrap();
