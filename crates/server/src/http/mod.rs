@@ -229,7 +229,9 @@ impl HttpService {
     }
 
     fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
-        self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known())
+        let session =
+            self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known());
+        session.filter(|session| !self.shared.signed_out.holds(session))
     }
 
     /// Whoever has just shown a token. Wrong ones are counted.

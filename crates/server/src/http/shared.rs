@@ -7,6 +7,7 @@ use engine::{BeaconTerms, SaleId};
 use crate::clock::Clock;
 use crate::figures::Figures;
 use crate::http::access::CurrentAccess;
+use crate::http::auth::signed_out::SignedOut;
 use crate::http::auth::{AuthMode, TokenRules};
 use crate::http::histories::Histories;
 use crate::http::images::ImageThreads;
@@ -123,6 +124,7 @@ pub struct Shared {
     pub(super) operators: Arc<KnownOperators>,
     pub(super) options: HttpOptions,
     pub(super) access: CurrentAccess,
+    pub(super) signed_out: SignedOut,
     pub(super) anonymous: AddressRate,
     pub(super) exchanges: AddressRate,
     pub(super) sessions: Sessions,
@@ -202,6 +204,7 @@ impl Shared {
             metrics: parts.metrics,
             net: parts.net,
             operators: parts.operators,
+            signed_out: SignedOut::default(),
             access: CurrentAccess::new(&options, secrets),
             anonymous: AddressRate::new(options.anonymous_requests_per_s_per_address),
             order_id_secret: secrets.order_id,

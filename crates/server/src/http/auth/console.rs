@@ -1,7 +1,8 @@
 //! The console's session: a cookie that stands for an operator's token, so that a browser need not keep that.
 //!
 //! It says until when it holds and for whom, signed with the token of the configuration and bound to the operator's: there is
-//! nothing to store, every server takes it, and it ends with either token. It acts only for pages of this server.
+//! nothing to store, every server takes it, and it ends with either token. It acts only for pages of this server. Those that were
+//! signed out are known to this server alone (`signed_out`).
 
 use engine::{ROOT, UnixMs};
 use ring::hmac;
@@ -41,6 +42,11 @@ pub(in crate::http) struct ConsoleSession {
 }
 
 impl ConsoleSession {
+    /// Whether every cookie of a session that was begun then has ended.
+    pub(in crate::http) fn is_over(begun: UnixMs, now: UnixMs) -> bool {
+        begun.0.saturating_add(LASTS_MS_MAX + CLOCKS_APART_MS) < now.0
+    }
+
     /// Whether it is in use and should be given a later end.
     pub(in crate::http) fn is_to_be_renewed(&self, now: UnixMs) -> bool {
         let can_be = self.until.0 < self.begun.0.saturating_add(LASTS_MS_MAX);

@@ -7,6 +7,7 @@ mod guesses;
 pub(in crate::http) mod named;
 pub(in crate::http) mod operators;
 pub(super) mod signature;
+pub(in crate::http) mod signed_out;
 pub(super) mod token;
 
 use std::net::IpAddr;

@@ -82,6 +82,9 @@ impl HttpService {
 
     fn end_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
+        if let Some(session) = self.console(call) {
+            self.shared.signed_out.note(&session, self.known().now);
+        }
         out.empty(204, &[("Set-Cookie", &*end_console(call.request.secure))]);
         Ok(Answer::Ready)
     }

@@ -124,6 +124,7 @@ fn a_session_does_what_the_token_does_for_pages_of_this_server_alone() {
 #[test]
 fn a_session_ends_by_signing_out_by_time_and_with_the_token() {
     let mut shop = Shop::new(demo_mode());
+    let anna = bearer(&mut shop, "anna", Role::Support, None);
     let cookie = sign_in(&mut shop);
     let session = Sent::get(SESSION).with("Cookie", &cookie);
     let of = |shop: &mut Shop| shop.send(&session).json();
@@ -134,11 +135,22 @@ fn a_session_ends_by_signing_out_by_time_and_with_the_token() {
         (3_600_000..3_660_000).contains(&lasts_ms),
         "an hour, and as long as this test takes: {lasts_ms}"
     );
-    let out = shop.send(&Sent::post("/api/v1/console/session/end", "").with("Cookie", &cookie));
+    let end = |of: &str| Sent::post("/api/v1/console/session/end", "").with("Cookie", of);
+    let of_no_page = shop.send(&end(&cookie));
+    assert_eq!(of_no_page.status, 204);
+    assert_eq!(of(&mut shop)["signed_in"], true, "of a page of this server alone");
+    let another = shop.send(&Sent::post(SESSION, "").with("Authorization", &anna));
+    let another = another.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let out = shop.send(&end(&cookie).with("Origin", "http://here"));
     assert_eq!(out.status, 204);
     assert!(out.header("set-cookie").unwrap().starts_with("doorbuster_console=; Path=/; Max-Age=0;"));
     let nobody = serde_json::json!({ "signed_in": false, "until_ms": null, "operator": null, "role": null });
     assert_eq!(shop.send(&Sent::get(SESSION)).json(), nobody);
+    // A copy of the cookie went on for an hour after its last use.
+    assert_eq!(of(&mut shop), nobody);
+    let session = Sent::get(SESSION).with("Cookie", &another);
+    let of = |shop: &mut Shop| shop.send(&session).json();
+    assert_eq!(of(&mut shop)["signed_in"], true, "another session stays");
     let mut setup = Setup::new(demo_mode());
     setup.secrets.operator = vec![Box::from(*b"another token")];
     shop.shared.change_access(&setup.options, &setup.secrets);
