@@ -79,8 +79,9 @@ pub(super) fn rehearse(
     sources: &Sources,
 ) -> Result<(), Failure> {
     let mut site = Site::open(config, secrets).map_err(failure)?;
-    check_ledger(&config.ledger_source(secrets), unix_ms(), crowd.arguments.yes)?;
-    super::begin(crowd)?;
+    let ledger = config.ledger_source(secrets);
+    check_ledger(&ledger, unix_ms(), crowd.arguments.yes)?;
+    let _watch = super::begin(crowd, ledger)?;
     let place = folder::place(&config.ledger.data_dir)?;
     folder::remove_left(&place)?;
     remove_left(&mut site)?;

@@ -4,6 +4,7 @@
 
 mod engines;
 mod folder;
+mod needed;
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use server::ledger::{AuditedSku, OpenError, Source, mysql, sqlite};
 use toml::{Table, Value};
 
 use self::folder::Folder;
+use self::needed::{Needed, Watch};
 use crate::bench::signals;
 use crate::failure::Failure;
 use crate::ledger::cannot_audit;
@@ -68,8 +70,7 @@ line printed says what came of it. Nothing of the installation is changed; the r
 Run it on the machine of the sale, when nothing is sold there. It is refused while the ledger has a sale that is live or begins
 within 15 min, or orders that wait for their payment; and, without --yes, while a server answers at http.listen: the crowd would take
 that server's processors and disk. Where there is no ledger to look at, it asks whether to go on; without a terminal it is refused
-unless --yes is there. It looks once, at the beginning: of a sale that is put on later, stop it yourself (Ctrl-C); one that the
-console's button began stops by itself.
+unless --yes is there. It goes on looking: when a sale is live or begins within a minute it stops by itself, as by Ctrl-C, and says so.
 
 Of a cluster (cluster.enabled) the servers are its own, --servers of them on this machine, and the engines are the
 installation's: a database beside the ledger's, keys of another prefix, topics of another name, all of them NAME_rehearsal_...,
@@ -144,12 +145,14 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
         )));
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let crowd = Crowd { arguments, sale, connections_max: config.http.connections_max / 2, stop };
+    let needed = Needed::default();
+    let crowd = Crowd { arguments, sale, connections_max: config.http.connections_max / 2, stop, needed };
     if is_on_engines(&config) {
         return engines::rehearse(&crowd, &config, &secrets, &sources);
     }
-    check_ledger(&config.ledger_source(&secrets), now_ms, arguments.yes)?;
-    begin(&crowd)?;
+    let ledger = config.ledger_source(&secrets);
+    check_ledger(&ledger, now_ms, arguments.yes)?;
+    let _watch = begin(&crowd, ledger)?;
     let place = folder::place(&config.ledger.data_dir)?;
     folder::remove_left(&place)?;
     let folder = Folder::make(&place)?;
@@ -157,7 +160,8 @@ fn rehearse(arguments: &RehearseArguments, environment: &Environment) -> Result<
     crowd.play(&folder, &kept(&sources, &KEPT), Profile::Embedded)
 }
 
-fn begin(crowd: &Crowd<'_>) -> Result<(), Failure> {
+/// Until what it returns is dropped, a sale of this ledger ends the rehearsal. `None`: who attends it looks.
+fn begin(crowd: &Crowd<'_>, ledger: Source) -> Result<Option<Watch>, Failure> {
     signals::begin(&crowd.stop)?;
     if crowd.arguments.attended {
         let parent = getppid();
@@ -165,8 +169,9 @@ fn begin(crowd: &Crowd<'_>) -> Result<(), Failure> {
         if getppid() != parent {
             return Err(Failure::check("the process that started this rehearsal is gone"));
         }
+        return Ok(None);
     }
-    Ok(())
+    Watch::start(ledger, &crowd.stop, &crowd.needed).map(Some)
 }
 
 fn clean_up(config: &Config, secrets: &Secrets) -> Result<(), Failure> {
@@ -181,6 +186,7 @@ struct Crowd<'a> {
     sale: serde_json::Value,
     connections_max: usize,
     stop: Arc<AtomicBool>,
+    needed: Needed,
 }
 
 impl Crowd<'_> {
@@ -204,7 +210,7 @@ impl Crowd<'_> {
         rehearsal.check_room().map_err(|error| Failure::check(format!("{error:#}")))?;
         let rehearsed = rehearsal.run();
         progress.finish();
-        let rehearsed = rehearsed.map_err(|error| failed(&format!("{error:#}"), &self.stop))?;
+        let rehearsed = rehearsed.map_err(|error| failed(&format!("{error:#}"), self))?;
         let finding = verdict::of(&rehearsed);
         let answer = match self.arguments.json {
             true => format!("{:#}\n", answer::json(&rehearsal, &rehearsed, &finding)),
@@ -223,14 +229,18 @@ impl Crowd<'_> {
     }
 }
 
-fn failed(why: &str, stop: &AtomicBool) -> Failure {
+fn failed(why: &str, crowd: &Crowd<'_>) -> Failure {
     if why.contains(AUDIT_FAILED) {
         return Failure::check(format!("Does not hold: {why}"));
     }
-    if stop.load(Ordering::Relaxed) {
-        return Failure::check(
-            "stopped by a signal; nothing was changed, and what the rehearsal had made is removed",
-        );
+    if crowd.stop.load(Ordering::Relaxed) {
+        let by = match crowd.needed.get() {
+            Some(why) => format!("stopped: {why}"),
+            None => "stopped by a signal".to_owned(),
+        };
+        return Failure::check(format!(
+            "{by}; nothing was changed, and what the rehearsal had made is removed"
+        ));
     }
     Failure::unavailable(why)
 }

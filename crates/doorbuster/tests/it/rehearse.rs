@@ -206,8 +206,12 @@ fn what_can_not_be_rehearsed_is_refused_before_anything_is_made() {
 
 /// One that is under way: its folder has the ledger of its server.
 fn under_way(folder: &Path) -> Child {
+    under_way_saying(folder, Stdio::null())
+}
+
+fn under_way_saying(folder: &Path, said: Stdio) -> Child {
     let mut command = doorbuster(folder);
-    command.args(&QUICK[..6]).args(["--over", "60s", "--yes"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(&QUICK[..6]).args(["--over", "60s", "--yes"]).stdout(Stdio::null()).stderr(said);
     let child = command.spawn().unwrap();
     let ledger = folder.join(format!("rehearsal-{}/data/ledger.db", child.id()));
     let begun = Instant::now();
@@ -225,6 +229,39 @@ fn a_signal_ends_it_and_removes_its_files() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
+}
+
+/// Only one that the console's button had begun ended; the crowd of a terminal's played on beside the sale.
+#[test]
+fn a_sale_that_begins_meanwhile_ends_one_in_a_terminal() {
+    let folder = installation();
+    let mut command = doorbuster(folder.path());
+    command.args(["serve", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
+    command.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-token-secret-of-the-rehearsal-tests");
+    let server = Serving::start(command);
+    let said = folder.path().join("said");
+    let child = under_way_saying(folder.path(), std::fs::File::create(&said).unwrap().into());
+    // Its own sale has begun by now, which is not one of the installation.
+    let drop =
+        DROP.replace("2099-12-01T10:00:00Z", "now").replace("image = 'shoe.svg'\nalt = 'A shoe'\n", "");
+    std::fs::write(folder.path().join("drop.toml"), drop).unwrap();
+    let mut create = doorbuster(folder.path());
+    create.args(["sale", "create", "drop.toml", "--server", &format!("http://{}", server.address)]);
+    let (code, _, errors) = outcome(create.env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR).output().unwrap());
+    assert_eq!(code, 0, "{errors}");
+    let ended = child.wait_with_output().unwrap();
+    let said = std::fs::read_to_string(said).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("sale 1 is live: the rehearsal ends"), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.contains("stopped: sale 1 is live; nothing was changed") && !last.contains("signal"),
+        "{said}"
+    );
+    assert_eq!(server.stop(), 0);
+    let mut left = left(folder.path());
+    left.sort();
+    assert_eq!(left, ["data", "said"]);
 }
 
 #[test]

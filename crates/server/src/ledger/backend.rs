@@ -392,6 +392,17 @@ impl Source {
         }
     }
 
+    /// The entries about sales after the one with this number, for [`engine::Sales::replay`].
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub fn sale_entries(&self, after: Seq) -> Result<Vec<Entry>, OpenError> {
+        match self {
+            Source::Directory(data_dir) => Ok(sqlite::sale_entries(&sqlite::open_reader(data_dir)?, after)?),
+            Source::MySql(options) => Ok(mysql::sale_entries(options, after)?),
+        }
+    }
+
     /// What operators did: one page.
     ///
     /// # Errors

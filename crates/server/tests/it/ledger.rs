@@ -137,6 +137,28 @@ fn what_was_appended_comes_back_as_the_same_book() {
     }
 }
 
+#[test]
+fn entries_about_sales_are_read_alone_and_from_one_on() {
+    for place in Place::each() {
+        let (mut ledger, mut book) = (place.open(), Book::new());
+        let id = engine::SaleId(1);
+        let created = vec![Command::CreateSale(sale(1)), Command::Pause(id), Command::Resume(id)];
+        commit(&mut book, &mut ledger, 1_000, created);
+        history(&mut book, &mut ledger, 7, 5);
+        let at = book.last_at().0;
+        commit(&mut book, &mut ledger, at, vec![Command::CreateSale(sale(2)), Command::End(id)]);
+        let read = |after: Seq| place.source().sale_entries(after).unwrap();
+        let all = read(Seq(0));
+        let mut sales = engine::Sales::new();
+        all.iter().for_each(|entry| sales.replay(entry).unwrap());
+        let of = |sales: &engine::Sales| sales.iter().map(|sale| format!("{sale:?}")).collect::<Vec<_>>();
+        assert_eq!(of(&sales), of(book.registry()), "{place:?}");
+        assert!(all.len() > 3 && (all.len() as u64) < all.last().unwrap().seq.0, "{place:?}");
+        assert_eq!(format!("{:?}", read(all[1].seq)), format!("{:?}", &all[2..]), "{place:?}");
+        assert!(read(sales.seen()).is_empty());
+    }
+}
+
 fn exported(place: &Place) -> Vec<OrderLine> {
     let mut lines = Vec::new();
     place.source().export(0, &mut |line| lines.push(line)).unwrap();

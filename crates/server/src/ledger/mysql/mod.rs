@@ -15,6 +15,7 @@ mod migrate;
 mod operator_log;
 mod outgoing;
 pub mod profile;
+mod sale_entries;
 mod sql;
 
 use mysql::Conn;
@@ -26,6 +27,7 @@ pub(in crate::ledger) use images::{add_image, image, images, missing_image, remo
 pub(in crate::ledger) use life::order_life;
 pub(in crate::ledger) use operator_log::operator_log;
 pub use outgoing::EventReader;
+pub(in crate::ledger) use sale_entries::sale_entries;
 
 use crate::ledger::RowError;
 use connect::{Meaning, Purpose, Server, connect};

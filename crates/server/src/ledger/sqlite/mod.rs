@@ -36,8 +36,8 @@ pub(super) use operator_log::operator_log;
 pub use outgoing::{EventReader, open_event_reader};
 pub(super) use read::kept_id_secret;
 pub use read::{changes, export};
-pub(super) use replay::audit_each;
 pub use replay::{LoadError, audit};
+pub(super) use replay::{audit_each, sale_entries};
 
 use crate::ledger::rows::RowError;
 use checkpoint::Checkpointer;

@@ -160,6 +160,16 @@ impl Source<'_> {
     }
 }
 
+/// The entries about sales after an entry.
+pub(in crate::ledger) fn sale_entries(connection: &Connection, after: Seq) -> Result<Vec<Entry>, OpenError> {
+    let mut statement = connection.prepare("SELECT * FROM sale_events WHERE seq > ?1 ORDER BY seq")?;
+    let entry = |row: &Row<'_>| {
+        let (seq, at) = (Seq(unsigned(row, 0)?), UnixMs(unsigned(row, 1)?));
+        Ok(Entry { seq, at, event: sale_event(row)? })
+    };
+    Ok(statement.query_map([after.0.cast_signed()], entry)?.collect::<Result<_, _>>()?)
+}
+
 fn sale_event(row: &Row<'_>) -> Result<Event, rusqlite::Error> {
     let (kind, body) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
     rows::sale_event(SaleId(unsigned(row, 2)?), kind, body).map_err(|error| nonsense(4, error))
