@@ -456,7 +456,7 @@ class Lately(TypedDict):
 
 class EventFigures(TypedDict):
     at_ms: Milliseconds
-    kind: Literal['sale_added', 'sale_opened', 'sale_paused', 'sale_resumed', 'sale_ended', 'sale_edited', 'sale_deleted', 'price_changed', 'stock_changed', 'sold_out', 'on_sale_again', 'orders_taken', 'no_orders_taken', 'server_started', 'server_back', 'server_silent', 'server_stood_still', 'verdict_changed']
+    kind: Literal['sale_added', 'sale_opened', 'sale_paused', 'sale_resumed', 'sale_ended', 'sale_edited', 'sale_deleted', 'price_changed', 'stock_changed', 'sold_out', 'on_sale_again', 'orders_taken', 'no_orders_taken', 'part_away', 'part_back', 'server_started', 'server_back', 'server_silent', 'server_stood_still', 'verdict_changed']
     says: str
     sale: int | None
     product: int | None
@@ -527,6 +527,12 @@ class ServerFigures(TypedDict):
 class EngineFigures(TypedDict):
     engine: str
     fault: str | None
+
+
+class PartAway(TypedDict):
+    titles: list[str]
+    products: int
+    why: str
 
 
 class MeasuredPeak(TypedDict):
@@ -751,6 +757,7 @@ class FiguresHistory(TypedDict):
 class ServerHealth(TypedDict):
     ready: bool
     reasons: list[str]
+    part_away: PartAway | None
     engines: list[EngineFigures]
     mailbox: int
     mailbox_max: int

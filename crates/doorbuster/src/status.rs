@@ -17,7 +17,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Show whether a running server is ready, and how its newest sales stand.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 it is ready; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
+Exit codes: 0 it is ready, if only for a part of the products, which is printed; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
 69 no server answers, or none within 5 s, or the address is not a server's own: what stands before servers has no /readyz.
 
 Examples:
@@ -31,8 +31,7 @@ pub(crate) struct StatusArguments {
 pub(crate) fn run(arguments: &StatusArguments, environment: &Environment) -> Result<(), Failure> {
     let client = Client::connect_within(ANSWER_TIMEOUT, &arguments.server, environment)?;
     let (ready, said) = client.readiness()?;
-    let reasons: Vec<_> =
-        said.lines().map(str::trim).filter(|line| !ready && !line.is_empty()).map(plain).collect();
+    let reasons = reasons(ready, &said);
     // One that is not ready may be unable to show its sales; why it is not is what counts.
     let sales = match sale::newest(&client) {
         Err(_) if !ready => None,
@@ -49,4 +48,29 @@ pub(crate) fn run(arguments: &StatusArguments, environment: &Environment) -> Res
         output::print(&format!("{state}  {}\n{lines}{table}", client.base()))?;
     }
     if ready { Ok(()) } else { Err(Failure::check("the server is not ready")) }
+}
+
+/// Why it is not ready; or of one that is, what can't be bought there: below that are the engines' settings.
+fn reasons(ready: bool, said: &str) -> Vec<String> {
+    let (first, rest) = said.split_once('\n').unwrap_or((said, ""));
+    let lines = match ready {
+        true => first.strip_prefix("ready; ").into_iter().collect(),
+        false => [&[first][..], &rest.lines().collect::<Vec<_>>()].concat(),
+    };
+    lines.into_iter().map(str::trim).filter(|line| !line.is_empty()).map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_ready_says_what_can_not_be_bought() {
+        let part = "“Hat” can't be bought, other products can: refused";
+        let settings = "redis 10.0.0.1:7000: appendonly = yes\n";
+        assert_eq!(reasons(true, &format!("ready; {part}\n{settings}")), [part]);
+        assert!(reasons(true, &format!("ready\n{settings}")).is_empty());
+        assert_eq!(reasons(false, "It stops.\n\n It drains."), ["It stops.", "It drains."]);
+        assert_eq!(reasons(false, "ready; or so"), ["ready; or so"]);
+    }
 }

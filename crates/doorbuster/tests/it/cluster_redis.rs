@@ -1,4 +1,4 @@
-//! Whole sales on the other kinds of Redis: behind Sentinels that make another master, and on Valkey.
+//! Sales on the other kinds of Redis: behind Sentinels that make another master, on Valkey, and on a Redis Cluster that loses a shard.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,10 +6,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cluster::{SOON, accepted, audit, code, command, configure_on, place_once, serve};
-use crate::cluster_gate::{get, until};
+use crate::cluster::{SOON, accepted, ask_once, audit, code, command, configure_on, place_once, serve};
+use crate::cluster_gate::{get, until, until_ready};
+use crate::cluster_queues::metric;
 use crate::engines::Engines;
-use crate::serving::Serving;
+use crate::serving::{OPERATOR, Serving};
 
 /// One unit for each buyer of the demo's scarcest product, and more buyers than that.
 const UNITS: usize = 100;
@@ -176,4 +177,70 @@ fn a_sale_on_valkey_sells_out_exactly_though_it_is_wiped() {
     let shown = format!("valkey {valkey}: appendonly = yes, appendfsync = everysec");
     let ready = get(&servers[0], "/readyz").1;
     assert!(audited.contains(&shown) && ready.contains(&shown), "{audited}{ready}");
+}
+
+/// Every server was not ready, and it was said that no order is taken.
+#[test]
+fn with_one_shard_away_the_rest_is_sold_and_what_is_not_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines = Engines::private(&["redis-cluster"], &[]);
+    for node in 0..6 {
+        let address = engines.address(&format!("redis-cluster-{node}"));
+        assert_eq!(
+            redis_cli(&address, &["config", "set", "cluster-require-full-coverage", "no"]).trim(),
+            "OK"
+        );
+    }
+    let masters = [0, 1, 2].map(|node| engines.address(&format!("redis-cluster-{node}")));
+    configure_on(&masters.join("\", \""), dir.path(), "in_parts", "");
+    let path = dir.path().join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, config.replace("[gate]\n", "[gate]\nmode = \"cluster\"\n")).unwrap();
+    let server = serve(dir.path());
+    until_ready(&server);
+    let first_line = || {
+        let (status, body) = get(&server, "/readyz");
+        (status, body.lines().next().unwrap_or_default().to_owned())
+    };
+    until("all are sold", || (first_line() == (200, "ready".to_owned()), first_line().1));
+
+    engines.kill("redis-cluster-3");
+    engines.kill("redis-cluster-0");
+    let mut said = String::new();
+    until("a part is away", || {
+        let (status, line) = first_line();
+        said.clone_from(&line);
+        (status == 200 && line.starts_with("ready; “"), line)
+    });
+    let of_shop = |line: &str| line.contains(" more can't be bought, other products can: ");
+    assert!(of_shop(&said) && said.matches('“').count() == 3 && said.contains("redis "), "{said}");
+    let bearer = format!("Bearer {OPERATOR}");
+    until("the figures say so", || {
+        let figures = ask_once(&server, "GET", "/api/v1/figures", &[("Authorization", &bearer)], "").json();
+        let events = figures["events"].as_array().unwrap();
+        let of = |kind: &str| events.iter().any(|event| event["kind"] == kind);
+        assert!(!of("no_orders_taken"), "{figures}");
+        let is = figures["verdict"]["code"] == "gate_part_away" && of("part_away");
+        (is && metric(&server, "doorbuster_gate_part_away") == 1, figures.to_string())
+    });
+    let url = format!("http://{}", server.address);
+    let mut status = crate::doorbuster(dir.path());
+    status.args(["status", "--server", &url]).env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR);
+    let (code, printed, errors) = crate::outcome(status.output().unwrap());
+    let reason = printed.lines().nth(1).unwrap_or_default();
+    assert!(code == 0 && printed.starts_with("ready  ") && of_shop(reason), "{code} {printed}{errors}");
+    // A third of the parcels of its shop is on each master.
+    let statuses: Vec<u16> = (100..160)
+        .map(|product: u64| {
+            let order = format!("{{\"sale\": 1, \"product\": {product}, \"quantity\": 1}}");
+            let headers = [("memberId", "7"), ("Content-Type", "application/json")];
+            ask_once(&server, "POST", "/api/v1/orders", &headers, &order).status
+        })
+        .collect();
+    assert!(statuses.iter().all(|status| [201, 202, 503].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&503) && statuses.iter().any(|status| *status < 300), "{statuses:?}");
+
+    engines.up(&["redis-cluster"]);
+    until("all are sold again", || (first_line() == (200, "ready".to_owned()), first_line().1));
+    audit(dir.path());
 }

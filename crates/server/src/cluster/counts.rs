@@ -38,6 +38,7 @@ pub(super) struct Counts {
     pub(super) gates_built: Counter,
     /// At this server's last look. Fewer than there are products: some of them can't be sold.
     pub(super) gates_open: Gauge,
+    pub(super) gate_part_away: Gauge,
     /// Units by which gate and ledger differ at rest.
     pub(super) drift_units: Counter,
     /// 1: this server holds the lease of reconciliation.
@@ -73,6 +74,7 @@ impl Counts {
             outbox_applied: Counter::default(),
             gates_built: Counter::default(),
             gates_open: Gauge::default(),
+            gate_part_away: Gauge::default(),
             drift_units: Counter::default(),
             reconciling: Gauge::default(),
             reconciled: Counter::default(),
@@ -133,6 +135,8 @@ impl Counts {
                 "Messages that the broker stored as of this server's queues and does not have in them";
             gauge("messages_misplaced", misplaced, &self.misplaced);
             gauge("gates_open", "Products whose gate sold at this server's last look", &self.gates_open);
+            let part = "1 while some products can't be sold because of the gate, and others can";
+            gauge("gate_part_away", part, &self.gate_part_away);
             gauge("reconciling", "1 while this server reconciles", &self.reconciling);
             gauge(
                 "clocks_out",

@@ -301,6 +301,7 @@ impl Looking {
             servers: &servers,
             ready: health.ready,
             reasons: &health.reasons,
+            part_away: health.part_away.as_ref(),
             verdict: &verdict,
             stood_still: since.and_then(Since::still),
             has_just_woken: self.away.has_just_woken(at),
@@ -364,6 +365,7 @@ impl Looking {
             stopping: self.hindered.stopping,
             read_only: self.hindered.read_only && is_known,
             engine_fault: engine_fault.map(|(engine, reason)| (*engine, reason.as_str())),
+            part_away: health.part_away.as_ref(),
             ledger_fault: fault_of_all(&health.engines, Health::LEDGER).filter(|_| of_ledger),
             queues_fault: fault_of_all(&health.engines, Health::QUEUES).filter(|_| is_known),
             cut_off: health.engines.iter().find(|engine| !engine.cut_off.is_empty()),
@@ -477,6 +479,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
     HealthFigures {
         ready: reasons.is_empty(),
         reasons,
+        part_away: watched.health.part_away(),
         engines: engines(watched, hindered.read_only),
         mailbox: watched.client.places().0,
         mailbox_max: watched.client.places().1,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use engine::{Phase, SaleId, SkuId, UnixMs, is_plain_char, is_sold_out};
+use engine::{Phase, SaleId, SkuId, UnixMs, is_sold_out};
 use serde::{Serialize, Serializer};
 
 use super::lines::{LineFigures, Lines};
@@ -122,12 +122,6 @@ enum Left {
     Some,
     /// Since when; `None`: there was nothing at the first look, and nobody knows.
     Nothing(Option<u64>),
-}
-
-/// A title within a sentence. What turns the direction of text is refused since titles are checked; a ledger of before may have it.
-pub(super) fn quoted(title: &str) -> String {
-    let shown = |character| if is_plain_char(character) { character } else { '\u{fffd}' };
-    format!("“{}”", title.chars().map(shown).collect::<String>())
 }
 
 /// Those that have begun: the paused ones, those with orders of which something is held or left, those without orders, those that

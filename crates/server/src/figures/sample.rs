@@ -14,6 +14,7 @@ use super::host::Disk;
 use super::part::SILENT;
 use super::sales::{Open, SaleFigures};
 use super::verdict::Verdict;
+use crate::intake::PartAway;
 use crate::metrics::{Counts, Metrics};
 use crate::webhooks::Control;
 
@@ -234,6 +235,8 @@ pub(super) struct HealthFigures {
     pub(super) ready: bool,
     /// Why not.
     pub(super) reasons: Vec<String>,
+    /// What can't be sold because of the gate while other products can; `None`: nothing, or nothing can.
+    pub(super) part_away: Option<PartAway>,
     /// What it stands on.
     pub(super) engines: Vec<EngineFigures>,
     /// Commands that wait for the writer or, in a cluster, for an engine.

@@ -20,7 +20,7 @@ use crate::image_origins::ImageOrigins;
 use crate::intake::admission::Admission;
 use crate::intake::attempts::AllAttempts;
 use crate::intake::catalog::Shelf;
-use crate::intake::{AddressRate, Health, KnownOperators};
+use crate::intake::{AddressRate, Health, KnownOperators, PartAway};
 use crate::ledger::Source;
 use crate::metrics::Metrics;
 use crate::net::{NetStats, Stop, TrustedProxies};
@@ -228,6 +228,11 @@ impl Shared {
     /// Why orders should not come here because of an engine, if so.
     pub(super) fn why_not_ready(&self) -> Option<String> {
         self.health.why_not_ready()
+    }
+
+    /// What can't be bought although the server is ready.
+    pub(super) fn part_away(&self) -> Option<PartAway> {
+        self.health.part_away()
     }
 
     /// What the engines said of their settings, a line for each server of them.

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs, is_sold_out};
+use engine::{
+    ItemSpec, Phase, ProductId, SaleId, SaleSpec, Seq, SkuId, Stock, UnixMs, is_plain_char, is_sold_out,
+};
 
 use super::board::Board;
 use super::outcomes::{HoldEnded, ITEMS_TIMED_MAX, Outcomes, SaleOutcomes};
@@ -321,6 +323,12 @@ impl Catalog {
     pub fn newest_sku_of(&self, product: ProductId) -> Option<SkuId> {
         self.newest_by_product.get(&product).copied()
     }
+}
+
+/// A title within a sentence. What turns the direction of text is refused since titles are checked; a ledger of before may have it.
+pub(crate) fn quoted(title: &str) -> String {
+    let shown = |character| if is_plain_char(character) { character } else { '\u{fffd}' };
+    format!("“{}”", title.chars().map(shown).collect::<String>())
 }
 
 fn sale(view: &engine::Sale, spec: Arc<SaleSpec>, outcomes: Arc<SaleOutcomes>) -> Sale {

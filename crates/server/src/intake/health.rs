@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::PartAway;
 use super::settings::{Engine, EngineSettings};
 
 /// What a remark is about.
@@ -104,6 +105,8 @@ pub struct Health {
     /// Read for every order.
     unmet: [AtomicBool; NEEDS.len()],
     standing: Mutex<[Standing; NEEDS.len()]>,
+    /// Of a gate that can be used.
+    part_away: Mutex<Option<PartAway>>,
     /// As they were read last.
     settings: Mutex<BTreeMap<Engine, Vec<EngineSettings>>>,
     /// What an operator should know although orders are taken.
@@ -216,7 +219,11 @@ impl Health {
     /// Each engine of a cluster by name, with the first of its needs that is not met, or else what is to be known of it.
     pub(crate) fn engines(&self) -> [(&'static str, Option<String>); ENGINES.len()] {
         let remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let part_away = self.part_away().map(|part| part.to_string());
         let remark = |engine| {
+            if engine == Health::GATE {
+                return part_away.clone();
+            }
             let (_, about) = OF_ENGINES.iter().find(|(of, _)| *of == engine)?;
             remarks.get(about).map(|remark| remark.text.clone())
         };
@@ -226,6 +233,23 @@ impl Health {
                 needs.iter().map(|need| place(*need)).find(|(index, _)| standing[*index] != Standing::Met);
             (engine, unmet.map(|(index, text)| standing[index].reason(text)).or_else(|| remark(engine)))
         })
+    }
+
+    /// Notes what can't be sold because of the gate while the rest is; it is logged when that changes. Orders should come here
+    /// all the same: another server finds the same, and most of them are taken.
+    pub(crate) fn note_part_away(&self, now: Option<PartAway>) {
+        let mut known = self.part_away.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*known, &now) {
+            (None, None) => {}
+            (Some(before), Some(now)) if now.is_as(before) => {}
+            (_, Some(part)) => tracing::error!("{part}"),
+            (Some(before), None) => tracing::info!("over: {before}"),
+        }
+        *known = now;
+    }
+
+    pub(crate) fn part_away(&self) -> Option<PartAway> {
+        self.part_away.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes what an engine's settings are; a change is logged once, and what it may lose as a warning.
@@ -390,6 +414,20 @@ mod tests {
         health.remark(Remarks::Queues, Remark::default());
         health.remark(Remarks::Clocks, Remark::default());
         assert_eq!(health.remarks(), "");
+    }
+
+    #[test]
+    fn a_part_of_the_gate_that_is_away_is_the_gates_fault_and_does_not_make_the_server_unready() {
+        let health = Health::default();
+        let part = PartAway { titles: vec!["Hat".into()], products: 1, why: "refused".into() };
+        health.note_part_away(Some(part.clone()));
+        assert_eq!((health.why_not_ready(), health.why_no_orders()), (None, None));
+        assert_eq!(health.engines()[0].1, Some(part.to_string()));
+        health.note(Need::GateClocks, false);
+        assert_ne!(health.engines()[0].1, Some(part.to_string()), "what keeps orders away comes first");
+        health.note(Need::GateClocks, true);
+        health.note_part_away(None);
+        assert_eq!((health.part_away(), &health.engines()[0].1), (None, &None));
     }
 
     #[test]

@@ -190,7 +190,7 @@ const draw = () => {
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
   tiles(byId("health"), [
-    ["Takes orders", health.ready ? "yes" : "no", health.reasons.join(" ")],
+    ["Takes orders", health.ready ? (health.part_away ? "not for all" : "yes") : "no", health.reasons.join(" ")],
     ...(servers.length > 1 ? [["Servers", `${servers.filter((of) => of.counted).length} of ${servers.length}`, servers.map(ofServer).join("; ")]] : []),
     ...health.engines.map(({ engine, fault }) => [engine, fault === null ? "well" : "not well", fault ?? ""]),
     ["Commands waiting", `${count(health.mailbox)} of ${count(health.mailbox_max)}`, "for what carries them out"],

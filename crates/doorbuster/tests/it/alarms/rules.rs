@@ -19,6 +19,7 @@ type Series = (&'static str, &'static str);
 const HEALTHY: &[Series] = &[
     ("up", "1+0xN"),
     ("doorbuster_ready", "1+0xN"),
+    ("doorbuster_gate_part_away", "0+0xN"),
     ("doorbuster_clock_unconfirmed", "0+0xN"),
     ("doorbuster_clock_difference_ms", "-900+0xN"),
     ("doorbuster_orders_unknown_total", "7+0xN"),
@@ -64,6 +65,8 @@ const CASES: &[(&[Series], &[&str])] = &[
     (&[("up", "_xN")], &["DoorbusterNoServers"]),
     (&[("doorbuster_ready", "1+0x100 0+0x19")], &["DoorbusterNotReady"]),
     (&[("doorbuster_ready", BLIP)], &[]),
+    (&[("doorbuster_gate_part_away", "0+0x100 1+0x19")], &["DoorbusterGatePartAway"]),
+    (&[("doorbuster_gate_part_away", "0+0x117 1+0x2")], &[]),
     (
         &[("doorbuster_clock_unconfirmed", "1+0xN"), ("doorbuster_ready", "0+0xN")],
         &["DoorbusterClockUnconfirmed", "DoorbusterNotReady"],

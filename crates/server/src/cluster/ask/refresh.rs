@@ -16,7 +16,7 @@ use crate::cluster::looks::{Looks, is_live};
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
 use crate::intake::catalog::Catalog;
-use crate::intake::{Engine, Need};
+use crate::intake::{Engine, Need, PartAway};
 use crate::ledger::mysql::cluster::{ClusterLedger, SkuRow};
 use crate::time::Instant;
 
@@ -30,6 +30,7 @@ const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 const BUILT_WITHIN: Duration = Duration::from_secs(2);
 const ALL_CLOSED: &str =
     "the gates of all products that are sold now are closed, until they are rebuilt from the ledger";
+const SOME_CLOSED: &str = "their gates are closed, until they are rebuilt from the ledger";
 /// For how long what the gate said is believed.
 const SOLD_OUT_LEASE_MS: u64 = 500;
 
@@ -128,16 +129,46 @@ impl Refreshing<'_> {
         if fault.is_none() && unread.is_some() {
             // A connection that was lost is there again by now.
             unread = self.look_at_gate(slots);
-            fault = unread.map(|error| error.to_string());
+            fault = unread.as_ref().map(ToString::to_string);
         }
+        // Gates of a newer format: this release is to be replaced, and takes no orders (decision 015).
+        let is_of_before = matches!(unread, Some(GateError::Closed(_)));
         self.core.health.note(Need::GateKeepsKeys, evicting.is_empty());
-        let fault = match (fault, self.all_closed(slots)) {
+        let (fault, part_away) = match (fault, self.all_closed(slots)) {
             // It stays as it is said to be: new gates are built in a moment.
             (None, Some(since)) if since < BUILT_WITHIN => return,
-            (None, Some(_)) => Some(ALL_CLOSED.to_owned()),
-            (fault, _) => fault,
+            (None, Some(_)) => (Some(ALL_CLOSED.to_owned()), None),
+            (None, None) => (None, self.long_closed(slots)),
+            (Some(fault), _) => match self.shut(slots, &nodes).filter(|_| !is_of_before) {
+                Some(shut) => (None, Some(PartAway::of(&self.core.shelf.current(), &shut, fault))),
+                None => (Some(fault), None),
+            },
         };
+        self.core.counts.gate_part_away.set(i64::from(part_away.is_some()));
+        self.core.health.note_part_away(part_away);
         self.core.health.note_fault(Need::Gate, fault);
+    }
+
+    /// Of what sells now, what can't be sold; of a gate in parts one may be away. `None`: nothing of it can be sold, or, while
+    /// nothing sells, nothing of what was looked at.
+    fn shut(&mut self, slots: &[Slot], nodes: &[NodeHealth]) -> Option<Vec<SkuId>> {
+        let now = self.core.clock.now();
+        let Refreshing { gate, open, .. } = self;
+        let is_sold = |slot: &Slot| open.contains(&slot.sku) && !gate.is_at_fault(nodes, slot.sku);
+        let (sold, shut): (Vec<Slot>, Vec<Slot>) = slots.iter().copied().partition(is_sold);
+        let sells = |slot: &Slot| is_live(slot, now);
+        let some = sold.iter().any(sells) || (!shut.iter().any(sells) && !sold.is_empty());
+        some.then(|| shut.iter().filter(|slot| sells(slot)).map(|slot| slot.sku).collect())
+    }
+
+    /// What sells now and has been closed for longer than a new gate takes to be built, while the rest is sold.
+    fn long_closed(&self, slots: &[Slot]) -> Option<PartAway> {
+        let now = self.core.clock.now();
+        let is_long = |sku: &SkuId| self.closed.get(sku).is_some_and(|since| since.elapsed() >= BUILT_WITHIN);
+        let closed = slots.iter().filter(|slot| is_live(slot, now) && is_long(&slot.sku));
+        let closed: Vec<SkuId> = closed.map(|slot| slot.sku).collect();
+        let catalog = self.core.shelf.current();
+        (!closed.is_empty()).then(|| PartAway::of(&catalog, &closed, SOME_CLOSED.to_owned()))
     }
 
     /// For how long nothing can be sold although something should, if so. One closed gate among others keeps nobody from

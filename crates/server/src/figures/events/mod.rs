@@ -10,10 +10,11 @@ use engine::{Phase, SaleId};
 use serde::{Deserialize, Serialize};
 
 use super::part::ms;
-use super::sales::{ItemFigures, NearSale, SaleFigures, quoted};
+use super::sales::{ItemFigures, NearSale, SaleFigures};
 use super::sample::ServerFigures;
-use super::verdict::{Level, Verdict, ago, grouped, units};
-use crate::intake::catalog::Catalog;
+use super::verdict::{Level, Verdict, ago, capital, grouped, units};
+use crate::intake::PartAway;
+use crate::intake::catalog::{Catalog, quoted};
 use crate::pages::amount;
 
 /// The newest that are shown.
@@ -37,6 +38,8 @@ pub(super) enum Kind {
     OnSaleAgain,
     OrdersTaken,
     NoOrdersTaken,
+    PartAway,
+    PartBack,
     ServerStarted,
     ServerBack,
     ServerSilent,
@@ -64,6 +67,7 @@ struct Seen {
     /// By name, whether it is counted.
     servers: BTreeMap<String, bool>,
     ready: bool,
+    part_away: Option<PartAway>,
     verdict: (Level, &'static str),
 }
 
@@ -96,6 +100,8 @@ pub(super) struct Look<'a> {
     /// One at least takes orders; and why some do not.
     pub(super) ready: bool,
     pub(super) reasons: &'a [String],
+    /// What can't be bought of those that take orders.
+    pub(super) part_away: Option<&'a PartAway>,
     pub(super) verdict: &'a Verdict,
     /// This server, for so long before this look.
     pub(super) stood_still: Option<Duration>,
@@ -131,6 +137,7 @@ impl Seen {
             sales_total: look.catalog.sales.len(),
             servers: look.servers.iter().map(|server| (server.server.clone(), server.counted)).collect(),
             ready: look.ready,
+            part_away: look.part_away.cloned(),
             verdict: (look.verdict.level, look.verdict.code),
         }
     }
@@ -176,14 +183,7 @@ impl Events {
             look.sales.iter().for_each(|sale| self.compare_sale(look, &before, sale));
             self.find_deleted(look, &before);
             self.compare_servers(look.at_ms, &before, &now);
-            if before.ready != now.ready {
-                let says = match now.ready {
-                    true => "Orders are taken again.".to_owned(),
-                    false => format!("No order is taken. {}", look.reasons.join(" ")),
-                };
-                let kind = if now.ready { Kind::OrdersTaken } else { Kind::NoOrdersTaken };
-                self.add(look.at_ms, kind, (None, None), says);
-            }
+            self.compare_orders(look, &before);
             if before.verdict != now.verdict {
                 self.add(look.at_ms, Kind::VerdictChanged, (None, None), look.verdict.says.clone());
             }
@@ -191,6 +191,26 @@ impl Events {
             self.add(look.at_ms, Kind::ServerStarted, (None, None), format!("{} was started.", look.server));
         }
         self.seen = Some(now);
+    }
+
+    /// Whether orders are taken, and for what.
+    fn compare_orders(&mut self, look: &Look<'_>, before: &Seen) {
+        let mut add = |kind, says| self.add(look.at_ms, kind, (None, None), says);
+        match (before.ready, look.ready) {
+            (false, true) => add(Kind::OrdersTaken, "Orders are taken again.".to_owned()),
+            (true, false) => {
+                add(Kind::NoOrdersTaken, format!("No order is taken. {}", look.reasons.join(" ")));
+            }
+            (true, true) | (false, false) => {}
+        }
+        match (&before.part_away, look.part_away) {
+            (Some(before), Some(now)) if now.is_as(before) => {}
+            (_, Some(part)) => add(Kind::PartAway, format!("{}.", capital(&part.to_string()))),
+            (Some(_), None) if look.ready => {
+                add(Kind::PartBack, "All products can be bought again.".to_owned());
+            }
+            (Some(_) | None, None) => {}
+        }
     }
 
     fn compare_phase(&mut self, look: &Look<'_>, before: &Seen, sale: &NearSale<'_>) {

@@ -77,6 +77,7 @@ struct Night {
     s: u64,
     servers: Vec<ServerFigures>,
     ready: bool,
+    part_away: Option<PartAway>,
     code: &'static str,
     /// At the next look.
     stood_still: Option<Duration>,
@@ -91,6 +92,7 @@ impl Night {
             s: 0,
             servers: vec![server("a", true)],
             ready: true,
+            part_away: None,
             code: "quiet",
             stood_still: None,
             has_just_woken: false,
@@ -114,6 +116,7 @@ impl Night {
             servers,
             ready,
             reasons,
+            part_away: self.part_away.as_ref(),
             verdict,
             stood_still: self.stood_still.take(),
             has_just_woken: self.has_just_woken,
@@ -240,6 +243,31 @@ fn what_is_lost_and_comes_back_is_noted() {
     assert_eq!(night.look(1, &[]), [verdict, no_orders]);
     (night.ready, night.code) = (true, "quiet");
     assert_eq!(of_kinds(night.look(1, &[])), [Kind::VerdictChanged, Kind::OrdersTaken]);
+}
+
+/// One shard of a Redis Cluster is away: it was said that no order is taken.
+#[test]
+fn what_can_not_be_bought_is_noted_by_name_and_again_when_it_changes() {
+    let mut night = Night::new();
+    let part = |titles: &[&str], why: &str| {
+        let titles = titles.iter().map(|title| (*title).to_owned()).collect();
+        Some(PartAway { titles, products: 7, why: why.to_owned() })
+    };
+    night.look(0, &[]);
+    night.part_away = part(&["Shoe", "Hat"], "refused");
+    let says = "“Shoe”, “Hat” and 5 more can't be bought, other products can: refused.".to_owned();
+    assert_eq!(night.look(1, &[]), [(Kind::PartAway, says)]);
+    night.part_away = part(&["Shoe", "Hat"], "timed out");
+    assert_eq!(night.look(1, &[]), [], "they are the same");
+    night.part_away = part(&["Cap"], "refused");
+    assert_eq!(of_kinds(night.look(1, &[])), [Kind::PartAway]);
+    (night.part_away, night.ready) = (None, false);
+    assert_eq!(of_kinds(night.look(1, &[])), [Kind::NoOrdersTaken], "and not that all can be bought");
+    (night.part_away, night.ready) = (part(&["Cap"], "refused"), true);
+    assert_eq!(of_kinds(night.look(1, &[])), [Kind::PartAway, Kind::OrdersTaken]);
+    night.part_away = None;
+    let says = "All products can be bought again.".to_owned();
+    assert_eq!(night.look(1, &[]), [(Kind::PartBack, says)]);
 }
 
 #[test]

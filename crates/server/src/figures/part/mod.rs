@@ -13,7 +13,7 @@ use super::sales::SoldOutAt;
 use super::sample::{HealthFigures, Lately, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
 use super::selling::{Holds, SaleSecond, Selling};
 use super::verdict::UNITS_AGE_MS_MAX;
-use crate::intake::{Health, Heard, Servers};
+use crate::intake::{Health, Heard, PartAway, Servers};
 use crate::metrics::Counts;
 use crate::time::Instant;
 
@@ -69,7 +69,8 @@ impl Part {
     pub(super) fn written(&self) -> Vec<u8> {
         let mut part = self.clone();
         let faults = part.health.engines.iter_mut().filter_map(|engine| engine.fault.as_mut());
-        for reason in part.health.reasons.iter_mut().chain(faults) {
+        let why = part.health.part_away.as_mut().map(|part| &mut part.why);
+        for reason in part.health.reasons.iter_mut().chain(faults).chain(why) {
             *reason = reason.chars().take(REASON_CHARS_MAX).collect();
         }
         let written = serde_json::to_vec(&part).expect("all of it is plain");
@@ -236,6 +237,9 @@ impl HealthFigures {
     fn add(&mut self, other: HealthFigures) {
         self.ready |= other.ready;
         self.reasons.extend(other.reasons);
+        let larger =
+            |ours: PartAway, theirs: PartAway| if theirs.products > ours.products { theirs } else { ours };
+        self.part_away = both(self.part_away.take(), other.part_away, larger);
         // One server that can't use an engine is enough to look at it; a server of before says nothing of them.
         for engine in other.engines {
             match self.engines.iter_mut().find(|ours| ours.engine == engine.engine) {

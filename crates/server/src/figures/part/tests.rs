@@ -4,6 +4,7 @@ use super::*;
 use crate::figures::history::Refused;
 use crate::figures::sample::EngineFigures;
 use crate::figures::selling::refused;
+use crate::intake::PartAway;
 use crate::metrics::Latencies;
 
 fn part(server: &str, accepted: f64, order_ms: &[u64]) -> Part {
@@ -180,6 +181,25 @@ fn orders_are_taken_while_one_server_takes_them_and_reasons_say_whose_they_are()
     let (sum, _) = b.with(&[heard(&a, now, true)], now);
     assert!(sum.health.ready);
     assert_eq!(sum.health.reasons, ["a: It stops."]);
+}
+
+#[test]
+fn the_server_that_finds_most_away_is_heard() {
+    let now = Instant::now();
+    let of = |server: &str, products| {
+        let mut part = part(server, 1.0, &[]);
+        let why = "w".repeat(1_000);
+        part.health.part_away = Some(PartAway { titles: vec![server.to_owned()], products, why });
+        part
+    };
+    let (a, b, well) = (of("a", 2), of("b", 3), part("c", 1.0, &[]));
+    let sum = |ours: &Part, theirs: &Part| {
+        let part = ours.with(&[heard(theirs, now, true)], now).0.health.part_away.unwrap();
+        (part.titles.concat(), part.why.len())
+    };
+    assert_eq!(sum(&a, &b), ("b".to_owned(), REASON_CHARS_MAX));
+    assert_eq!(sum(&b, &a), ("b".to_owned(), 1_000));
+    assert_eq!(sum(&well, &a), ("a".to_owned(), REASON_CHARS_MAX));
 }
 
 /// One server alone was cut off from the database, and every console said to bring the database back.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use engine::{Command, Refusal, SaleId, Stock};
+use engine::{Command, Refusal, SaleId, SkuId, Stock};
 use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::sales::{ITEMS_MAX, SALES_MAX, TO_COME_MIN};
-use crate::intake::{Heard, Outcome};
+use crate::intake::{Heard, Outcome, PartAway};
 
 #[test]
 fn sales_are_shown_nearest_first_and_within_bounds() {
@@ -137,4 +137,22 @@ fn a_pause_is_seen_however_many_sales_run() {
         let events = seen["events"].as_array().unwrap();
         assert!(events.iter().any(|event| event["kind"] == kind && event["sale"] == 5), "{events:?}");
     }
+}
+
+#[test]
+fn while_a_part_of_the_gate_is_away_the_server_is_ready_and_says_what_can_not_be_bought() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 2)], true);
+    assert_eq!(server.look(1_000)["verdict"]["code"], "selling");
+    let why = "redis 10.0.0.1:7000: refused";
+    server.health.note_part_away(Some(PartAway::of(&server.catalog, &[SkuId(1)], why.to_owned())));
+    let seen = server.look(2_000);
+    let says = "“A \"shoe\"” can't be bought, other products can: redis 10.0.0.1:7000: refused";
+    assert_eq!(seen["verdict"]["says"], format!("{says}."));
+    assert_eq!((&seen["health"]["ready"], &seen["health"]["reasons"]), (&json!(true), &json!([])));
+    assert_eq!(seen["health"]["part_away"], json!({"titles": ["A \"shoe\""], "products": 1, "why": why}));
+    assert_eq!(seen["health"]["engines"][0], json!({"engine": "Redis", "fault": says}));
+    let kinds: Vec<_> = seen["events"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
+    assert!(kinds.contains(&&json!("part_away")) && !kinds.contains(&&json!("no_orders_taken")), "{kinds:?}");
+    server.health.note_part_away(None);
+    assert_eq!(server.look(3_000)["verdict"]["code"], "selling");
 }

@@ -11,14 +11,15 @@ use engine::{Phase, ProductId, SaleId};
 use serde::Serialize;
 
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
-use crate::figures::sales::{NearSale, Open, Units, quoted};
+use crate::figures::sales::{NearSale, Open, Units};
 use crate::figures::sample::{EngineFigures, Lately};
+use crate::intake::catalog::quoted;
 use engine::format_utc;
 
 pub(in crate::figures) use night::Night;
 use night::{free_below, live, next, soon};
 pub use words::grouped;
-pub(in crate::figures) use words::{ago, units};
+pub(in crate::figures) use words::{ago, capital, units};
 use words::{ahead, whole};
 
 /// How many seconds something must go on, or is remembered, before it is a verdict: one bad second is none.
@@ -117,11 +118,17 @@ const RULES: &[Rule] = &[
         code: "not_ready",
         says: |night| {
             let (_, fault) = night.engine_fault.filter(|_| !night.takes_orders)?;
-            // Of a gate in parts, one may be away and the others sell.
+            // Of a moment ago, or where a clock of one part of the gate is off and the others sell.
             let taken = if night.accepted_per_s > 0.0 { "Not every order is" } else { "No order is" };
             Some(format!("{taken} taken here: {fault}."))
         },
         action: "Mend the engine that is named; orders are taken again by themselves.",
+    },
+    Rule {
+        level: Level::Red,
+        code: "gate_part_away",
+        says: |night| night.part_away.map(|part| format!("{}.", capital(&part.to_string()))),
+        action: "Mend the Redis that is named; if none is, see why gates stay closed. The others sell on, and these do again by themselves.",
     },
     Rule {
         level: Level::Red,

@@ -9,8 +9,10 @@ use engine::{Phase, ProductId, SaleId, UnixMs};
 use super::words::ahead;
 use super::{MIB, SOON_MS};
 use crate::figures::host::Disk;
-use crate::figures::sales::{NearSale, Open, quoted};
+use crate::figures::sales::{NearSale, Open};
 use crate::figures::sample::{EngineFigures, Lately, ServerFigures, WebhookFigures};
+use crate::intake::PartAway;
+use crate::intake::catalog::quoted;
 
 /// What is judged.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) read_only: bool,
     /// Which engine keeps orders from being taken, and why.
     pub(in crate::figures) engine_fault: Option<(Option<&'static str>, &'a str)>,
+    /// What can't be sold while other products can.
+    pub(in crate::figures) part_away: Option<&'a PartAway>,
     /// Why no server of a cluster can use the ledger.
     pub(in crate::figures) ledger_fault: Option<&'a str>,
     /// What is wrong with the queues, though orders may be taken.

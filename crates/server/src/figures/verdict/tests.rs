@@ -5,6 +5,7 @@ use engine::UnixMs;
 use super::*;
 use crate::figures::host::Disk;
 use crate::figures::sample::{ServerFigures, WebhookFigures};
+use crate::intake::PartAway;
 
 const NOW: UnixMs = UnixMs(1_796_119_200_000);
 
@@ -26,6 +27,7 @@ fn quiet<'a>(sales: &'a [NearSale<'static>]) -> Night<'a> {
         stopping: false,
         read_only: false,
         engine_fault: None,
+        part_away: None,
         ledger_fault: None,
         queues_fault: None,
         cut_off: None,
@@ -95,6 +97,12 @@ static CUT_OFF: LazyLock<EngineFigures> = LazyLock::new(|| EngineFigures {
     cut_off: vec!["b".to_owned()],
 });
 
+static HATS: LazyLock<PartAway> = LazyLock::new(|| PartAway {
+    titles: vec!["Hat".to_owned()],
+    products: 7,
+    why: "redis 10.0.0.1:7000: refused".to_owned(),
+});
+
 /// Two endpoints, one of which is off.
 static ONE_IS_OFF: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
     off: vec!["shop".to_owned()],
@@ -111,7 +119,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
 static ONE_IS_PAUSED: LazyLock<[NearSale<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
-const FAULTS: [Fault; 29] = [
+const FAULTS: [Fault; 30] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -125,6 +133,11 @@ const FAULTS: [Fault; 29] = [
             night.engine_fault = Some((Some("RocketMQ"), "the broker (RocketMQ) takes no messages"));
         },
         "here: the broker (RocketMQ) takes no messages.",
+    ),
+    (
+        "gate_part_away",
+        |night| night.part_away = Some(&*HATS),
+        "“Hat” and 6 more can't be bought, other products can: redis 10.0.0.1:7000: refused.",
     ),
     (
         "clock_unconfirmed",
@@ -245,7 +258,14 @@ fn a_ledger_that_hangs_is_away_before_it_is_known_to_be() {
     ));
 }
 
-/// One shard of a Redis Cluster was away, and orders for the products of the others were accepted.
+#[test]
+fn a_part_of_the_gate_of_which_nothing_is_on_sale_is_told_too() {
+    let part = PartAway { titles: Vec::new(), products: 0, why: "refused".to_owned() };
+    let verdict = Verdict::on(&Night { part_away: Some(&part), ..quiet(&[]) });
+    let says = "A part of the stock gate can't be used, nothing that is on sale is there: refused.";
+    assert_eq!((verdict.code, &*verdict.says, verdict.no_orders), ("gate_part_away", says, false));
+}
+
 #[test]
 fn it_is_not_said_that_no_order_is_taken_while_some_are() {
     let engine_fault = Some((Some("Redis"), "the stock gate (Redis) can't be used"));

@@ -29,6 +29,13 @@ pub(super) fn whole(rate: f64) -> String {
     grouped(rate.round() as u64)
 }
 
+/// As a sentence begins.
+pub(in crate::figures) fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(characters).collect()
+}
+
 /// How long that is, in words.
 pub(in crate::figures) fn ago(ms: u64) -> String {
     match ms / 1_000 {

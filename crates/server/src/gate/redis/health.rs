@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::Gate;
+use engine::SkuId;
+
 use super::connection::{Connection, field};
 use super::reply::{array, bytes};
 use super::scripts::Script;
+use super::{Gate, keys_of};
 use crate::gate::{Layout, NodeHealth, ReplicaHealth, Why};
 use crate::intake::{EngineSettings, Setting};
 
@@ -35,6 +37,13 @@ impl Gate {
             nodes.push(faulty(address, why.to_string()));
         }
         nodes
+    }
+
+    /// Whether the master of a SKU is among those that can't serve, as they were found.
+    pub fn is_at_fault(&mut self, nodes: &[NodeHealth], sku: SkuId) -> bool {
+        let slot = keys_of(&mut self.keys, &self.router, sku).slot;
+        let master = self.router.address_of(slot);
+        nodes.iter().any(|node| node.fault.is_some() && Some(&*node.address) == master)
     }
 }
 

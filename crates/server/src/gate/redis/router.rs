@@ -369,11 +369,17 @@ impl Router {
 
     /// The run of the master that has a slot, while we are connected to it.
     pub(super) fn run_of(&self, slot: u16) -> Option<&str> {
-        let node = match self.slots.get(usize::from(slot)) {
-            Some(node) => usize::from(*node),
-            None => self.master,
-        };
-        self.nodes.get(node)?.connection.as_ref().map(|connection| connection.run.as_str())
+        self.master_of(slot)?.connection.as_ref().map(|connection| connection.run.as_str())
+    }
+
+    /// Where the master of a slot is, as far as it is known.
+    pub(super) fn address_of(&self, slot: u16) -> Option<&str> {
+        self.master_of(slot).map(|node| node.address.as_str())
+    }
+
+    fn master_of(&self, slot: u16) -> Option<&Node> {
+        let node = self.slots.get(usize::from(slot)).map_or(self.master, |node| usize::from(*node));
+        self.nodes.get(node)
     }
 
     /// Why there are slots without a node, if there are any. A single Redis has them all.

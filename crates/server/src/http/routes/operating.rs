@@ -88,8 +88,9 @@ impl HttpService {
         if let Some(why) = chores::why_unconfirmed(&self.shared.clock, &self.catalog) {
             return Err(Problem::unavailable(why));
         }
-        // The first word is the answer; the lines below are for people.
-        let text = format!("ready\n{}{}", self.shared.remarks(), self.shared.engine_settings());
+        // The first word is the answer; the rest is for people.
+        let part_away = self.shared.part_away().map_or_else(String::new, |part| format!("; {part}"));
+        let text = format!("ready{part_away}\n{}{}", self.shared.remarks(), self.shared.engine_settings());
         out.body(200, TEXT, text.as_bytes());
         Ok(Answer::Ready)
     }

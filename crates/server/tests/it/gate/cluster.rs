@@ -99,6 +99,24 @@ fn a_slot_that_is_being_moved_is_asked_for_and_its_gate_is_of_another_run() {
     assert!(is_taken(&reserve(&mut gate, place(sku, 3, 9, 1))));
 }
 
+/// Its gates are read as before, and nothing can be reserved there.
+#[test]
+fn a_full_master_is_at_fault_for_what_it_has_and_the_others_are_not() {
+    let cluster = Cluster::start(3, 0);
+    let mut gate = cluster.gate();
+    build_all(&mut gate, 1);
+    cluster.nodes[0].command::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let nodes = gate.health();
+    let mut at_fault = 0;
+    for sku in (0..SKUS).map(SkuId) {
+        let (owner, _) = cluster.owner_and_another(cluster.slot_of(sku));
+        assert_eq!(gate.is_at_fault(&nodes, sku), owner == 0, "{sku:?}: {nodes:?}");
+        at_fault += u32::from(owner == 0);
+    }
+    assert!((1..SKUS).contains(&at_fault), "{at_fault}");
+    assert!(gate.states(&[SkuId(0)])[0].as_ref().is_ok_and(Option::is_some));
+}
+
 #[test]
 fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
     let mut cluster = Cluster::start(3, 0);

@@ -189,6 +189,9 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+const PART_AWAY_NOT_MADE: &str = "it takes a Redis Cluster with a master away, of which a test of the program looks at `/readyz`, \
+                                  `doorbuster status`, the metric, the verdict and the event";
+
 /// What nothing here makes happen, and why.
 const NOT_MADE: &[(&str, &str)] = &[
     (
@@ -196,6 +199,8 @@ const NOT_MADE: &[(&str, &str)] = &[
         "a broker whose disk is full misplaces messages only in some of its threads, which nobody can choose; \
          that the metric counts them is tested by answers as such a broker gives them",
     ),
+    ("DoorbusterGatePartAway", PART_AWAY_NOT_MADE),
+    ("gate_part_away", PART_AWAY_NOT_MADE),
     (
         "server_cut_off",
         "it takes a network that is cut between one server and the database; that the sum of the servers' figures names that server is tested",
