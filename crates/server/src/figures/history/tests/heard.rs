@@ -163,7 +163,7 @@ fn of_the_time_in_which_the_server_stood_still_nothing_is_known() {
         (kept.rows, kept.accepted, kept.rows_some_heard, kept.rows_none_heard),
         (42, 24, Some(1), Some(30))
     );
-    let folded = read(&history, &asked(BEGUN, BEGUN + 42_000, 1));
+    let folded = read(&history, &asked(BEGUN, BEGUN + 60_000, 1));
     assert_eq!(
         (&folded["rows"][0][2], &folded["rows"][0][16]),
         (&json!(0.57), &json!(0)),
