@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refusal, SkuId, Status};
+use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refusal, Status};
 use server::intake::admission::{BuyerBounds, NotAdmitted};
 use server::intake::{Judged, NewOrder, Reply, Request};
 use server::time::{self, Instant};
 
+use super::order_of;
 use super::server::Askers;
 use crate::random::Random;
 
@@ -58,7 +59,6 @@ pub(super) struct People {
     pub(super) told: Arc<Mutex<Told>>,
     pub(super) begun: Instant,
     pub(super) hosts: Vec<String>,
-    pub(super) sku: SkuId,
     pub(super) price: u64,
 }
 
@@ -69,7 +69,7 @@ impl People {
 
     /// Somebody who wants this much, and asks any server until it is known whether it is an order.
     pub(super) fn buy(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
-        let id = OrderId { sku: self.sku, hash: key };
+        let id = order_of(key);
         let begun = Instant::now();
         self.told().buyers.insert(id, buyer);
         loop {

@@ -1,25 +1,33 @@
 //! What must hold when a night is over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use engine::{Book, Entry, Event, LedgerKind, OrderId, Refusal};
 
 use super::buyers::Answer;
-use super::{Fault, LIMIT, Night, Plan, Played, SKU, UNITS};
+use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SKU, UNITS};
+
+/// After a fail-over, while nothing else is wrong, no gate sells for longer what the database does not know of.
+const REBUILT_WITHIN: Duration = Duration::from_secs(4);
 
 /// What a database that failed over without its tail has lost: what that answered need not hold (docs/guarantees.md).
 struct Undone {
     orders: BTreeSet<OrderId>,
     payments: BTreeSet<Box<str>>,
-    /// What the gates sold to others, and the database did not know to be free any more: no more orders were rejected.
-    units_returned: u64,
+    /// What the gates had to sell, and the database did not know of any more: at most so many orders were rejected.
+    units_freed: u64,
+    restocked: bool,
+    /// Until the gates were rebuilt.
+    until: Duration,
     rejected: BTreeSet<OrderId>,
 }
 
 impl Night {
-    fn undone(&self) -> Undone {
+    fn undone(&self, plan: &Plan) -> Undone {
         let in_brokers = self.engines.brokers.orders();
-        let (mut orders, mut payments, mut units_returned) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (mut orders, mut payments) = (BTreeSet::new(), BTreeSet::new());
+        let (mut units_freed, mut restocked) = (0, false);
         let is_rejected = |entry: Entry| match entry.event {
             Event::OrderRejected { order, .. } => Some(order),
             _ => None,
@@ -28,21 +36,25 @@ impl Night {
             match entry.event {
                 // What a broker has is taken in again.
                 Event::OrderPlaced { id, .. } if !in_brokers.contains(&id) => drop(orders.insert(id)),
-                Event::OrderClosed { how, .. } if how.returns_units() => units_returned += u64::from(LIMIT),
+                Event::OrderClosed { how, .. } if how.returns_units() => units_freed += u64::from(LIMIT),
+                Event::StockAdjusted { units, .. } => (units_freed, restocked) = (units_freed + units, true),
                 Event::PaymentRecorded { pay, .. } => drop(payments.insert(pay.id)),
                 _ => {}
             }
         }
         let rejected = self.engines.database.entries().into_iter().filter_map(is_rejected);
-        let rejected = if units_returned == 0 { BTreeSet::new() } else { rejected.collect() };
-        Undone { orders, payments, units_returned, rejected }
+        let rejected = if units_freed == 0 { BTreeSet::new() } else { rejected.collect() };
+        let fails_over = |(_, fault): &&(Duration, Fault)| matches!(fault, Fault::LedgerFailsOver { .. });
+        let last = plan.iter().filter(fails_over).map(|(at, _)| *at).max().unwrap_or_default();
+        let until = last + REBUILT_WITHIN + plan.iter().map(|(_, fault)| fault.lasts()).sum::<Duration>();
+        Undone { orders, payments, units_freed, restocked, until, rejected }
     }
 
     pub(super) fn check(&mut self, plan: &Plan) -> Played {
         let mut played =
             Played { trace: self.schedule.trace(), turns: self.schedule.turns(), ..Played::default() };
         let book = self.book(&mut played.broken);
-        let undone = self.undone();
+        let undone = self.undone(plan);
         self.check_stock(&book, &undone, &mut played.broken);
         self.check_answers(&book, plan, &undone, &mut played);
         self.check_money(&undone, &mut played.broken);
@@ -67,16 +79,17 @@ impl Night {
     /// Whoever came last took what was left, and was refused when nothing was.
     fn check_stock(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
         let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned()) };
-        if stock.total() != UNITS || stock.sold() != UNITS {
+        let units = if undone.restocked { stock.total() } else { UNITS + RESTOCK };
+        if stock.total() != units || stock.sold() != units {
             broken.push(format!(
-                "of {UNITS} units {} are sold, {} held and {} left",
+                "of {units} units {} are sold, {} held and {} left",
                 stock.sold(),
                 stock.held(),
                 stock.available()
             ));
         }
         for (what, name, most) in [
-            ("were accepted and rejected", "orders_lost", undone.units_returned),
+            ("were accepted and rejected", "orders_lost", undone.units_freed),
             ("are at the gate and not in the ledger, or the other way round", "drift_units", 0),
         ] {
             let count = self.askers.counted(name);
@@ -111,7 +124,9 @@ impl Night {
                 |what: &str| format!("order {:x} {what}: answered {answers:?}, and is {order:?}", id.hash);
             let was = |wanted: fn(&Answer) -> bool| answers.iter().any(|(_, answer)| wanted(answer));
             // What a broker lost and no gate remembers is lost (docs/guarantees.md).
-            let lost = forgets || undone.orders.contains(id) || undone.rejected.contains(id);
+            let accepted = answers.iter().find(|(_, answer)| *answer == Answer::Ordered);
+            let in_time = accepted.is_some_and(|(at, _)| *at <= undone.until);
+            let lost = forgets || undone.orders.contains(id) || (in_time && undone.rejected.contains(id));
             if was(|answer| *answer == Answer::Ordered) && order.is_none() && !lost {
                 played.broken.push(says("was accepted and is none"));
             }

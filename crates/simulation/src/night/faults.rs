@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::{ledger, queue};
 
 use super::planted::run;
-use super::{BROKERS, Night, SERVERS, host};
+use super::{BROKERS, Night, RESTOCKED, SERVERS, host};
 
 /// From the first to the last fault.
 const FAULTY_S: (usize, usize) = (3, 16);
@@ -218,6 +218,38 @@ pub fn plan(seed: u64) -> Plan {
         .collect();
     plan.sort();
     plan
+}
+
+/// By a seed: a database that fails over just after units were added, and nothing else.
+pub fn after_the_restock(seed: u64) -> Plan {
+    let mut random = Random(!seed);
+    let at = RESTOCKED + Duration::from_millis(20 + random.below(200) as u64);
+    vec![(at, Fault::LedgerFailsOver { without: 8 + random.below(24) })]
+}
+
+impl Fault {
+    /// For how long it may keep servers from the engines.
+    pub(super) fn lasts(&self) -> Duration {
+        let ms = match *self {
+            Fault::Crash { down, .. } => down,
+            Fault::Freeze { lasts, .. }
+            | Fault::FaultyGate { lasts, .. }
+            | Fault::FaultyLedger { lasts, .. }
+            | Fault::FaultyQueue { lasts, .. }
+            | Fault::BrokerDown { lasts, .. }
+            | Fault::BrokerCut { lasts, .. }
+            | Fault::LedgerAway { lasts }
+            | Fault::LedgerReadOnly { lasts }
+            | Fault::ServerClock { lasts, .. }
+            | Fault::GateClock { lasts, .. }
+            | Fault::LedgerClock { lasts, .. } => lasts,
+            Fault::GateWiped
+            | Fault::GateRestarted
+            | Fault::BrokerForgets { .. }
+            | Fault::LedgerFailsOver { .. } => 0,
+        };
+        Duration::from_millis(ms)
+    }
 }
 
 /// What ends a fault.

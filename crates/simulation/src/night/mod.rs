@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use ::server::intake::Reply;
 use ::server::time::{self, Instant};
-use engine::{BuyerId, Command, ItemSpec, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs};
+use engine::{
+    Adjust, BuyerId, Command, ItemSpec, OrderId, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
+};
 
 use self::buyers::{Answer, People, Told};
 use self::faults::End;
-pub use self::faults::{Fault, KINDS, Plan, plan};
-pub use self::planted::{PLANTED, Planted};
+pub use self::faults::{Fault, KINDS, Plan, after_the_restock, plan};
+pub use self::planted::{Aim, PLANTED, Planted};
 use self::server::Askers;
 use crate::gate::Network;
 use crate::ledger::Database;
@@ -32,6 +34,9 @@ const BEGAN: UnixMs = UnixMs(1_772_323_207_251);
 const SALE: SaleId = SaleId(1);
 const SKU: SkuId = SkuId(0);
 const UNITS: u64 = 30;
+/// What an operator adds, once most is sold, and when.
+const RESTOCK: u64 = 30;
+const RESTOCKED: Duration = Duration::from_secs(9);
 const LIMIT: u32 = 2;
 const PRICE: u64 = 4_999;
 /// How long an order may be paid.
@@ -95,12 +100,12 @@ pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
         told,
         begun: Instant::now(),
         hosts: (0..SERVERS).map(host).collect(),
-        sku: SKU,
         price: PRICE,
     };
     let mut night = Night { schedule, engines, askers, people, lives: BTreeMap::new(), gate_lives: 1 };
     night.open(&mut random);
     night.people_come(&mut random);
+    night.restock(&mut random);
     night.go_through(plan);
     night.schedule.run(CALM);
     night.others_come(&mut random);
@@ -130,6 +135,18 @@ impl Night {
                 matches!(created, Reply::Accepted(_) | Reply::Refused(engine::Refusal::SaleExists)),
                 "{created:?}"
             );
+        });
+    }
+
+    /// An operator adds units, and asks until that is answered.
+    fn restock(&mut self, random: &mut Random) {
+        let (people, mut random) = (self.people.clone(), Random(random.number()));
+        self.schedule.add("people", move || {
+            time::sleep(RESTOCKED);
+            let restock =
+                Command::Adjust { sku: SKU, how: Adjust::Restock, units: RESTOCK, key: "more".into() };
+            let added = people.command(&restock, &mut random);
+            assert!(matches!(added, Reply::Accepted(_)), "{added:?}");
         });
     }
 
@@ -176,10 +193,15 @@ impl Night {
                 if answer != Answer::Ordered {
                     break;
                 }
-                people.pay(engine::OrderId { sku: SKU, hash: key }, 1, &mut random);
+                people.pay(order_of(key), 1, &mut random);
             }
         });
     }
+}
+
+/// An order's id by its key. Small numbers name restocks at the gate.
+fn order_of(key: u128) -> OrderId {
+    OrderId { sku: SKU, hash: key | 1 << 100 }
 }
 
 /// One of the people: wants a unit or two, and pays, or not.
@@ -187,7 +209,7 @@ fn visit(people: &People, buyer: u128, random: &mut Random) {
     let orders = 1 + random.below(3) / 2;
     for number in 0..orders as u128 {
         let (key, quantity) = (buyer + number * BUYERS, 1 + u32::from(random.below(4) == 0));
-        let id = engine::OrderId { sku: SKU, hash: key };
+        let id = order_of(key);
         if people.buy(key, BuyerId(buyer), quantity, random) != Answer::Ordered {
             continue;
         }

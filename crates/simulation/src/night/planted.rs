@@ -11,6 +11,7 @@ use server::ledger::mysql::cluster::{
     Raised, Recorded, ServerClock, SkuRow,
 };
 
+use super::{Plan, after_the_restock, plan};
 use crate::gate::{Dialect, Redis};
 
 /// What is wrong.
@@ -36,45 +37,63 @@ pub enum Planted {
     LostTailNotNoticed,
 }
 
-/// Every defect that there is, by its name, with in how many nights it is found.
-pub const PLANTED: &[(&str, Planted, u64)] = &[
+/// The faults of a night, by its seed.
+pub type Aim = fn(u64) -> Plan;
+
+/// Every defect that there is, by its name, with the nights that aim at it, and in how many of them it is found.
+pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     (
         "the gate sells what it has not",
         Planted::Script("if avail < units then return {avail > 0 and 13 or 12", "if false then return {12"),
+        plan,
         3,
     ),
-    ("a buyer has no limit", Planted::Script("if has and has + units > limit then", "if false then"), 3),
+    (
+        "a buyer has no limit",
+        Planted::Script("if has and has + units > limit then", "if false then"),
+        plan,
+        3,
+    ),
     (
         "a key that is known is not looked up",
         Planted::Script(
             "if mark then\n  if string.sub(mark, 2, #body + 1)",
             "if false then\n  if string.sub(mark, 2, #body + 1)",
         ),
-        200,
+        plan,
+        40,
     ),
-    ("a reservation is not counted as open", Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""), 8),
+    (
+        "a reservation is not counted as open",
+        Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""),
+        plan,
+        8,
+    ),
     (
         "a reservation takes no units",
         Planted::Script("avail, seq = avail - units, seq + 1\n", "seq = seq + 1\n"),
+        plan,
         3,
     ),
     (
         "units of a placed order go back",
         Planted::Script("if verdict == 'y' or verdict == 'u' then", "if true then"),
+        plan,
         3,
     ),
     (
         "units are given back twice",
         Planted::Script("if to == ALREADY then return answer(ALREADY) end", ""),
+        plan,
         3,
     ),
-    ("what the gate is to hear is forgotten", Planted::OutboxForgotten, 3),
-    ("an epoch is not raised", Planted::EpochNotRaised, 8),
-    ("a gate is rebuilt without marks", Planted::MarksForgotten, 8),
-    ("holds never expire", Planted::NeverExpires, 3),
-    ("holds expire early", Planted::ExpiresEarly, 3),
-    ("closed orders are not found", Planted::NotFound, 3),
-    ("a lost tail is not noticed", Planted::LostTailNotNoticed, 64),
+    ("what the gate is to hear is forgotten", Planted::OutboxForgotten, plan, 3),
+    ("an epoch is not raised", Planted::EpochNotRaised, plan, 16),
+    ("a gate is rebuilt without marks", Planted::MarksForgotten, plan, 8),
+    ("holds never expire", Planted::NeverExpires, plan, 3),
+    ("holds expire early", Planted::ExpiresEarly, plan, 3),
+    ("closed orders are not found", Planted::NotFound, plan, 3),
+    ("a lost tail is not noticed", Planted::LostTailNotNoticed, after_the_restock, 3),
 ];
 
 /// The run of Redis that is called so.

@@ -66,7 +66,7 @@ fn a_seed_decides_the_whole_night() {
 
 #[test]
 fn every_planted_defect_is_found() {
-    for (name, planted, within) in PLANTED {
+    for (name, planted, plan, within) in PLANTED {
         let is_found = |seed: u64| {
             let played = catch_unwind(|| play(seed, &plan(seed), *planted));
             played.map_or(true, |played| !played.broken.is_empty())
