@@ -186,6 +186,13 @@ impl Looking {
         self.figures.history.record(&taken);
     }
 
+    /// The same, as if a second had passed since the last time, however long that takes here.
+    #[cfg(test)]
+    pub(crate) fn look_a_second_later(&mut self) {
+        let last = self.moments.back().expect("the start's is there").at;
+        self.look_and_keep(last + Duration::from_secs(1));
+    }
+
     /// Looks again: about a second after the last time. What is to be kept of it is returned.
     pub(super) fn look(&mut self, at: Instant) -> Taken {
         self.watched.core.shelf.refresh(&mut self.catalog);

@@ -89,7 +89,8 @@ const shade = (plot) => {
   const within = (time) => Math.round(Math.min(Math.max(plot.valToPos(time, "x", true), from), from + width));
   plot.ctx.save();
   plot.ctx.fillStyle = colour("--amber-ground");
-  for (const time of partial) plot.ctx.fillRect(within(time), top, within(time + stepMs / 1000) - within(time), height);
+  // A second may be less than a pixel.
+  for (const time of partial) plot.ctx.fillRect(within(time), top, Math.max(2, within(time + stepMs / 1000) - within(time)), height);
   plot.ctx.restore();
 };
 

@@ -67,7 +67,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         "a reservation is not counted as open",
         Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""),
         plan,
-        8,
+        16,
     ),
     (
         "a reservation takes no units",

@@ -145,6 +145,7 @@ impl Seen {
     /// Whoever has just woken has heard nobody meanwhile, and asked no engine: nothing of that has changed.
     fn hold(&mut self, before: &Seen) {
         self.ready = before.ready;
+        self.part_away.clone_from(&before.part_away);
         for (server, is_there) in &mut self.servers {
             *is_there |= before.servers.get(server).is_some_and(|was_there| *was_there);
         }
@@ -183,7 +184,7 @@ impl Events {
             look.sales.iter().for_each(|sale| self.compare_sale(look, &before, sale));
             self.find_deleted(look, &before);
             self.compare_servers(look.at_ms, &before, &now);
-            self.compare_orders(look, &before);
+            self.compare_orders(look, &before, &now);
             if before.verdict != now.verdict {
                 self.add(look.at_ms, Kind::VerdictChanged, (None, None), look.verdict.says.clone());
             }
@@ -194,19 +195,19 @@ impl Events {
     }
 
     /// Whether orders are taken, and for what.
-    fn compare_orders(&mut self, look: &Look<'_>, before: &Seen) {
+    fn compare_orders(&mut self, look: &Look<'_>, before: &Seen, now: &Seen) {
         let mut add = |kind, says| self.add(look.at_ms, kind, (None, None), says);
-        match (before.ready, look.ready) {
+        match (before.ready, now.ready) {
             (false, true) => add(Kind::OrdersTaken, "Orders are taken again.".to_owned()),
             (true, false) => {
                 add(Kind::NoOrdersTaken, format!("No order is taken. {}", look.reasons.join(" ")));
             }
             (true, true) | (false, false) => {}
         }
-        match (&before.part_away, look.part_away) {
+        match (&before.part_away, &now.part_away) {
             (Some(before), Some(now)) if now.is_as(before) => {}
             (_, Some(part)) => add(Kind::PartAway, format!("{}.", capital(&part.to_string()))),
-            (Some(_), None) if look.ready => {
+            (Some(_), None) if now.ready => {
                 add(Kind::PartBack, "All products can be bought again.".to_owned());
             }
             (Some(_) | None, None) => {}

@@ -22,7 +22,7 @@ fn operators_read_the_last_second_and_nobody_else_does() {
 
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":31}"#).member(1));
-    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
+    shop.looking.look_a_second_later();
     let seen = shop.send(&asked.operator()).json();
     let totals = &seen["totals"];
     let of = |name: &str| totals[name].as_u64().unwrap();
@@ -62,7 +62,7 @@ fn orders_at_a_price_that_has_changed_are_counted_as_refused_for_that() {
     assert_eq!(shop.metric("doorbuster_refusals_total{code=\"price_changed\"}"), 2);
     assert_eq!(shop.metric("doorbuster_orders_in_flight"), 0);
 
-    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
+    shop.looking.look_a_second_later();
     let seen = shop.send(&Sent::get("/api/v1/figures").operator()).json();
     let flash = seen["sales"].as_array().unwrap().iter().find(|sale| sale["id"] == 3).unwrap();
     let item = flash["items"].as_array().unwrap().iter().find(|item| item["product"] == 30).unwrap();
@@ -105,14 +105,14 @@ fn who_watches_is_sent_each_second_once_and_asks_anew_when_access_changes() {
     };
     parts(&mut shop);
     assert!(parts(&mut shop).is_empty(), "nothing is new");
-    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
+    shop.looking.look_a_second_later();
     let sent = parts(&mut shop);
     assert_eq!(sent.iter().map(|event| number(event)).collect::<Vec<_>>(), [1]);
     assert!(parts(&mut shop).is_empty());
     let setup = Setup::new(demo_mode());
     shop.shared.change_access(&setup.options, &setup.secrets);
     assert_eq!(parts(&mut shop), [b""], "its end");
-    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(2));
+    shop.looking.look_a_second_later();
     assert!(parts(&mut shop).is_empty());
 }
 
@@ -154,7 +154,7 @@ fn operators_read_the_history_as_json_and_as_csv() {
     let empty = shop.send(&Sent::get(path).operator()).json();
     assert_eq!((&empty["rows"], &empty["columns"][0]), (&json!([]), &"at_ms".into()), "{empty}");
     shop.send(&Sent::post("/api/v1/orders", r#"{"sale":3,"product":30}"#).member(1));
-    shop.looking.look_and_keep(Instant::now() + Duration::from_secs(1));
+    shop.looking.look_a_second_later();
     let asked = Sent::get(&format!("{path}?sale=3&product=30&points=10")).operator();
     let points = shop.send(&asked).json();
     let place = |name: &str| {
