@@ -170,14 +170,16 @@ impl Schedule {
         WALL.set(self.began.plus(gone_by).shifted(set_ms));
         let task = &mut self.tasks[at];
         task.stack.resume();
-        let waits = self.time.waits.take();
-        task.state = if task.stack.is_done() { State::Ended } else { waits.unwrap_or(State::Ready) };
+        // Whoever had the turn began to wait after it had notified. What it notified may be gone, and what it waits at stand in its place.
         let notified = self.time.notified.take();
         let hears = |task: &&mut Task| match task.state {
             State::Waits { place: Some(place), .. } => notified.contains(&place),
             State::Waits { place: None, .. } | State::Ready | State::Ended => false,
         };
+        let waits = self.time.waits.take();
+        let now = if task.stack.is_done() { State::Ended } else { waits.unwrap_or(State::Ready) };
         self.tasks.iter_mut().filter(hears).for_each(|task| task.state = State::Ready);
+        self.tasks[at].state = now;
         for (host, work) in ADDED.take() {
             self.add(&host, work);
         }
@@ -251,5 +253,29 @@ impl Drop for Schedule {
         // Whoever ends by that may still look what time it is.
         self.tasks.clear();
         time::keep(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use server::time::Condvar;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// A place is an address, which a new one may have of one that is gone: so a turn would depend on the allocator.
+    #[test]
+    fn whoever_notifies_and_then_waits_is_not_woken_by_itself() {
+        let mut schedule = Schedule::new(UnixMs(0), 1);
+        schedule.add("host", || {
+            let condvar = Condvar::default();
+            condvar.notify_all();
+            drop(condvar.wait_while(&Mutex::new(()), HOUR, |()| true));
+        });
+        schedule.run(2 * HOUR);
+        assert_eq!(schedule.turns(), 2);
     }
 }
