@@ -46,15 +46,18 @@ impl Sales {
         if times_back == self.times_back { self.after } else { Seq(0) }
     }
 
-    /// Follows what was read of the ledger, all of it if it has gone back since, and publishes the catalog. `stocks`: read after the entries, for they are published
-    /// before anybody sees a new SKU: one without stock looks sold out.
+    /// Follows what was read of the ledger, all of it if it has gone back since, and publishes the catalog. `stocks`: read after
+    /// the entries, for they are published before anybody sees a new SKU: one without stock looks sold out.
     pub(super) fn follow(&mut self, times_back: u64, entries: Vec<Entry>, stocks: &[SkuRow], shelf: &Shelf) {
         // Another stage may have read further meanwhile, or of a newer one.
         if times_back < self.times_back {
             return;
         }
+        let mut before = shelf.current();
         if times_back > self.times_back {
             *self = Sales { times_back, ..Sales::default() };
+            // Another sale may have the place and the version that one had which is gone.
+            before = Arc::new(before.begun_anew());
         }
         let new: Vec<_> = entries.into_iter().filter(|entry| entry.seq > self.after).collect();
         if new.is_empty() {
@@ -68,7 +71,7 @@ impl Sales {
             }
         }
         self.slots = self.registry.iter().flat_map(slots_of).collect();
-        let catalog = Catalog::of(&self.registry, &shelf.current());
+        let catalog = Catalog::of(&self.registry, &before);
         publish_stocks(&catalog, stocks);
         shelf.publish(catalog);
     }
@@ -94,4 +97,65 @@ fn slots_of(sale: &Sale) -> impl Iterator<Item = Slot> + '_ {
     };
     let items = sale.skus().zip(&sale.spec.items);
     items.map(move |(sku, item)| Slot { sku, state, limit: item.limit, product: item.product })
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Event, ItemSpec, Payment, SaleSpec};
+
+    use super::*;
+
+    fn created(seq: u64, sale: u64, title: &str) -> Entry {
+        let item = ItemSpec {
+            product: ProductId(1),
+            title: "Shoe".to_owned(),
+            description: String::new(),
+            price: 1,
+            list_price: 1,
+            total: 1,
+            limit: None,
+            image: None,
+            line: None,
+        };
+        let spec = SaleSpec {
+            id: SaleId(sale),
+            title: title.to_owned(),
+            currency: "EUR".to_owned(),
+            starts_at: UnixMs(1),
+            ends_at: UnixMs(2),
+            payment: Payment::OnPlacing,
+            open_holds_per_buyer_max: None,
+            items: vec![item],
+        };
+        Entry { seq: Seq(seq), at: UnixMs(1), event: Event::SaleCreated(Box::new(spec)) }
+    }
+
+    /// A database that has lost its tail gives the numbers of what is gone to others.
+    #[test]
+    fn of_a_ledger_that_went_back_nothing_is_kept() {
+        let (mut sales, shelf) = (Sales::default(), Shelf::default());
+        let titles =
+            || -> Vec<String> { shelf.current().sales.iter().map(|sale| sale.spec.title.clone()).collect() };
+        sales.follow(
+            0,
+            vec![created(1, 1, "one"), created(2, 2, "lost"), created(3, 3, "lost")],
+            &[],
+            &shelf,
+        );
+        assert_eq!(
+            (titles(), sales.after(0), sales.slots().len()),
+            (vec!["one".into(), "lost".into(), "lost".into()], Seq(3), 3)
+        );
+        let before = shelf.current().version;
+        assert_eq!(sales.after(1), Seq(0));
+        sales.follow(1, vec![created(1, 1, "one"), created(2, 2, "another")], &[], &shelf);
+        assert_eq!(
+            (titles(), sales.after(1), sales.slots().len()),
+            (vec!["one".into(), "another".into()], Seq(2), 2)
+        );
+        assert!(shelf.current().version > before, "readers take it over");
+        // What another stage has read of the ledger before.
+        sales.follow(0, vec![created(4, 4, "lost")], &[], &shelf);
+        assert_eq!((titles().len(), sales.after(1)), (2, Seq(2)));
+    }
 }

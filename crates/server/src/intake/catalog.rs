@@ -219,6 +219,11 @@ impl Catalog {
         catalog
     }
 
+    /// With nothing of what is sold now, for the sales of a ledger that does not go on from these: the next is made of it.
+    pub fn begun_anew(&self) -> Catalog {
+        Catalog { version: self.version, ..Catalog::default() }
+    }
+
     fn add(&mut self, view: &engine::Sale) {
         let position = self.sales.len();
         let by_product = Arc::make_mut(&mut self.by_product);
