@@ -124,6 +124,8 @@ pub(super) struct Core {
     queue_rows: Mutex<Option<Vec<QueueRow>>>,
     /// SKUs whose gate this server has seen going backwards.
     suspects: Mutex<Vec<SkuId>>,
+    /// SKUs whose gate knows of what the ledger has lost.
+    misled: Mutex<BTreeSet<SkuId>>,
     /// SKUs whose gate was needed here and is closed.
     needed: Mutex<BTreeSet<SkuId>>,
     stopped: (Mutex<()>, Condvar),
@@ -163,6 +165,7 @@ impl Core {
             sales_settled: Mutex::default(),
             queue_rows: Mutex::default(),
             suspects: Mutex::default(),
+            misled: Mutex::default(),
             needed: Mutex::default(),
             stopped: Default::default(),
         }
@@ -249,9 +252,14 @@ impl Core {
         }
     }
 
-    /// The gates know of returns that the ledger does not have any more: all of them are rebuilt.
-    pub(super) fn suspect_all(&self) {
-        self.suspect(self.slots().iter().map(|slot| slot.sku).collect());
+    /// Notes SKUs whose gate may know of what the ledger has lost: it must be rebuilt, and forget it.
+    pub(super) fn note_misled(&self, skus: impl IntoIterator<Item = SkuId>) {
+        self.misled.lock().unwrap_or_else(PoisonError::into_inner).extend(skus);
+    }
+
+    pub(super) fn take_misled(&self) -> Vec<SkuId> {
+        let misled = std::mem::take(&mut *self.misled.lock().unwrap_or_else(PoisonError::into_inner));
+        misled.into_iter().collect()
     }
 
     pub(super) fn take_suspects(&self) -> Vec<SkuId> {

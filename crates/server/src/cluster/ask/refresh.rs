@@ -215,16 +215,33 @@ impl Refreshing<'_> {
         for ((sku, _), fenced) in suspects.iter().zip(gate.fence(&suspects)) {
             match fenced {
                 Ok(()) => tracing::warn!(sku = sku.0, "a gate that has lost something is fenced"),
-                Err(error) => {
-                    core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0));
-                    // One that is not there, or is a newer server's, needs no fence; any other is asked again.
-                    if !matches!(error, GateError::Closed(_)) {
-                        core.suspect(vec![*sku]);
-                    }
-                }
+                Err(error) => core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0)),
             }
         }
+        self.fence_misled();
         unread
+    }
+
+    /// Until each is closed: none of them sees by itself that something is wrong.
+    fn fence_misled(&mut self) {
+        let misled = self.core.take_misled();
+        if misled.is_empty() {
+            return;
+        }
+        let fenced = self.gate.fence_anew(&misled);
+        let (closed, open): (Vec<_>, Vec<_>) =
+            misled.into_iter().zip(fenced).partition(|(_, fenced)| fenced.is_ok());
+        tracing::warn!(
+            closed = closed.len(),
+            open = open.len(),
+            "gates that know of what the ledger has lost are fenced"
+        );
+        for (sku, fenced) in open {
+            if let Err(error) = fenced {
+                self.core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0));
+            }
+            self.core.note_misled([sku]);
+        }
     }
 
     /// Has closed gates rebuilt that are needed although they sell nothing now.

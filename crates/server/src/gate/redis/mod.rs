@@ -219,8 +219,17 @@ impl Gate {
     /// Closes the gates of these SKUs until they are rebuilt under a later epoch than this. A gate that is lost, closed
     /// or of a later epoch already is as it should be.
     pub fn fence(&mut self, skus: &[(SkuId, u64)]) -> Vec<Result<(), GateError>> {
-        let outcomes = self.fence_now(skus);
+        let outcomes = self.fence_now(skus, &[]);
         self.memory.fenced(skus, &outcomes);
+        outcomes
+    }
+
+    /// As [`Gate::fence`], whatever their epochs are, for a ledger that may have lost what they know of their sales: they begin
+    /// anew with what it has.
+    pub fn fence_anew(&mut self, skus: &[SkuId]) -> Vec<Result<(), GateError>> {
+        let skus: Vec<_> = skus.iter().map(|sku| (*sku, limits::NUMBER_MAX)).collect();
+        let outcomes = self.fence_now(&skus, &[b"anew"]);
+        self.memory.fenced(&skus, &outcomes);
         outcomes
     }
 
@@ -241,12 +250,13 @@ impl Gate {
         self.memory.take_suspects()
     }
 
-    fn fence_now(&mut self, skus: &[(SkuId, u64)]) -> Vec<Result<(), GateError>> {
+    fn fence_now(&mut self, skus: &[(SkuId, u64)], how: &[&[u8]]) -> Vec<Result<(), GateError>> {
         self.commands.clear();
         for (sku, epoch) in skus {
             let keys = keys_of(&mut self.keys, &self.router, *sku);
             let mut digits = [0; 20];
-            self.commands.script(Script::Fence, keys.slot, &keys.all(), &[decimal(&mut digits, *epoch)]);
+            let arguments = [&[decimal(&mut digits, *epoch)], how].concat();
+            self.commands.script(Script::Fence, keys.slot, &keys.all(), &arguments);
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
         outcomes
@@ -303,7 +313,7 @@ impl Gate {
     fn fence_suspects(&mut self) {
         let open = self.memory.to_fence();
         if !open.is_empty() {
-            let outcomes = self.fence_now(&open);
+            let outcomes = self.fence_now(&open, &[]);
             self.memory.fenced(&open, &outcomes);
         }
     }

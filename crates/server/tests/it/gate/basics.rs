@@ -285,6 +285,36 @@ fn a_changed_limit_is_that_of_the_newest_version_and_who_has_not_heard_of_it_buy
     assert_eq!(limit(&mut gate), Some(4));
 }
 
+/// A ledger that has lost its tail gives the versions of what is gone to others, and a gate must not go by what it had heard.
+#[test]
+fn a_gate_that_begins_anew_knows_its_sale_as_the_ledger_has_it() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    let paused = |version, paused| SaleState { version, paused, ..on() };
+    let snapshot = |epoch, sale| Snapshot { sale, ..fresh(epoch, 10, None) };
+    let known = |gate: &mut Gate| {
+        let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
+        (state.sale.version, state.sale.paused)
+    };
+    build(&mut gate, SKU, &snapshot(1, paused(5, false)));
+    assert_eq!(what(gate.set_sale(&[(SKU, paused(7, true), None)])), SaleSet::Done);
+    build(&mut gate, SKU, &snapshot(2, paused(6, false)));
+    assert_eq!(known(&mut gate), (7, true), "what came in during a build is newer");
+    for (epoch, closed_before) in [(3, false), (4, true)] {
+        assert_eq!(what(gate.set_sale(&[(SKU, paused(7 + epoch, true), None)])), SaleSet::Done);
+        if closed_before {
+            assert_eq!(gate.fence(&[(SKU, epoch)]), [Ok(())]);
+        }
+        assert_eq!(gate.fence_anew(&[SKU]), [Ok(())]);
+        let fenced = Err(GateError::Closed(Closed::Fenced));
+        assert_eq!(reserve(&mut gate, place(SKU, 1, 9, 1)), fenced);
+        let built = gate.build(SKU, &snapshot(epoch, paused(6, false)), &mut || ());
+        assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
+        assert_eq!(known(&mut gate), (6, false), "epoch {epoch}");
+    }
+    assert_eq!(gate.fence_anew(&[SkuId(77)]), [Ok(())], "one that is not there is as it should be");
+}
+
 /// While its marks come in.
 #[test]
 fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {

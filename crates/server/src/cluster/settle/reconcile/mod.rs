@@ -231,7 +231,7 @@ impl<'a> Reconciling<'a> {
         self.engines.ledger.look_back()?;
         let times_back = self.engines.ledger.times_back();
         if std::mem::replace(&mut self.times_back, times_back) != times_back {
-            self.core.suspect_all();
+            self.core.note_misled(self.core.slots().iter().map(|slot| slot.sku));
             // What it has read was of the other database.
             self.rebuild = Rebuild::default();
         }
