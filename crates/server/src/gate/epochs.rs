@@ -18,9 +18,13 @@ impl Epochs {
         }
     }
 
+    /// 0: of none.
+    pub fn newest(&self, sku: SkuId) -> u64 {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&sku).copied().unwrap_or(0)
+    }
+
     /// Whether one has come after it.
     pub(super) fn is_over(&self, sku: SkuId, epoch: u64) -> bool {
-        let newest = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        newest.get(&sku).is_some_and(|newest| epoch < *newest)
+        epoch < self.newest(sku)
     }
 }

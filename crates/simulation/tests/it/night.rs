@@ -56,6 +56,15 @@ fn whatever_happens_in_a_night_its_promises_hold() {
     }
 }
 
+/// Each was broken once, by what is mended since.
+#[test]
+fn nights_that_were_broken_hold() {
+    for seed in [66, 1_231] {
+        let played = play(seed, &plan(seed), Planted::Nothing);
+        assert_eq!(played.broken, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
 #[test]
 fn a_seed_decides_the_whole_night() {
     for seed in [3, 5] {

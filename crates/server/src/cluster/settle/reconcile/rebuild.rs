@@ -34,6 +34,8 @@ const BUILT_AT_ONCE: usize = 1_000;
 const ORDERS_AT_ONCE: u64 = 50_000;
 /// Gates in one rebuild that nobody waits for.
 const UNHURRIED_MAX: usize = 10_000;
+/// In one step: a ledger that has lost its tail has lost few of them. With more a gate is built at a later step.
+const RAISES_MAX: usize = 8;
 /// Marks in one read of the ledger.
 const MARKS_PER_READ: usize = 5_000;
 
@@ -123,7 +125,7 @@ impl Rebuild {
                 self.failing.well();
                 Phase::Idle
             }
-            Phase::Idle => self.begin(engines)?,
+            Phase::Idle => self.begin(core, engines)?,
             Phase::Fenced { skus, at } if at.elapsed() < core.options.fence_wait => {
                 Phase::Fenced { skus, at }
             }
@@ -176,7 +178,7 @@ impl Rebuild {
         self.asked[self.urgency as usize].extend(skus);
     }
 
-    fn begin(&mut self, engines: &mut Engines) -> Result<Phase, LedgerError> {
+    fn begin(&mut self, core: &Core, engines: &mut Engines) -> Result<Phase, LedgerError> {
         let asked = self.take_asked();
         let epochs: HashMap<_, _> =
             engines.ledger.stocks_of(&asked)?.into_iter().map(|row| (row.sku, row.epoch)).collect();
@@ -186,7 +188,10 @@ impl Rebuild {
         let mut fenced = BTreeSet::new();
         let known: Vec<_> = known
             .into_iter()
-            .map(|sku| (sku, epochs.get(&sku).copied().unwrap_or(limits::NUMBER_MAX)))
+            // A ledger that has lost its tail may have forgotten the epoch that the gate has.
+            .map(|sku| {
+                (sku, epochs.get(&sku).copied().unwrap_or(limits::NUMBER_MAX).max(core.epochs.newest(sku)))
+            })
             .collect();
         for ((sku, _), fenced_one) in known.iter().copied().zip(engines.gate.fence(&known)) {
             match fenced_one {
@@ -221,7 +226,7 @@ impl Rebuild {
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
         let portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
-        let raised = engines.ledger.raise_epochs(&portion)?;
+        let raised = raise_above_heard(core, &mut *engines.ledger, &portion)?;
         // After that, so that no gate begins an epoch by what its sale was before.
         core.follow_sales(&mut *engines.ledger)?;
         let slots = slots_of(core, &portion);
@@ -297,6 +302,25 @@ impl Phase {
             }
         }
     }
+}
+
+/// Raises the epochs, and above all that this server has heard of: those that the ledger has forgotten are over for everybody.
+fn raise_above_heard(
+    core: &Core,
+    ledger: &mut dyn ClusterLedger,
+    skus: &[SkuId],
+) -> Result<Vec<Raised>, LedgerError> {
+    // Before, for afterwards the new ones are among them.
+    let heard: HashMap<_, _> = skus.iter().map(|sku| (*sku, core.epochs.newest(*sku))).collect();
+    let is_over = |raised: &Raised| heard.get(&raised.sku).is_some_and(|heard| raised.epoch <= *heard);
+    let mut raised = ledger.raise_epochs(skus)?;
+    for _again in 1..RAISES_MAX {
+        if !raised.iter().any(is_over) {
+            break;
+        }
+        raised = ledger.raise_epochs(skus)?;
+    }
+    Ok(raised)
 }
 
 /// The slots of these SKUs, which are in the order of their numbers.
