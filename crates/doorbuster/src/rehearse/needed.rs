@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use ::bench::progress::say;
 use ::bench::target::token::unix_ms;
-use engine::{Entry, Phase, Sale, Sales, UnixMs};
+use engine::{Entry, Sales, UnixMs};
 use server::ledger::Source;
+use server::rehearsals::needed_for;
 
 use crate::failure::Failure;
 
 /// Between two looks, of which each reads what is new.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// A sale that begins so soon needs the machine.
-const SOON_MS: u64 = 60_000;
 
 /// Why the rehearsal is to end, once a sale needs the machine.
 pub(super) type Needed = Arc<OnceLock<String>>;
@@ -64,16 +63,8 @@ fn read_on(sales: &mut Sales, latest: &mut UnixMs, ledger: &Source) {
 
 /// Why the machine is needed now, if it is.
 fn found(sales: &Sales, now: UnixMs) -> Option<String> {
-    let why = |sale: &Sale| {
-        let (id, starts_in_ms) = (sale.spec.id.0, sale.spec.starts_at.0.saturating_sub(now.0));
-        match sale.phase(now) {
-            Phase::Ended => None,
-            phase if starts_in_ms == 0 => Some(format!("sale {id} is {}", phase.as_str())),
-            _ if starts_in_ms <= SOON_MS => Some(format!("sale {id} begins within a minute")),
-            Phase::NotStarted | Phase::Live | Phase::Paused => None,
-        }
-    };
-    sales.iter().filter(|sale| !sale.deleted).find_map(why)
+    let there = sales.iter().filter(|sale| !sale.deleted);
+    there.into_iter().find_map(|sale| needed_for(&sale.spec, sale.phase(now), now))
 }
 
 #[cfg(test)]
@@ -84,6 +75,7 @@ mod tests {
 
     #[test]
     fn a_sale_needs_the_machine_from_a_minute_before_its_start_to_its_end() {
+        const SOON_MS: u64 = 60_000;
         const STARTS: u64 = 10 * SOON_MS;
         let item = ItemSpec {
             product: ProductId(30),

@@ -26,6 +26,7 @@ use crate::ledger::{Source, mysql};
 use crate::net::Stop;
 use elsewhere::{Elsewhere, Watch};
 use engine::format_utc;
+pub use process::needed_for;
 use process::{Ended, Process, in_the_way};
 
 /// Of what is kept of a rehearsal in the ledger.

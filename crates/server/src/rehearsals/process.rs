@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Phase, UnixMs};
+use engine::{Phase, SaleSpec, UnixMs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -163,15 +163,19 @@ fn read_lines(mut from: impl BufRead, to: &SyncSender<String>) {
 
 /// Why the machine is needed now, if it is.
 pub(super) fn needed(catalog: &Catalog, now: UnixMs) -> Option<String> {
-    let begins = |sale: &Sale| match (sale.phase(now), sale.starts_in_ms(now)) {
-        _ if sale.deleted => None,
-        (_, Some(..=SOON_MS)) => Some(format!("sale {} begins within a minute", sale.spec.id.0)),
-        (phase @ (Phase::Live | Phase::Paused), None) => {
-            Some(format!("sale {} is {}", sale.spec.id.0, phase.as_str()))
-        }
-        _ => None,
-    };
-    catalog.sales.iter().find_map(begins)
+    let sales = catalog.sales.iter().filter(|sale| !sale.deleted);
+    sales.into_iter().find_map(|sale| needed_for(&sale.spec, sale.phase(now), now))
+}
+
+/// Why the machine is needed now for a sale that is in this phase and was not deleted, if it is: then no rehearsal goes on.
+pub fn needed_for(sale: &SaleSpec, phase: Phase, now: UnixMs) -> Option<String> {
+    let (id, starts_in_ms) = (sale.id.0, sale.starts_at.0.saturating_sub(now.0));
+    match phase {
+        Phase::Ended => None,
+        phase if starts_in_ms == 0 => Some(format!("sale {id} is {}", phase.as_str())),
+        _ if starts_in_ms <= SOON_MS => Some(format!("sale {id} begins within a minute")),
+        Phase::NotStarted | Phase::Live | Phase::Paused => None,
+    }
 }
 
 /// Why none is begun now, if so: a sale that is live or near, or orders that wait for their payment.

@@ -74,6 +74,12 @@ pub enum OpenError {
     MySql(#[from] mysql::Error),
 }
 
+impl From<mysql::FromRowError> for OpenError {
+    fn from(error: mysql::FromRowError) -> OpenError {
+        OpenError::MySql(error.into())
+    }
+}
+
 impl OpenError {
     /// A row that was read makes no sense.
     pub fn is_damage(&self) -> bool {

@@ -14,10 +14,10 @@ use super::attempt::Parts;
 use super::reads::{
     ORDER_COLUMNS, ORDER_TABLES, PAYMENT_COLUMNS, order_row, payment_row, rejection_row, sku_row,
 };
-use super::sale_events::{events_after, sale_entry};
 use super::session::{Failure, Session};
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
+use crate::ledger::mysql::sale_entries::{entries_after, sale_entry};
 use crate::ledger::mysql::sql::{Script, hex, id_bytes, id_of, unsigned};
 use crate::ledger::rows::kept_address;
 
@@ -103,7 +103,7 @@ impl SharedLedger {
             let count = script.lists(&head, ids, "", id);
             sections.extend(std::iter::repeat_n(Section::Orders, count));
             // After the orders: the sale of any order that was read is here, and how it was to be paid.
-            script.push(events_after(sales.seen()));
+            script.push(entries_after(sales.seen()));
             sections.push(Section::Sales);
             let mut rows = Vec::new();
             session.run(script, |statement, row| {
@@ -122,7 +122,7 @@ impl SharedLedger {
                         refunds.push(id_of(&id).ok_or_else(|| Failure::Damaged("a refund's order".into()))?);
                     }
                     Section::Orders => orders.push(order_row(row)?),
-                    Section::Sales => sales.replay(&sale_entry(row)?)?,
+                    Section::Sales => sales.replay(&sale_entry::<Failure>(row)?)?,
                     Section::Skus => {}
                 }
             }
@@ -199,7 +199,7 @@ impl SharedLedger {
                 "SELECT sku, total, held, sold, orders, epoch FROM sku_stock {condition}ORDER BY sku"
             ));
             // After the stock, so that the sale of each SKU is known.
-            script.push(events_after(sales.seen()));
+            script.push(entries_after(sales.seen()));
             let sections = [Section::Skus, Section::Sales];
             let mut rows = Vec::new();
             session.run(script, |statement, row| {
@@ -211,7 +211,7 @@ impl SharedLedger {
                 if let Section::Skus = section {
                     skus.push(sku_row(row)?);
                 } else {
-                    sales.replay(&sale_entry(row)?)?;
+                    sales.replay(&sale_entry::<Failure>(row)?)?;
                 }
             }
             let row = |(sku, state): (SkuId, SkuState)| {
@@ -232,7 +232,7 @@ impl SharedLedger {
     pub fn sale_entries(&mut self, after: Seq) -> Result<Vec<Entry>, LedgerError> {
         let continuity = self.continuity.clone();
         self.attempt(|session, _| {
-            let rows: Vec<Row> = session.connection.query(events_after(after))?;
+            let rows: Vec<Row> = session.connection.query(entries_after(after))?;
             // Who follows them must hear if they are lost.
             if !rows.is_empty() {
                 session.look_back(&continuity)?;

@@ -30,7 +30,6 @@ mod operators;
 mod outbox;
 mod queues;
 mod reads;
-mod sale_events;
 mod servers;
 mod session;
 mod sights;

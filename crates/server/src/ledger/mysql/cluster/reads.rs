@@ -11,10 +11,10 @@ use engine::{
 use mysql::{Row, from_row_opt};
 
 use super::leases::Lease;
-use super::sale_events::{events_after, sale_entry};
 use super::session::Failure;
 use super::transaction::{QueueState, Transaction};
 use crate::ledger::mysql::migrate::FORMAT;
+use crate::ledger::mysql::sale_entries::{entries_after, sale_entry};
 use crate::ledger::mysql::sql::{
     Script, bytes, hex, id_bytes, id_of, number, quoted, unsigned, who_hex, who_of,
 };
@@ -88,7 +88,7 @@ impl Reads {
                     let (owner, generation): (i64, i64) = from_row_opt(row)?;
                     leased = lease.is_some_and(|lease| lease.is(unsigned(owner), unsigned(generation)));
                 }
-                Section::Sales => transaction.set.follow(&sale_entry(row)?)?,
+                Section::Sales => transaction.set.follow(&sale_entry::<Failure>(row)?)?,
                 Section::Queues => {
                     let (queue, next_offset, owner, generation): (String, i64, i64, i64) = from_row_opt(row)?;
                     let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
@@ -125,7 +125,7 @@ impl Reads {
             one(&mut script, Section::None, "START TRANSACTION".to_owned());
             let writer = "SELECT next_seq, latest_at, format FROM writer WHERE id = 1 FOR UPDATE";
             one(&mut script, Section::Writer, writer.to_owned());
-            one(&mut script, Section::Sales, events_after(set.sales().seen()));
+            one(&mut script, Section::Sales, entries_after(set.sales().seen()));
             if let Some(lease) = lease {
                 one(&mut script, Section::Lease, lease.query());
             }
