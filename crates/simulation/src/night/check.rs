@@ -42,8 +42,7 @@ impl Night {
                 _ => {}
             }
         }
-        let rejected = self.engines.database.entries().into_iter().filter_map(is_rejected);
-        let rejected = if units_freed == 0 { BTreeSet::new() } else { rejected.collect() };
+        let rejected = self.engines.database.entries().into_iter().filter_map(is_rejected).collect();
         let fails_over = |(_, fault): &&(Duration, Fault)| matches!(fault, Fault::LedgerFailsOver { .. });
         let last = plan.iter().filter(fails_over).map(|(at, _)| *at).max().unwrap_or_default();
         let until = last + REBUILT_WITHIN + plan.iter().map(|(_, fault)| fault.lasts()).sum::<Duration>();
@@ -88,14 +87,9 @@ impl Night {
                 stock.available()
             ));
         }
-        for (what, name, most) in [
-            ("were accepted and rejected", "orders_lost", undone.units_freed),
-            ("are at the gate and not in the ledger, or the other way round", "drift_units", 0),
-        ] {
-            let count = self.askers.counted(name);
-            if count > most {
-                broken.push(format!("{count} {what}"));
-            }
+        let differed = self.askers.counted("drift_units");
+        if differed > 0 {
+            broken.push(format!("{differed} are at the gate and not in the ledger, or the other way round"));
         }
         let waiting = self.engines.database.outbox_len();
         if waiting > 0 {
@@ -115,6 +109,7 @@ impl Night {
         if told.gave_up > 0 {
             played.broken.push(format!("{} people were never answered", told.gave_up));
         }
+        let mut accepted_and_rejected = 0;
         for (id, answers) in &told.orders {
             for (_, answer) in answers {
                 *played.answers.entry(name(answer)).or_default() += 1;
@@ -125,8 +120,10 @@ impl Night {
             let was = |wanted: fn(&Answer) -> bool| answers.iter().any(|(_, answer)| wanted(answer));
             // What a broker lost and no gate remembers is lost (docs/guarantees.md).
             let accepted = answers.iter().find(|(_, answer)| *answer == Answer::Ordered);
+            let rejected = accepted.is_some() && order.is_none() && undone.rejected.contains(id);
+            accepted_and_rejected += u64::from(rejected);
             let in_time = accepted.is_some_and(|(at, _)| *at <= undone.until);
-            let lost = forgets || undone.orders.contains(id) || (in_time && undone.rejected.contains(id));
+            let lost = forgets || undone.orders.contains(id) || (in_time && rejected);
             if was(|answer| *answer == Answer::Ordered) && order.is_none() && !lost {
                 played.broken.push(says("was accepted and is none"));
             }
@@ -137,6 +134,9 @@ impl Night {
             if was(|answer| matches!(answer, Answer::Refused(Refusal::KeyConflict | Refusal::UnknownSku))) {
                 played.broken.push(says("was refused for no reason"));
             }
+        }
+        if accepted_and_rejected > undone.units_freed {
+            played.broken.push(format!("{accepted_and_rejected} were accepted and rejected"));
         }
     }
 

@@ -221,10 +221,44 @@ pub fn plan(seed: u64) -> Plan {
 }
 
 /// By a seed: a database that fails over just after units were added, and nothing else.
-pub fn after_the_restock(seed: u64) -> Plan {
+pub(super) fn after_the_restock(seed: u64) -> Plan {
     let mut random = Random(!seed);
     let at = RESTOCKED + Duration::from_millis(20 + random.below(200) as u64);
     vec![(at, Fault::LedgerFailsOver { without: 8 + random.below(24) })]
+}
+
+/// By a seed: sends fail in every way, and Redis loses what it knew of their orders.
+pub(super) fn wiped_while_sends_fail(seed: u64) -> Plan {
+    wiped(seed, Fault::FaultyQueue { one_in: 1, lasts: 9_000 })
+}
+
+/// By a seed: some messages come seconds late, and Redis has lost what it knew of their orders.
+pub(super) fn wiped_while_messages_are_late(seed: u64) -> Plan {
+    wiped(seed, Fault::FaultyQueue { one_in: 1 + usize::try_from(seed % 4).unwrap_or(0), lasts: 12_000 })
+}
+
+/// By a seed: calls of the database fail, and Redis loses what it knew of their orders.
+pub(super) fn wiped_while_the_database_fails(seed: u64) -> Plan {
+    wiped(seed, Fault::FaultyLedger { one_in: 2, lasts: 9_000 })
+}
+
+/// By a seed: nothing is taken into the ledger for a while, and Redis loses what it knew of the orders that wait.
+pub(super) fn wiped_with_a_backlog(seed: u64) -> Plan {
+    wiped(seed, Fault::LedgerAway { lasts: 3_000 })
+}
+
+/// A fault, and Redis wiped as early as two seconds and as late as eight after it began.
+fn wiped(seed: u64, fault: Fault) -> Plan {
+    let mut random = Random(!seed);
+    let mut after = |from: u64| Duration::from_millis(from + random.below(2_000) as u64);
+    let (at, first, last) = (after(4_000), after(6_000), after(10_000));
+    vec![(at, fault), (first, Fault::GateWiped), (last, Fault::GateWiped)]
+}
+
+/// By a seed: the network to Redis fails, and nothing else.
+pub(super) fn faulty_gate(seed: u64) -> Plan {
+    let at = Duration::from_millis(5_000 + Random(!seed).below(2_000) as u64);
+    vec![(at, Fault::FaultyGate { one_in: 2, lasts: 9_000 })]
 }
 
 impl Fault {

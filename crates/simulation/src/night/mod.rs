@@ -18,7 +18,11 @@ use engine::{
 
 use self::buyers::{Answer, People, Told};
 use self::faults::End;
-pub use self::faults::{Fault, KINDS, Plan, after_the_restock, plan};
+pub use self::faults::{Fault, KINDS, Plan, plan};
+use self::faults::{
+    after_the_restock, faulty_gate, wiped_while_messages_are_late, wiped_while_sends_fail,
+    wiped_while_the_database_fails, wiped_with_a_backlog,
+};
 pub use self::planted::{Aim, PLANTED, Planted};
 use self::server::Askers;
 use crate::gate::Network;

@@ -80,11 +80,11 @@ impl Connect for Ways {
     }
 
     fn producer(&self) -> Box<dyn Produce> {
-        Box::new(self.engines.brokers.connect(&self.host, &self.topic))
+        self.engines.planted.producer(&self.host, self.engines.brokers.connect(&self.host, &self.topic))
     }
 
     fn consumer(&self) -> Box<dyn Consume> {
-        Box::new(self.engines.brokers.connect(&self.host, &self.topic))
+        self.engines.planted.consumer(&self.host, self.engines.brokers.connect(&self.host, &self.topic))
     }
 
     fn admin(&self) -> Box<dyn Administer> {

@@ -1,5 +1,6 @@
-//! Defects that nights must find. Each is put between the real stages and the ledger, or into a real script, so nothing that serves
-//! knows of it.
+//! A ledger with a defect.
+
+use std::collections::BTreeMap;
 
 use engine::handover::{OutboxRow, Outdated, Reservation};
 use engine::rules::Declined;
@@ -11,118 +12,21 @@ use server::ledger::mysql::cluster::{
     Raised, Recorded, ServerClock, SkuRow,
 };
 
-use super::{Plan, after_the_restock, plan};
-use crate::gate::{Dialect, Redis};
+use super::Planted;
 
-/// What is wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Planted {
-    #[default]
-    Nothing,
-    /// A script is not what it should be: what stands there, and what runs in its place.
-    Script(&'static str, &'static str),
-    /// What the gate is to hear is forgotten, one in three.
-    OutboxForgotten,
-    /// A gate is rebuilt under the epoch that it had.
-    EpochNotRaised,
-    /// A gate is rebuilt without the marks of its orders.
-    MarksForgotten,
-    /// Holds expire by a clock that is a minute ahead.
-    ExpiresEarly,
-    /// Holds never expire.
-    NeverExpires,
-    /// An order that was closed is not found.
-    NotFound,
-    /// That the database has lost its tail is not noticed.
-    LostTailNotNoticed,
-}
-
-/// The faults of a night, by its seed.
-pub type Aim = fn(u64) -> Plan;
-
-/// Every defect that there is, by its name, with the nights that aim at it, and in how many of them it is found.
-pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
-    (
-        "the gate sells what it has not",
-        Planted::Script("if avail < units then return {avail > 0 and 13 or 12", "if false then return {12"),
-        plan,
-        3,
-    ),
-    (
-        "a buyer has no limit",
-        Planted::Script("if has and has + units > limit then", "if false then"),
-        plan,
-        3,
-    ),
-    (
-        "a key that is known is not looked up",
-        Planted::Script(
-            "if mark then\n  if string.sub(mark, 2, #body + 1)",
-            "if false then\n  if string.sub(mark, 2, #body + 1)",
-        ),
-        plan,
-        40,
-    ),
-    (
-        "a reservation is not counted as open",
-        Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""),
-        plan,
-        16,
-    ),
-    (
-        "a reservation takes no units",
-        Planted::Script("avail, seq = avail - units, seq + 1\n", "seq = seq + 1\n"),
-        plan,
-        3,
-    ),
-    (
-        "units of a placed order go back",
-        Planted::Script("if verdict == 'y' or verdict == 'u' then", "if true then"),
-        plan,
-        3,
-    ),
-    (
-        "units are given back twice",
-        Planted::Script("if to == ALREADY then return answer(ALREADY) end", ""),
-        plan,
-        3,
-    ),
-    ("what the gate is to hear is forgotten", Planted::OutboxForgotten, plan, 3),
-    ("an epoch is not raised", Planted::EpochNotRaised, plan, 16),
-    ("a gate is rebuilt without marks", Planted::MarksForgotten, plan, 8),
-    ("holds never expire", Planted::NeverExpires, plan, 3),
-    ("holds expire early", Planted::ExpiresEarly, plan, 3),
-    ("closed orders are not found", Planted::NotFound, plan, 3),
-    ("a lost tail is not noticed", Planted::LostTailNotNoticed, after_the_restock, 3),
-];
-
-/// The run of Redis that is called so.
-pub(super) fn run(life: u64) -> String {
-    format!("{life:040x}")
-}
-
-impl Planted {
-    pub(super) fn redis(self, life: u64) -> Redis {
-        let mut redis = Redis::new(Dialect::Redis, &run(life));
-        if let Planted::Script(from, to) = self {
-            redis.change_scripts(from, to);
-        }
-        redis
-    }
-
-    pub(super) fn ledger(self, ledger: Box<dyn ClusterLedger>) -> Box<dyn ClusterLedger> {
-        Box::new(Defective { planted: self, inner: ledger })
-    }
-}
-
-/// A ledger with a defect.
 #[derive(Debug)]
-struct Defective {
+pub(super) struct Defective {
     planted: Planted,
     inner: Box<dyn ClusterLedger>,
+    /// How far each queue was read, where that is committed apart from the orders.
+    read_to: BTreeMap<String, u64>,
 }
 
 impl Defective {
+    pub(super) fn new(planted: Planted, inner: Box<dyn ClusterLedger>) -> Defective {
+        Defective { planted, inner, read_to: BTreeMap::new() }
+    }
+
     fn has(&self, planted: Planted) -> bool {
         self.planted == planted
     }
@@ -144,12 +48,6 @@ impl ClusterLedger for Defective {
         fn claim_queues(server: u64, queues: &[(String, u64)]) -> Result<Vec<Assignment>, LedgerError>;
         fn queue_rows() -> Result<Vec<QueueRow>, LedgerError>;
         fn rewind_queue(queue: &str, owner: u64, generation: u64, to: u64) -> Result<(), LedgerError>;
-        fn consume(
-            now: UnixMs,
-            progress: &[Progress],
-            orders: &[Reservation],
-            outdated: &dyn Fn(OrderId) -> Outdated
-        ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError>;
         fn fence_with(lease: Option<Lease>) -> ();
         fn sale_entries(after: Seq) -> Result<Vec<Entry>, LedgerError>;
         fn lease(name: &str, owner: u64, ms: u64) -> Result<Option<Lease>, LedgerError>;
@@ -184,6 +82,32 @@ impl ClusterLedger for Defective {
         if self.has(Planted::LostTailNotNoticed) { 0 } else { self.inner.times_back() }
     }
 
+    fn consume(
+        &mut self,
+        now: UnixMs,
+        progress: &[Progress],
+        orders: &[Reservation],
+        outdated: &dyn Fn(OrderId) -> Outdated,
+    ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError> {
+        let decides = |id| match outdated(id) {
+            Outdated::AskGate => Outdated::LedgerDecides,
+            other => other,
+        };
+        match self.planted {
+            Planted::OlderEpochDoesNotAsk => self.inner.consume(now, progress, orders, &decides),
+            Planted::OffsetsApart => {
+                let is_new = |of: &&Progress| self.read_to.get(&of.queue).is_none_or(|to| *to < of.to);
+                let new: Vec<Progress> = progress.iter().filter(is_new).cloned().collect();
+                if !new.is_empty() {
+                    drop(self.inner.consume(now, &new, &[], outdated)?);
+                    self.read_to.extend(new.into_iter().map(|of| (of.queue, of.to)));
+                }
+                self.inner.consume(now, &[], orders, outdated)
+            }
+            _ => self.inner.consume(now, progress, orders, outdated),
+        }
+    }
+
     fn expire_due(&mut self, now: UnixMs, max: usize) -> Result<Vec<OrderId>, LedgerError> {
         match self.planted {
             Planted::ExpiresEarly => self.inner.expire_due(now.plus(60_000), max),
@@ -194,9 +118,16 @@ impl ClusterLedger for Defective {
 
     fn outbox(&mut self, max: usize, after: u64) -> Result<Vec<OutboxRow>, LedgerError> {
         let mut rows = self.inner.outbox(max, after)?;
-        if self.has(Planted::OutboxForgotten) {
-            let forgotten: Vec<_> = rows.extract_if(.., |row| row.id % 3 == 0).map(|row| row.id).collect();
-            self.inner.outbox_done(&forgotten)?;
+        match self.planted {
+            Planted::OutboxForgotten => {
+                let forgotten: Vec<_> =
+                    rows.extract_if(.., |row| row.id % 3 == 0).map(|row| row.id).collect();
+                self.inner.outbox_done(&forgotten)?;
+            }
+            Planted::OutboxDoneEarly => {
+                self.inner.outbox_done(&rows.iter().map(|row| row.id).collect::<Vec<_>>())?;
+            }
+            _ => {}
         }
         Ok(rows)
     }
