@@ -778,6 +778,7 @@ class ServerHealth(TypedDict):
     dead_letters: int | None
     dead_letter_age_ms: int | None
     orders_lost: Lately | None
+    ledger_lost_tail: Lately | None
     drift_units: Lately | None
     reconciled_age_ms: int | None
     units_age_ms: int | None

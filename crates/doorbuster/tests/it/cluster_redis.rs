@@ -179,23 +179,32 @@ fn a_sale_on_valkey_sells_out_exactly_though_it_is_wiped() {
     assert!(audited.contains(&shown) && ready.contains(&shown), "{audited}{ready}");
 }
 
+/// On a Redis Cluster of its own, of which what is left goes on when a shard is away.
+pub(crate) fn configure_shards(engines: &Engines, directory: &Path, name: &str) {
+    for node in 0..6 {
+        let address = engines.address(&format!("redis-cluster-{node}"));
+        let set = ["config", "set", "cluster-require-full-coverage", "no"];
+        assert_eq!(redis_cli(&address, &set).trim(), "OK");
+    }
+    let masters = [0, 1, 2].map(|node| engines.address(&format!("redis-cluster-{node}")));
+    configure_on(&masters.join("\", \""), directory, name, "");
+    let path = directory.join("doorbuster.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, config.replace("[gate]\n", "[gate]\nmode = \"cluster\"\n")).unwrap();
+}
+
+/// With the replica that would be promoted.
+pub(crate) fn kill_a_shard(engines: &Engines) {
+    engines.kill("redis-cluster-3");
+    engines.kill("redis-cluster-0");
+}
+
 /// Every server was not ready, and it was said that no order is taken.
 #[test]
 fn with_one_shard_away_the_rest_is_sold_and_what_is_not_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let engines = Engines::private(&["redis-cluster"], &[]);
-    for node in 0..6 {
-        let address = engines.address(&format!("redis-cluster-{node}"));
-        assert_eq!(
-            redis_cli(&address, &["config", "set", "cluster-require-full-coverage", "no"]).trim(),
-            "OK"
-        );
-    }
-    let masters = [0, 1, 2].map(|node| engines.address(&format!("redis-cluster-{node}")));
-    configure_on(&masters.join("\", \""), dir.path(), "in_parts", "");
-    let path = dir.path().join("doorbuster.toml");
-    let config = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, config.replace("[gate]\n", "[gate]\nmode = \"cluster\"\n")).unwrap();
+    configure_shards(&engines, dir.path(), "in_parts");
     let server = serve(dir.path());
     until_ready(&server);
     let first_line = || {
@@ -204,8 +213,7 @@ fn with_one_shard_away_the_rest_is_sold_and_what_is_not_is_named() {
     };
     until("all are sold", || (first_line() == (200, "ready".to_owned()), first_line().1));
 
-    engines.kill("redis-cluster-3");
-    engines.kill("redis-cluster-0");
+    kill_a_shard(&engines);
     let mut said = String::new();
     until("a part is away", || {
         let (status, line) = first_line();

@@ -33,6 +33,8 @@ pub(super) struct Counts {
     pub(super) settles_unheard: Counter,
     /// Accepted, and then rejected by the ledger.
     pub(super) orders_lost: Counter,
+    /// Times that this server found the ledger without its latest entries.
+    pub(super) ledger_lost_tail: Counter,
     pub(super) rolled_forward: Counter,
     pub(super) outbox_applied: Counter,
     pub(super) gates_built: Counter,
@@ -70,6 +72,7 @@ impl Counts {
             settled: Counter::default(),
             settles_unheard: Counter::default(),
             orders_lost: Counter::default(),
+            ledger_lost_tail: Counter::default(),
             rolled_forward: Counter::default(),
             outbox_applied: Counter::default(),
             gates_built: Counter::default(),
@@ -110,6 +113,11 @@ impl Counts {
                 &self.settles_unheard,
             );
             counter("orders_lost", "Orders accepted and then rejected by the ledger", &self.orders_lost);
+            counter(
+                "ledger_lost_tail",
+                "Times that the ledger was found without its latest entries",
+                &self.ledger_lost_tail,
+            );
             counter(
                 "reservations_rolled_forward",
                 "Reservations whose message never came",

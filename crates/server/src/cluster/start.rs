@@ -136,6 +136,7 @@ impl Stages {
             servers_expected,
             dead_letters: counts.dead_letters.clone(),
             orders_lost: counts.orders_lost.clone(),
+            ledger_lost_tail: counts.ledger_lost_tail.clone(),
             drift_units: counts.drift_units.clone(),
             backlog: counts.backlog.clone(),
             backlog_age_ms: counts.backlog_age_ms.clone(),

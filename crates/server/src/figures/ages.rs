@@ -20,6 +20,7 @@ pub(super) struct Ages {
     begun: Instant,
     dead_letters: Grown,
     orders_lost: Grown,
+    ledger_lost_tail: Grown,
     drift_units: Grown,
     reconciled: Grown,
     /// On any server that was ever heard: how old the latest good end of a round was, and when it was so old.
@@ -51,6 +52,7 @@ impl Ages {
             begun: at,
             dead_letters: Grown::of(cluster.dead_letters.get()),
             orders_lost: Grown::of(cluster.orders_lost.get()),
+            ledger_lost_tail: Grown::of(cluster.ledger_lost_tail.get()),
             drift_units: Grown::of(cluster.drift_units.get()),
             reconciled: Grown::of(cluster.reconciled.get()),
             reconciled_anywhere: (0, at),
@@ -61,6 +63,7 @@ impl Ages {
     pub(super) fn look(&mut self, cluster: &Cluster, at: Instant) {
         self.dead_letters.look(cluster.dead_letters.get(), at);
         self.orders_lost.look(cluster.orders_lost.get(), at);
+        self.ledger_lost_tail.look(cluster.ledger_lost_tail.get(), at);
         self.drift_units.look(cluster.drift_units.get(), at);
         self.reconciled.look(cluster.reconciled.get(), at);
         self.units_read.look(cluster.units_read.get(), at);
@@ -73,6 +76,10 @@ impl Ages {
 
     pub(super) fn orders_lost(&self, now: Instant) -> Option<Lately> {
         self.orders_lost.lately(now)
+    }
+
+    pub(super) fn ledger_lost_tail(&self, now: Instant) -> Option<Lately> {
+        self.ledger_lost_tail.lately(now)
     }
 
     pub(super) fn drift_units(&self, now: Instant) -> Option<Lately> {

@@ -232,6 +232,7 @@ impl Looking {
             health: HealthFigures {
                 dead_letter_age_ms: ages.and_then(|ages| ages.dead_letter_ms(at)),
                 orders_lost: ages.and_then(|ages| ages.orders_lost(at)),
+                ledger_lost_tail: ages.and_then(|ages| ages.ledger_lost_tail(at)),
                 drift_units: ages.and_then(|ages| ages.drift_units(at)),
                 reconciled_age_ms: ages.and_then(|ages| ages.reconciled_ms(at)),
                 units_age_ms: ages.map(|ages| ages.units_ms(at)),
@@ -394,6 +395,7 @@ impl Looking {
             dead_letters: health.dead_letters.unwrap_or(0),
             dead_letter_age_ms: health.dead_letter_age_ms,
             orders_lost: health.orders_lost,
+            ledger_lost_tail: health.ledger_lost_tail,
             drift_units: health.drift_units,
             connections_refused: sum.recent.refused,
             webhooks: health.webhooks.as_ref(),
@@ -509,6 +511,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         webhooks: WebhookFigures::of(&watched.webhooks),
         dead_letter_age_ms: None,
         orders_lost: None,
+        ledger_lost_tail: None,
         drift_units: None,
         reconciled_age_ms: None,
         units_age_ms: None,

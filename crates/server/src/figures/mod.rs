@@ -92,6 +92,8 @@ pub struct Cluster {
     pub dead_letters: Counter,
     /// Orders that were accepted, and that the ledger rejected when this server brought them.
     pub orders_lost: Counter,
+    /// Times that this server found the ledger without its latest entries, as every other does.
+    pub ledger_lost_tail: Counter,
     /// Units by which this server found gate and ledger to differ.
     pub drift_units: Counter,
     /// Messages that wait in all queues.

@@ -267,6 +267,8 @@ pub(super) struct HealthFigures {
     pub(super) dead_letter_age_ms: Option<u64>,
     /// Accepted, and then rejected by the ledger; `None`: also if there was none since the start, as below.
     pub(super) orders_lost: Option<Lately>,
+    /// Times that the ledger was found without its latest entries.
+    pub(super) ledger_lost_tail: Option<Lately>,
     /// Units by which gate and ledger were found to differ.
     pub(super) drift_units: Option<Lately>,
     /// Since reconciliation ended well on any server, also one that has gone since, or since the start of the one that answers. Of
@@ -292,6 +294,11 @@ impl Lately {
     pub(super) fn and(self, other: Lately) -> Lately {
         let count = self.count.saturating_add(other.count);
         Lately { count, age_ms: self.age_ms.min(other.age_ms) }
+    }
+
+    /// Of what each server counts by itself.
+    pub(super) fn seen_by_both(self, other: Lately) -> Lately {
+        Lately { count: self.count.max(other.count), age_ms: self.age_ms.min(other.age_ms) }
     }
 }
 

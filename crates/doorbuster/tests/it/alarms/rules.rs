@@ -47,6 +47,7 @@ const HEALTHY: &[Series] = &[
     ("doorbuster_line_verifications_total{outcome=\"unreachable\"}", "0+5xN"),
     ("doorbuster_clocks_out", "0+0xN"),
     ("doorbuster_orders_lost_total", "7+0xN"),
+    ("doorbuster_ledger_lost_tail_total", "0+0xN"),
     ("doorbuster_messages_misplaced", "0+0xN"),
     ("doorbuster_drift_units_total", "7+0xN"),
     ("doorbuster_reconciling", "1+0xN"),
@@ -127,6 +128,7 @@ const CASES: &[(&[Series], &[&str])] = &[
     ),
     (&[("doorbuster_clocks_out", "1+0xN")], &["DoorbusterClocksOut"]),
     (&[("doorbuster_orders_lost_total", "7+0x20 8+0x99")], &["DoorbusterOrdersLost"]),
+    (&[("doorbuster_ledger_lost_tail_total", "0+0x20 1+0x99")], &["DoorbusterLedgerLostTail"]),
     (&[("doorbuster_messages_misplaced", "1+0xN")], &["DoorbusterMessagesMisplaced"]),
     (&[("doorbuster_drift_units_total", "7+0x20 8+0x99")], &["DoorbusterDrift"]),
     (&[("doorbuster_reconciling", "0+0xN")], &["DoorbusterNobodyReconciles"]),
@@ -135,9 +137,10 @@ const CASES: &[(&[Series], &[&str])] = &[
 ];
 
 /// What every server of a cluster counts alike is one alert, and not one of each server.
-const ALIKE: [(&str, &str, &str); 2] = [
-    ("doorbuster_refunds_due", "4", "DoorbusterRefundsDue"),
-    ("doorbuster_backlog", "1200000", "DoorbusterBacklog"),
+const ALIKE: [(&str, &str, &str); 3] = [
+    ("doorbuster_refunds_due", "4+0xN", "DoorbusterRefundsDue"),
+    ("doorbuster_backlog", "1200000+0xN", "DoorbusterBacklog"),
+    ("doorbuster_ledger_lost_tail_total", "0+0x20 1+0x99", "DoorbusterLedgerLostTail"),
 ];
 
 /// A series of the server that is scraped.
@@ -167,11 +170,12 @@ fn tests() -> String {
         let samples = fires.iter().map(|alert| format!("{{labels: '{{alertname=\"{alert}\"}}', value: 1}}"));
         writeln!(tests, "    exp_samples: [{}]", samples.collect::<Vec<_>>().join(", ")).unwrap();
     }
-    for (metric, value, alert) in ALIKE {
+    for (metric, values, alert) in ALIKE {
+        let values = values.replace('N', &(SAMPLES - 1).to_string());
         writeln!(tests, "- interval: {INTERVAL_S}s\n  input_series:").unwrap();
         for instance in ["one", "two", "three"] {
             let series = format!("{metric}{{job=\"doorbuster\",instance=\"{instance}:8080\"}}");
-            writeln!(tests, "  - {{series: '{series}', values: '{value}+0x{}'}}", SAMPLES - 1).unwrap();
+            writeln!(tests, "  - {{series: '{series}', values: '{values}'}}").unwrap();
         }
         let expr = format!("count by (alertname) (ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}})");
         let at_s = INTERVAL_S * (SAMPLES - 1);

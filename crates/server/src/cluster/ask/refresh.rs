@@ -63,6 +63,7 @@ pub(in crate::cluster) fn run(core: &Core, gate: Gate, ledger: Box<dyn ClusterLe
         core,
         gate,
         ledger,
+        times_back: 0,
         looks: Looks::new(OTHERS_PER_LOOK),
         open: HashSet::new(),
         closed: HashMap::new(),
@@ -75,6 +76,8 @@ struct Refreshing<'a> {
     core: &'a Core,
     gate: Gate,
     ledger: Box<dyn ClusterLedger>,
+    /// How often the ledger had been found without its latest entries.
+    times_back: u64,
     looks: Looks,
     /// Those whose gate sold when it was looked at last.
     open: HashSet<SkuId>,
@@ -101,10 +104,18 @@ impl Refreshing<'_> {
                 let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
                 let is_read = look_at_ledger(self.core, &mut *self.ledger, &skus);
                 self.core.counts.units_read.inc_by(u64::from(is_read));
+                self.count_lost_tails();
                 self.count_refunds_due();
             }
             self.core.wait(INTERVAL);
         }
+    }
+
+    /// Which any connection of this server has found.
+    fn count_lost_tails(&mut self) {
+        let times_back = self.ledger.times_back();
+        let before = std::mem::replace(&mut self.times_back, times_back);
+        self.core.counts.ledger_lost_tail.inc_by(times_back - before);
     }
 
     /// Every server, for each shows it by itself.

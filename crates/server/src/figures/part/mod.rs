@@ -179,6 +179,8 @@ impl Part {
             };
             let Part { health, .. } = &part;
             sum.health.orders_lost = both(sum.health.orders_lost, before(health.orders_lost), Lately::and);
+            let lost_tail = before(health.ledger_lost_tail);
+            sum.health.ledger_lost_tail = both(sum.health.ledger_lost_tail, lost_tail, Lately::seen_by_both);
             sum.health.drift_units = both(sum.health.drift_units, before(health.drift_units), Lately::and);
             if counted {
                 sum.wanted.append(&mut part.wanted);

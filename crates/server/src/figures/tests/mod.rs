@@ -50,6 +50,7 @@ impl Server {
             servers_expected: 1,
             dead_letters: Counter::default(),
             orders_lost: Counter::default(),
+            ledger_lost_tail: Counter::default(),
             drift_units: Counter::default(),
             backlog: Gauge::default(),
             backlog_age_ms: Gauge::default(),

@@ -169,6 +169,17 @@ const RULES: &[Rule] = &[
     // forgotten it; what the shop does not hear; what must be done before the next sale; what can wait until the morning.
     Rule {
         level: Level::Amber,
+        code: "ledger_lost_tail",
+        says: |night| {
+            let (_, age) = lately(night.ledger_lost_tail)?;
+            Some(format!(
+                "The ledger lost its latest entries {age} ago: its database has failed over to one without them, or was put back."
+            ))
+        },
+        action: "Orders that a broker has come back by themselves. Compare the payments and cancellations of those seconds with your provider's, and say lost changes of sales again.",
+    },
+    Rule {
+        level: Level::Amber,
         code: "orders_lost",
         says: |night| {
             let (lost, age) = lately(night.orders_lost)?;

@@ -59,6 +59,7 @@ pub(in crate::figures) struct Night<'a> {
     pub(in crate::figures) dead_letters: u64,
     pub(in crate::figures) dead_letter_age_ms: Option<u64>,
     pub(in crate::figures) orders_lost: Option<Lately>,
+    pub(in crate::figures) ledger_lost_tail: Option<Lately>,
     pub(in crate::figures) drift_units: Option<Lately>,
     /// Connections of the last [`super::SECONDS`].
     pub(in crate::figures) connections_refused: u64,

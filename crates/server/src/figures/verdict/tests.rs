@@ -49,6 +49,7 @@ fn quiet<'a>(sales: &'a [NearSale<'static>]) -> Night<'a> {
         dead_letters: 3,
         dead_letter_age_ms: Some(DEAD_LETTER_AGE_MS_MAX),
         orders_lost: Some(Lately { count: 9, age_ms: COUNTED_AGE_MS_MAX }),
+        ledger_lost_tail: Some(Lately { count: 9, age_ms: COUNTED_AGE_MS_MAX }),
         drift_units: Some(Lately { count: 9, age_ms: COUNTED_AGE_MS_MAX }),
         connections_refused: 0,
         webhooks: None,
@@ -119,7 +120,7 @@ static ONE_WAITS: LazyLock<WebhookFigures> = LazyLock::new(|| WebhookFigures {
 static ONE_IS_PAUSED: LazyLock<[NearSale<'static>; 2]> =
     LazyLock::new(|| [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])]);
 
-const FAULTS: [Fault; 30] = [
+const FAULTS: [Fault; 31] = [
     ("stopping", |night| (night.takes_orders, night.stopping) = (false, true), "is stopping"),
     (
         "disk_takes_no_writes",
@@ -150,6 +151,11 @@ const FAULTS: [Fault; 30] = [
         "Only 99 MiB are free",
     ),
     ("outcomes_unknown", |night| night.unknown = 7, "7 answers of the last 10 s said"),
+    (
+        "ledger_lost_tail",
+        |night| night.ledger_lost_tail = Some(Lately { count: 1, age_ms: 61_000 }),
+        "The ledger lost its latest entries 61 s ago",
+    ),
     (
         "orders_lost",
         |night| night.orders_lost = Some(Lately { count: 1_200, age_ms: COUNTED_AGE_MS_MAX - 1 }),

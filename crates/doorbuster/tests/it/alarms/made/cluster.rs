@@ -1,5 +1,7 @@
-//! Causes at servers of a cluster, on engines that these alone use.
+//! Causes at servers of a cluster, on engines of which what is out of order is used by these alone.
 
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,11 +11,13 @@ use server::queue::{Consumer, Options, Producer, Terms};
 
 use super::Alarm;
 use super::shop::thaw;
-use crate::cluster::{self, SOON, accepted, code, configure_at, place_once, serve, sql};
+use crate::cluster::{self, SOON, accepted, ask, code, configure_at, place_once, read, serve, sql};
 use crate::cluster_gate::{get, until, until_ready};
 use crate::cluster_queues::retire;
+use crate::cluster_redis::{configure_shards, kill_a_shard};
 use crate::engines::{Engines, freeze};
 use crate::fake_clock::{DAY_AHEAD, FakeClock, RIGHT};
+use crate::proxy::{Mode, Proxy};
 use crate::sent::send;
 use crate::serving::Serving;
 use crate::topic;
@@ -45,8 +49,8 @@ fn one_server(alarm: &mut Alarm, name: &str) -> (&'static Engines, Serving) {
     let engines = configure(alarm.directory(), name);
     // The other is not missed.
     let path = alarm.directory().join("doorbuster.toml");
-    let config = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(path, config.replace("servers = 2\n", "servers = 1\n")).unwrap();
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(path, config.replace("servers = 2\n", "servers = 1\n")).unwrap();
     let server = serve(alarm.directory());
     accepted(&server, 1, "first", PLENTY);
     alarm.is_quiet(&[&server]);
@@ -108,6 +112,48 @@ pub(super) fn server_stopped(alarm: &mut Alarm) {
     assert_eq!(b.stop(), 0);
     alarm.is_seen(|| {});
     let _again = serve(alarm.directory());
+    alarm.is_gone();
+}
+
+/// Servers that are configured in this directory reach the database by this way.
+fn lead_by(way: &Proxy, mariadb: &str, directory: &Path) {
+    let path = directory.join("doorbuster.toml");
+    let config = fs::read_to_string(&path).unwrap();
+    let by = |address: &str| format!("mysql_address = \"{address}\"\n");
+    let led = config.replace(&by(mariadb), &by(&way.address.to_string()));
+    assert_ne!(led, config);
+    fs::write(path, led).unwrap();
+}
+
+/// A network of its own, which is cut between it and the database. It is another directory, with the same secrets.
+pub(super) fn server_cut_off(alarm: &mut Alarm) {
+    let engines = configure(alarm.directory(), "alarm_cut_off");
+    let near = serve(alarm.directory());
+    let mariadb = engines.address("mariadb");
+    let way = Proxy::to(mariadb.parse().unwrap());
+    let directory = alarm.directory().join("far");
+    fs::create_dir(&directory).unwrap();
+    symlink(alarm.directory().join("secrets"), directory.join("secrets")).unwrap();
+    fs::copy(alarm.directory().join("doorbuster.toml"), directory.join("doorbuster.toml")).unwrap();
+    lead_by(&way, &mariadb, &directory);
+    let far = serve(&directory);
+    accepted(&far, 1, "first", PLENTY);
+    alarm.is_quiet(&[&near, &far]);
+    way.set(Mode::Cut);
+    alarm.is_seen(|| {});
+    way.set(Mode::Pass);
+    alarm.is_gone();
+}
+
+pub(super) fn shard_away(alarm: &mut Alarm) {
+    let engines = Engines::private(&["redis-cluster"], &[]);
+    configure_shards(&engines, alarm.directory(), "alarm_shard");
+    let server = serve(alarm.directory());
+    until_ready(&server);
+    alarm.is_quiet(&[&server]);
+    kill_a_shard(&engines);
+    alarm.is_seen(|| {});
+    engines.up(&["redis-cluster"]);
     alarm.is_gone();
 }
 
@@ -195,6 +241,38 @@ pub(super) fn dead_letters(alarm: &mut Alarm) {
     let (engines, _server) = one_server(alarm, "alarm_letters");
     send(&mut Producer::new(queue(engines)), "alarm_letters", &[b"not an order"]);
     alarm.is_seen(|| {});
+    alarm.is_gone_in_an_hour();
+}
+
+/// Nobody reaches it meanwhile, as it is when a replica takes over.
+pub(super) fn ledger_put_back(alarm: &mut Alarm) {
+    let engines = configure(alarm.directory(), "alarm_put_back");
+    let mariadb = engines.address("mariadb");
+    let way = Proxy::to(mariadb.parse().unwrap());
+    lead_by(&way, &mariadb, alarm.directory());
+    let server = serve(alarm.directory());
+    let order = accepted(&server, 1, "first", SCARCE);
+    let status = read(&server, 1, &order)["status"].clone();
+    alarm.is_quiet(&[&server]);
+    let (host, port) = mariadb.rsplit_once(':').unwrap();
+    let there = ["--no-defaults", "--protocol=tcp", "--user=root", "--host", host, "--port", port];
+    let copied = Command::new("mariadb-dump").args(there).arg("alarm_put_back").output().unwrap();
+    assert!(copied.status.success(), "{copied:?}");
+    let copy = alarm.directory().join("copy.sql");
+    fs::write(&copy, copied.stdout).unwrap();
+    let cancel = format!("/api/v1/orders/{order}/cancel");
+    assert_eq!(ask(&server, "POST", &cancel, &[("memberId", "1")], "").status, 200);
+    until("the gate has heard of it, which no gate does of what may be gone", || {
+        let (_, stock) = get(&server, &format!("/api/v1/stock?sale=3&product={SCARCE}"));
+        (stock.contains("\"available\":100,"), stock)
+    });
+    way.set(Mode::Cut);
+    let copy = File::open(&copy).unwrap();
+    let put = Command::new("mariadb").args(there).arg("alarm_put_back").stdin(copy).status().unwrap();
+    assert!(put.success());
+    way.set(Mode::Pass);
+    alarm.is_seen(|| {});
+    assert_eq!(read(&server, 1, &order)["status"], status, "the cancellation is gone");
     alarm.is_gone_in_an_hour();
 }
 
