@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use server::config::Environment;
+use server::config::{Environment, Secrets};
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::WithBody;
@@ -324,6 +324,10 @@ fn token(arguments: &ServerArguments, environment: &Environment) -> Result<Strin
             None => (arguments.data_dir.join(TOKEN_FILE), false),
         },
     };
+    if Secrets::is_exposed(&path) {
+        let shown = path.display();
+        eprintln!("warning: {shown} is a secret that everybody on this machine can read: chmod 600 {shown}");
+    }
     match std::fs::read_to_string(&path) {
         Ok(text) => checked_token(text.trim_end().to_owned(), &path.display().to_string()),
         Err(error) if named => Err(Failure::usage(format!("{}: can't be read: {error}", path.display()))),

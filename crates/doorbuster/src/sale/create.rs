@@ -54,10 +54,10 @@ with drop.toml (or the same as JSON):
                                          # with access = { groups = { gold = \"always\", club = \"24h\" }, others = \"30m\" } for those first, and from then on
 
 Relative times count from the server's clock. What is rarely meant is asked about first, and without a terminal refused unless
---yes is there: a start in the past, a price of 0, more than 10 times the units of the largest item so far, more than a day to
-pay, a line whose grace is less than 10 s, a sale of less than a minute or more than 30 days. A dry run exits with 0 if the sale
-could be made, or is there already as it is written; with --json it prints id, there, and either new (the request) and slips, or
-differences.
+--yes is there: a start in the past, a price of 0, more than 10 times the units of the largest item so far or more than a
+million, more than a day to pay, a line whose grace is less than 10 s, a sale of less than a minute or more than 30 days. A dry
+run exits with 0 if the sale could be made, or is there already as it is written; with --json it prints id, there, and either
+new (the request) and slips, or differences.
 
 A file with an id and absolute times can be kept in git: `doorbuster sale apply --help`.
 

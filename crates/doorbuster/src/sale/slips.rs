@@ -22,6 +22,8 @@ const PAYMENT_S_MAX: u64 = 24 * 3_600;
 const GRACE_S_MIN: u64 = 10;
 /// Times the largest item so far; of a restock, times what the item had.
 pub(super) const TOTAL_GROWTH_MAX: u64 = 10;
+/// Of an item, whatever was sold before: one that was mistyped would hide the next.
+const TOTAL_MAX: u64 = 1_000_000;
 /// Of an answer on a terminal.
 const ANSWER_BYTES_MAX: u64 = 100;
 
@@ -42,7 +44,7 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 10] = [
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 11] = [
     start_is_past,
     comes_sooner,
     is_short,
@@ -53,6 +55,7 @@ const SLIPS: [fn(&Intent<'_>) -> Option<String>; 10] = [
     costs_nothing,
     waits_hardly,
     has_too_many_units,
+    has_a_million_units,
 ];
 
 pub(super) fn find(intent: &Intent<'_>) -> Vec<String> {
@@ -181,6 +184,11 @@ fn has_too_many_units(intent: &Intent<'_>) -> Option<String> {
     ))
 }
 
+fn has_a_million_units(intent: &Intent<'_>) -> Option<String> {
+    let (NewItem { product, total, .. }, others) = first_of(intent.items, |item| item.total > TOTAL_MAX)?;
+    Some(format!("item {product} has more than a million units: {total}{others}"))
+}
+
 /// The first that is so, and how many others are.
 fn first_of(items: &[NewItem], is_so: impl Fn(&NewItem) -> bool) -> Option<(&NewItem, String)> {
     let mut found = items.iter().filter(|item| is_so(item));
@@ -219,21 +227,27 @@ mod tests {
         NewItem { line: Some(line), ..item(4, 1, 1) }
     }
 
-    /// Each row alone is one slip, and its neighbour at the bound is none.
-    #[test]
-    fn each_slip_is_found_and_its_bound_is_none() {
-        let fine = [item(1, 1, 10), item(2, 5, 1)];
-        let usual = Intent {
+    /// What is asked about nothing.
+    fn usual(items: &[NewItem]) -> Intent<'_> {
+        Intent {
             now_ms: NOW_MS,
             starts_at_ms: Some(NOW_MS),
             length_ms: Some(2 * 3_600 * 1_000),
             ends_at_ms: Some(NOW_MS + 2 * 3_600 * 1_000),
             payment_s: Some(900),
-            items: &fine,
+            items,
             largest_total: Some(1),
             told_later_start: 0,
-        };
+        }
+    }
+
+    /// Each row alone is one slip, and its neighbour at the bound is none.
+    #[test]
+    fn each_slip_is_found_and_its_bound_is_none() {
+        let fine = [item(1, 1, 10), item(2, 5, 1)];
+        let usual = usual(&fine);
         let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
+        let (million, more) = ([item(8, 5, TOTAL_MAX)], [item(8, 5, TOTAL_MAX + 1)]);
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);
         for (at_bound, slip, text) in [
             (
@@ -278,18 +292,21 @@ mod tests {
                 Intent { items: &many, ..usual },
                 "item 7 has 11 units, more than 10 times the largest item of this server's sales so far (1)",
             ),
+            (
+                Intent { items: &million, largest_total: None, ..usual },
+                Intent { items: &more, largest_total: None, ..usual },
+                "item 8 has more than a million units: 1000001",
+            ),
         ] {
             assert_eq!(find(&at_bound), Vec::<String>::new(), "{text}");
             assert_eq!(find(&slip), [text]);
         }
-        let left_as_it_is = Intent {
-            starts_at_ms: None,
-            length_ms: None,
-            ends_at_ms: None,
-            payment_s: None,
-            items: &[],
-            ..usual
-        };
+    }
+
+    #[test]
+    fn what_an_edit_leaves_as_it_is_is_no_slip() {
+        let left_as_it_is =
+            Intent { starts_at_ms: None, length_ms: None, ends_at_ms: None, payment_s: None, ..usual(&[]) };
         assert_eq!(find(&left_as_it_is), Vec::<String>::new());
     }
 

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::stand_in::{Asked, Prepared, StandIn};
-use crate::{doorbuster, outcome, run};
+use crate::{doorbuster, outcome, run, write_as};
 
 const TOKEN: &str = "an-operator-token-of-the-tests";
 
@@ -520,7 +520,7 @@ fn the_token_comes_from_the_file_then_the_environment_then_the_data_directory() 
     let data_dir = directory.path().join("var/doorbuster");
     std::fs::create_dir_all(&data_dir).unwrap();
     std::fs::write(data_dir.join("operator-token"), "from-the-data-directory\n").unwrap();
-    std::fs::write(directory.path().join("token"), "from-the-file\n").unwrap();
+    write_as(directory.path(), "token", "from-the-file\n", 0o644);
     for (file, variable, expected) in [
         (true, true, "from-the-file"),
         (false, true, "from-the-environment"),
@@ -535,7 +535,9 @@ fn the_token_comes_from_the_file_then_the_environment_then_the_data_directory() 
         if variable {
             command.env("DOORBUSTER_OPERATOR_TOKEN", "from-the-environment");
         }
-        assert_eq!(outcome(command.output().unwrap()).0, 0);
+        let (code, _, errors) = outcome(command.output().unwrap());
+        assert_eq!(code, 0, "{errors}");
+        assert_eq!(errors.contains("warning: token is a secret that everybody"), file, "{errors}");
         assert!(server.asked()[0].headers.contains(&format!("authorization: Bearer {expected}")));
     }
 }
@@ -546,8 +548,8 @@ fn what_is_missing_is_said() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
-    std::fs::write(directory.path().join("token"), "a-token").unwrap();
-    std::fs::write(directory.path().join("two-lines"), "a\nb").unwrap();
+    write_as(directory.path(), "token", "a-token", 0o600);
+    write_as(directory.path(), "two-lines", "a\nb", 0o600);
     for (arguments, code, reason) in [
         (
             &["sale", "list"][..],

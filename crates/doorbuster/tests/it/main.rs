@@ -47,6 +47,9 @@ mod mysql;
 mod named_operators;
 mod operators;
 mod payments;
+#[allow(dead_code, reason = "the faults use the rest of it")]
+#[path = "../faults/proxy.rs"]
+mod proxy;
 mod published;
 mod rehearse;
 mod rehearse_cluster;
@@ -77,6 +80,8 @@ mod webdriver;
 mod webhooks;
 mod webhooks_given_up;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -85,6 +90,12 @@ fn doorbuster(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbuster"));
     command.current_dir(directory).env_clear().stdin(Stdio::null());
     command
+}
+
+/// A file that these may read.
+fn write_as(directory: &Path, name: &str, content: &str, mode: u32) {
+    std::fs::write(directory.join(name), content).unwrap();
+    std::fs::set_permissions(directory.join(name), Permissions::from_mode(mode)).unwrap();
 }
 
 /// What it prints; it must succeed.

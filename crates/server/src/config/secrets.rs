@@ -255,9 +255,7 @@ impl Secrets {
         named
             .chain(of_webhooks)
             .chain(tls_key)
-            .filter(|(_, path)| {
-                std::fs::metadata(path).is_ok_and(|found| found.mode() & READABLE_BY_ALL != 0)
-            })
+            .filter(|(_, path)| Secrets::is_exposed(path))
             .map(|(key, path)| {
                 let shown = path.display();
                 format!(
@@ -265,6 +263,11 @@ impl Secrets {
                 )
             })
             .collect()
+    }
+
+    /// Whether everybody on this machine can read the file.
+    pub fn is_exposed(path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|found| found.mode() & READABLE_BY_ALL != 0)
     }
 
     /// Makes one in a new file, readable by its owner alone; one that is there stays as it is.

@@ -9,6 +9,8 @@ const GRACE_MIN_S = 10;
 const LENGTH_MAX_MS = 30 * DAY_S * 1000;
 // Times the largest item so far; of a restock, times what the item has.
 const GROWTH_MAX = 10;
+// Of an item, whatever was sold before: one that was mistyped would hide the next.
+const UNITS_MAX = 1_000_000;
 
 /** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. `told`: people in its lines who were told of a later start. */
 export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], told = 0 }) => {
@@ -25,6 +27,7 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
   }
   const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));
   for (const { product, units } of items) {
+    if (units > UNITS_MAX) found.push(`Product ${product} has more than a million units: ${count(units)}.`);
     if (largest > 0 && units > GROWTH_MAX * largest) found.push(`${count(units)} units of product ${product} are more than ${GROWTH_MAX} times the largest item here.`);
   }
   return found;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::page::SIZE_DEFAULT;
 use crate::beacon::is_unasked;
-use crate::http::wire::{NUMBER_MAX, Object};
+use crate::http::wire::{EXACT_MAX, Object};
 use crate::intake::catalog::{Catalog, Sale, Sku};
 use crate::pages::Pages;
 
@@ -71,7 +71,7 @@ pub(super) fn write_sales(
     list.push(b']');
     object.number_or_null("next_cursor", next);
     if showing.reader == Reader::Operator {
-        object.number("next_id", showing.catalog.next_id(NUMBER_MAX));
+        object.number("next_id", showing.catalog.next_id(EXACT_MAX));
     }
     object.end();
 }

@@ -16,7 +16,7 @@ use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{NUMBER_MAX, Number, Object, Quantity, needed_number_in, not_null};
+use crate::http::wire::{EXACT_MAX, Name, Number, Object, Quantity, needed_number_in, not_null};
 use crate::intake::Reply;
 use crate::net::Answer;
 
@@ -57,7 +57,7 @@ const MS_PER_S: u64 = 1000;
 struct NewSale {
     /// The next free number if it is left out.
     #[serde(default, deserialize_with = "not_null")]
-    id: Option<Number>,
+    id: Option<Name>,
     title: String,
     currency: String,
     starts_at_ms: Number,
@@ -74,7 +74,7 @@ struct NewSale {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewItem {
-    product: Number,
+    product: Name,
     title: String,
     #[serde(default)]
     description: String,
@@ -246,7 +246,7 @@ impl HttpService {
 
     fn create_sale(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let new: NewSale = read_object(call)?;
-        let id = SaleId(new.id.map_or_else(|| self.catalog.next_id(NUMBER_MAX), |id| id.0));
+        let id = SaleId(new.id.map_or_else(|| self.catalog.next_id(EXACT_MAX), |id| id.0));
         let payment = match new.payment_s {
             Some(Some(seconds)) => Payment::WithinMs(seconds.0.saturating_mul(MS_PER_S)),
             Some(None) => Payment::OnPlacing,

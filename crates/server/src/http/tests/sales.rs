@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::problem;
 use super::shop::{NOW, Sent, Setup, Shop};
 use crate::http::AuthMode;
+use crate::http::wire::EXACT_MAX;
 
 fn shop() -> Shop {
     Shop::new(AuthMode::MemberId)
@@ -300,8 +301,16 @@ fn once_the_highest_number_is_taken_a_sale_gets_the_lowest_that_is_free() {
     };
     // The shop has sales 1 and 3.
     assert_eq!(new(None), 4);
-    assert_eq!(new(Some(i64::MAX.unsigned_abs())), i64::MAX.unsigned_abs());
+    assert_eq!(new(Some(EXACT_MAX)), EXACT_MAX);
     assert_eq!([new(None), new(None), new(None)], [2, 5, 6]);
+    // A page would show it as another.
+    for place in ["/id", "/items/0/product"] {
+        let mut body = new_sale();
+        *body.pointer_mut(place).unwrap() = (EXACT_MAX + 1).into();
+        let refused = shop.send(&create(&body));
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.json()["detail"].as_str().unwrap().contains("from 0 to 9007199254740991"));
+    }
 }
 
 #[test]

@@ -35,6 +35,19 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// The largest whole number that every reader of JSON keeps as it is: JavaScript rounds larger ones.
+pub(in crate::http) const EXACT_MAX: u64 = (1 << 53) - 1;
+
+/// A number in a JSON body that names something from then on, from 0 to [`EXACT_MAX`]: one that a page rounds is that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Name(pub(in crate::http) u64);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        deserializer.deserialize_u64(NameVisitor)
+    }
+}
+
 /// How many units of a product, in a JSON body. How many an order may really have, the rules say; what no order may ever
 /// have is no such number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +133,30 @@ impl Visitor<'_> for OrderedVisitor {
         match whole(number) {
             Some(whole) => self.visit_u64(whole),
             None if number.fract() == 0.0 => Ok(Ordered(if number < 0.0 { 0 } else { u32::MAX })),
+            None => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
+    }
+}
+
+struct NameVisitor;
+
+impl Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 9007199254740991")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Name, E> {
+        if number > EXACT_MAX {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(Name(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Name, E> {
+        match whole(number) {
+            Some(whole) => self.visit_u64(whole),
             None => Err(E::invalid_value(Unexpected::Float(number), &self)),
         }
     }
