@@ -242,11 +242,11 @@ impl Refreshing<'_> {
         let fenced = self.gate.fence_anew(&misled);
         let (closed, open): (Vec<_>, Vec<_>) =
             misled.into_iter().zip(fenced).partition(|(_, fenced)| fenced.is_ok());
-        tracing::warn!(
-            closed = closed.len(),
-            open = open.len(),
-            "gates that know of what the ledger has lost are fenced"
-        );
+        // While none can be, the warnings below say so, and seldom.
+        if !closed.is_empty() {
+            let (closed, open) = (closed.len(), open.len());
+            tracing::warn!(closed, open, "gates that know of what the ledger has lost are fenced");
+        }
         for (sku, fenced) in open {
             if let Err(error) = fenced {
                 self.core.warnings.fencing.met(&format_args!("SKU {}: {error}", sku.0));
