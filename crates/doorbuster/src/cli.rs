@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::attempts::AttemptsArguments;
 use crate::bench::BenchArguments;
@@ -50,6 +50,24 @@ configuration; 69 can't serve, or the server can't be reached."
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: CommandGroup,
+}
+
+/// What was typed, or what is wrong with it.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let mut command = with_negative_numbers(Cli::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Of `--price -1`, the value is wrong, and -1 is no option.
+fn with_negative_numbers(command: Command) -> Command {
+    let is_valued = |argument: &clap::Arg| argument.get_action().takes_values();
+    command
+        .mut_args(|argument| {
+            let allowed = is_valued(&argument);
+            argument.allow_negative_numbers(allowed)
+        })
+        .mut_subcommands(with_negative_numbers)
 }
 
 #[derive(Subcommand, Debug)]

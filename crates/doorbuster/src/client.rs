@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use engine::is_plain;
+use engine::limits::REASON_CHARS_MAX;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -54,7 +56,7 @@ pub(crate) struct ServerArguments {
     ca_file: PathBuf,
 
     /// Why: kept beside your name in `doorbuster operators log`, at most 200 characters
-    #[arg(long, value_name = "TEXT", help_heading = "Server")]
+    #[arg(long, value_name = "TEXT", help_heading = "Server", value_parser = parse_why)]
     why: Option<String>,
 
     /// Print the server's answer as it came, as JSON
@@ -257,6 +259,10 @@ impl Client {
         Err(match status.as_u16() {
             401 | 403 => Failure::usage(format!("{message} (--token-file FILE or {TOKEN_VARIABLE})")),
             // Whether it happened or not, repeating it as it was is right.
+            // Of this token alone: another is taken at once.
+            429 if problem.code == "operator_guesses" => {
+                Failure::usage(format!("{message} (--token-file FILE or {TOKEN_VARIABLE})"))
+            }
             429 | 500..=599 => Failure::unavailable(message + &again(once)),
             _ => Failure::check(message),
         })
@@ -284,6 +290,17 @@ impl Client {
         };
         Failure::unavailable(format!("no answer from {base}{why}{}", again(once)))
     }
+}
+
+fn parse_why(text: &str) -> Result<String, String> {
+    let chars = text.chars().count();
+    if chars > REASON_CHARS_MAX {
+        return Err(format!("{chars} characters, and {REASON_CHARS_MAX} are kept"));
+    }
+    if !is_plain(text) {
+        return Err("no line ends, and nothing that turns the direction of text".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// Whether what answered a TLS handshake was something else, such as HTTP.

@@ -101,11 +101,12 @@ fn remove(made: &[PathBuf]) {
 
 fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
     let yes = arguments.yes;
+    let given = |option: &str, why: String| Failure::usage(format!("{option}: {why}"));
     let name = match &arguments.name {
-        Some(name) => name.clone(),
+        Some(text) => read_name(text).map_err(|why| given("--name", why))?,
         None => {
             let question = "Under which name do buyers reach it, like drops.shop.example? (empty: any)";
-            answer(question, "", yes, |text| checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned()))?
+            answer(question, "", yes, read_name)?
         }
     };
     let listen = match arguments.listen {
@@ -113,10 +114,10 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
         None => answer("On which address and port does it serve?", "127.0.0.1:8080", yes, parse_listen)?,
     };
     let proxies = match &arguments.proxies {
-        Some(proxies) => networks(proxies),
+        Some(text) => read_networks(text).map_err(|why| given("--proxies", why))?,
         None => {
             let question = "Networks of the proxies or the CDN in front, like 10.0.0.0/8? (empty: none)";
-            answer(question, "", yes, |text| checked("HTTP_TRUSTED_PROXIES", text).map(|()| networks(text)))?
+            answer(question, "", yes, read_networks)?
         }
     };
     let data_dir = match &arguments.data_dir {
@@ -124,18 +125,27 @@ fn ask(arguments: &InitArguments) -> Result<Answers, Failure> {
         None => answer("Where are the orders kept?", "/var/lib/doorbuster", yes, |text| Ok(text.to_owned()))?,
     };
     let payment = match arguments.payment {
-        Some(payment) => payment,
+        Some(payment) => taken_payment(payment).map_err(|why| given("--payment", why))?,
         None => answer("How long may a buyer take to pay?", "15m", yes, |text| {
-            let payment = parse_duration(text)?;
-            checked("SALE_PAYMENT_S", &payment.as_secs().to_string()).map(|()| payment)
+            parse_duration(text).and_then(taken_payment)
         })?,
     };
     let data_dir = std::path::absolute(data_dir).map_err(Failure::usage)?;
     Ok(Answers { name, listen, proxies, data_dir, payment })
 }
 
-fn networks(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::to_owned).collect()
+fn read_name(text: &str) -> Result<String, String> {
+    checked("HTTP_PUBLIC_NAMES", text).map(|()| text.to_owned())
+}
+
+fn read_networks(text: &str) -> Result<Vec<String>, String> {
+    checked("HTTP_TRUSTED_PROXIES", text)?;
+    let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
+    Ok(networks.map(str::to_owned).collect())
+}
+
+fn taken_payment(payment: Duration) -> Result<Duration, String> {
+    checked("SALE_PAYMENT_S", &payment.as_secs().to_string()).map(|()| payment)
 }
 
 /// Asks until there is an answer that can be taken. Whoever pipes answers hears of the first that can't.

@@ -42,14 +42,13 @@ mod webhooks;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use server::config::Environment;
 
 use crate::cli::{Cli, CommandGroup};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return cli::exit_code_of(&error),
     };

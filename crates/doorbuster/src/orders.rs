@@ -16,6 +16,9 @@ use crate::output::{self, plain, units_of};
 use crate::refunds;
 use crate::time::format_utc;
 
+/// An id, and blanks that were copied with it.
+const ORDER_BYTES_MAX: usize = 64;
+
 /// Find an order by its number, cancel it, note a refund; export orders in bulk.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -64,6 +67,7 @@ enum OrdersCommand {
 #[derive(Args, Debug)]
 struct OrderArguments {
     /// The order's number or id
+    #[arg(value_parser = parse_order)]
     order: String,
     #[command(flatten)]
     server: ServerArguments,
@@ -173,6 +177,14 @@ fn find(client: &Client, order: &str) -> Result<Answer, Failure> {
         by_number(order)
     };
     found.map_err(|failure| failure.of(&plain(order)))
+}
+
+/// Of whatever is no order's, the server says so; what is far too long is not sent, nor shown.
+fn parse_order(text: &str) -> Result<String, String> {
+    if text.len() > ORDER_BYTES_MAX {
+        return Err("a number is like K7QM-3X9F, an id has 40 digits".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn is_id(text: &str) -> bool {

@@ -101,6 +101,9 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
     let now_ms = server_time(&client)?;
     let sale = super::find(&client, id)?.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
     let starts_at_ms = arguments.starts_at.map(|moment| at(moment, now_ms));
+    if sale.starts_at_ms <= now_ms && starts_at_ms.is_some_and(|at| at != sale.starts_at_ms) {
+        return Err(Failure::check(format!("sale {id} has started: its start is what it was")));
+    }
     let ends_at_ms = match (arguments.ends_at, arguments.for_) {
         (Some(moment), _) => Some(at(moment, now_ms)),
         (None, Some(length)) => {

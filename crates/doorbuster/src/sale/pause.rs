@@ -6,7 +6,7 @@ use serde_json::json;
 use server::config::Environment;
 use server::figures::grouped;
 
-use super::Sale;
+use super::{Sale, server_time};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, plain, units_of};
@@ -55,8 +55,11 @@ fn steer(arguments: &PauseArguments, verb: &str, environment: &Environment) -> R
     if *dry_run || !server.json {
         let sale = super::find(&client, *id)?;
         let sale = sale.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
-        let pages = if verb == "pause" { open_pages(&client, *id) } else { None };
-        output::print(&says(&sale, verb, pages))?;
+        let says = match verb {
+            "resume" => says_resume(&sale, server_time(&client)?),
+            _ => says_pause(&sale, open_pages(&client, *id)),
+        };
+        output::print(&says)?;
         if *dry_run {
             return output::print(&format!("nothing was {verb}d\n"));
         }
@@ -77,22 +80,27 @@ fn open_pages(client: &Client, id: u64) -> Option<u64> {
     Some((asked * PAGE_ASKS_EVERY_S).round() as u64)
 }
 
-fn says(sale: &Sale, verb: &str, pages: Option<u64>) -> String {
-    let units = |of: fn(&super::Item) -> u64| sale.items.iter().map(of).sum::<u64>();
-    let (left, held) = (units(|item| item.available), units(|item| item.held.unwrap_or(0)));
-    let (id, title, left, held) = (sale.id, plain(&sale.title), units_of(left, ""), units_of(held, "held "));
-    let ends = format_utc(sale.ends_at_ms);
-    if verb == "resume" {
-        return format!(
-            "Resumes sale {id}, “{title}”: {left} can be ordered until {ends}, once it has started.\n"
-        );
-    }
+fn says_pause(sale: &Sale, pages: Option<u64>) -> String {
+    let (id, title, left, ends) = shown(sale);
+    let held = units_of(sale.items.iter().map(|item| item.held.unwrap_or(0)).sum(), "held ");
     let pages =
         pages.map_or_else(String::new, |pages| format!(" About {} open pages say so.", grouped(pages)));
     format!(
         "Pauses sale {id}, “{title}”: nobody can order of its {left} left until it is resumed; it still ends at {ends}. {held} \
          can be paid as before.{pages}\n"
     )
+}
+
+fn says_resume(sale: &Sale, now_ms: u64) -> String {
+    let (id, title, left, ends) = shown(sale);
+    let once = if sale.starts_at_ms > now_ms { ", once it has started" } else { "" };
+    format!("Resumes sale {id}, “{title}”: {left} can be ordered until {ends}{once}.\n")
+}
+
+/// Number, title, units that are left, and the end.
+fn shown(sale: &Sale) -> (u64, String, String, String) {
+    let left = units_of(sale.items.iter().map(|item| item.available).sum(), "");
+    (sale.id, plain(&sale.title), left, format_utc(sale.ends_at_ms))
 }
 
 #[cfg(test)]
@@ -109,13 +117,13 @@ mod tests {
         });
         let sale: Sale = serde_json::from_value(sale).unwrap();
         assert_eq!(
-            says(&sale, "pause", Some(4_213)),
+            says_pause(&sale, Some(4_213)),
             "Pauses sale 3, “Drop”: nobody can order of its 3,000 units left until it is resumed; it still ends at \
              2026-12-01T11:00:00Z. 1,000 held units can be paid as before. About 4,213 open pages say so.\n"
         );
-        assert!(says(&sale, "pause", None).ends_with("as before.\n"));
-        assert!(
-            says(&sale, "resume", None).starts_with("Resumes sale 3, “Drop”: 3,000 units can be ordered")
-        );
+        assert!(says_pause(&sale, None).ends_with("as before.\n"));
+        let resumes = "Resumes sale 3, “Drop”: 3,000 units can be ordered until 2026-12-01T11:00:00Z";
+        assert_eq!(says_resume(&sale, sale.starts_at_ms - 1), format!("{resumes}, once it has started.\n"));
+        assert_eq!(says_resume(&sale, sale.starts_at_ms), format!("{resumes}.\n"));
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 11] = [
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 12] = [
     start_is_past,
     comes_sooner,
     is_short,
@@ -53,6 +53,7 @@ const SLIPS: [fn(&Intent<'_>) -> Option<String>; 11] = [
     is_paid_soon,
     is_paid_late,
     costs_nothing,
+    costs_more_than_elsewhere,
     waits_hardly,
     has_too_many_units,
     has_a_million_units,
@@ -68,7 +69,7 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
         let mut edits = found.iter().filter(|found| found.change == Change::Edit);
         edits.any(|found| found.product == product && fields.contains(&found.field))
     };
-    let priced = new.items.iter().filter(|item| differs(Some(item.product), &["price"]));
+    let priced = new.items.iter().filter(|item| differs(Some(item.product), &["price", "list"]));
     let joined = sale.items.iter().filter_map(|item| item.line_now.as_ref()).map(|line| line.joined).sum();
     // The terms of a line can't be changed.
     let priced: Vec<_> = priced.map(|item| NewItem { line: None, ..item.clone() }).collect();
@@ -163,6 +164,12 @@ fn costs_nothing(intent: &Intent<'_>) -> Option<String> {
     Some(format!("item {} costs nothing{others}", item.product))
 }
 
+fn costs_more_than_elsewhere(intent: &Intent<'_>) -> Option<String> {
+    let (item, others) = first_of(intent.items, |item| item.price > item.list_price)?;
+    let NewItem { product, price, list_price, .. } = item;
+    Some(format!("item {product} costs more than elsewhere: {price}, and {list_price} there{others}"))
+}
+
 fn waits_hardly(intent: &Intent<'_>) -> Option<String> {
     let grace_s = |item: &NewItem| item.line.as_ref().map(|line| line.grace_s);
     let (item, others) =
@@ -248,6 +255,7 @@ mod tests {
         let usual = usual(&fine);
         let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
         let (million, more) = ([item(8, 5, TOTAL_MAX)], [item(8, 5, TOTAL_MAX + 1)]);
+        let dear = [NewItem { list_price: 9, ..item(5, 10, 1) }];
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);
         for (at_bound, slip, text) in [
             (
@@ -282,6 +290,7 @@ mod tests {
                 "buyers have more than a day to pay: 1d1m, and what they hold is nobody else's",
             ),
             (usual, Intent { items: &free, ..usual }, "item 1 costs nothing (and 1 more)"),
+            (usual, Intent { items: &dear, ..usual }, "item 5 costs more than elsewhere: 10, and 9 there"),
             (
                 Intent { items: &usual_line, ..usual },
                 Intent { items: &hasty, ..usual },

@@ -3,6 +3,8 @@
 //! Must not: ask a server, or say what a sale may be.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use super::plan::{End, NewImage, NewItem, Plan, Times};
 use crate::failure::Failure;
 use crate::time::{Moment, parse_duration, parse_moment};
 
+/// Ten thousand items with the longest descriptions are a third of it.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 const DEFAULT_CURRENCY: &str = "EUR";
 /// In the place of a payment time: orders are paid on placing.
 const NO_PAYMENT: &str = "none";
@@ -152,11 +156,21 @@ pub(super) fn parse_payment(text: &str) -> Result<PaymentTime, String> {
     }
 }
 
+/// Ends also with what never does, such as a device.
+fn read_text(file: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    if file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)? as u64 > FILE_BYTES_MAX {
+        let message = format!("it has more than {FILE_BYTES_MAX} bytes: no file of a sale is that large");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
+}
+
 impl Written {
     pub(super) fn read(path: &Path) -> Result<Written, Failure> {
         let (shown, text) = match path.to_str() {
-            Some("-") => (Path::new("standard input").display(), std::io::read_to_string(std::io::stdin())),
-            _ => (path.display(), std::fs::read_to_string(path)),
+            Some("-") => (Path::new("standard input").display(), read_text(io::stdin())),
+            _ => (path.display(), File::open(path).and_then(read_text)),
         };
         let text = text.map_err(|error| Failure::usage(format!("{shown}: can't be read: {error}")))?;
         let written = if text.trim_start().starts_with('{') {

@@ -75,6 +75,14 @@ fn wrong_arguments_exit_64_in_two_lines() {
         (&["sale", "duplicate", "3", "--starts-at", "soon"], "write it like 2026-12-01T10:00:00Z"),
         (&["sale", "diff"], "<FILE>"),
         (&["sale", "apply"], "<FILE>"),
+        (&["sale", "edit", "1", "--item", "3", "--price", "-1"], "error: invalid value '-1' for '--price"),
+        (&["sale", "pause", "1", "--why", &"x".repeat(201)], "201 characters, and 200 are kept"),
+        (&["sale", "pause", "1", "--why", "a\nb"], "no line ends, and nothing that turns the direction"),
+        (&["sale", "diff", "/dev/zero"], "/dev/zero: can't be read: it has more than 67108864 bytes"),
+        (&["orders", "show", &"K7QM".repeat(99)], "a number is like K7QM-3X9F, an id has 40 digits"),
+        (&["init", "--yes", "new", "--payment", "99d"], "--payment: "),
+        (&["init", "--yes", "new", "--name", "a b"], "--name: "),
+        (&["init", "--yes", "new", "--proxies", "10.0.0.0/99"], "--proxies: "),
         (&["demo", "load"], "--balance <N>"),
         (&["token", "mint"], "--member <ID>"),
         (&["refunds", "settle"], "<PAYMENT>..."),
@@ -95,6 +103,40 @@ fn wrong_arguments_exit_64_in_two_lines() {
         let (code, stdout, stderr) = run(directory.path(), arguments);
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}");
         assert!(stderr.contains("Usage: doorbuster"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_wrong_file_of_a_sale_exits_64() {
+    let directory = tempfile::tempdir().unwrap();
+    for (text, reason) in [
+        ("title = 't'\nstart = 'now'", "drop.toml:2: unknown field `start`, expected"),
+        ("{\"title\":1}", "drop.toml: invalid type: integer `1`, expected a string at line 1 column 10"),
+        (
+            "title = 't'\nstarts_at = 'soon'\nfor = '1h'\nitem = []",
+            "drop.toml:2: starts_at: \"soon\" is no time: write it like",
+        ),
+        ("title = 't'\nstarts_at = 'now'\nfor = '2'\nitem = []", "drop.toml:3: for: \"2\" is no duration"),
+        (
+            "title = 't'\nstarts_at = 'now'\nfor = '2h'\n[[item]]\nproduct = 1\nprice = 2\ntotal = 3\n[item.line]\nturn = 'x'",
+            "drop.toml:9: turn: \"x\" is no duration",
+        ),
+        (
+            "{\n\"title\": \"t\",\n\"starts_at\": \"soon\", \"for\": null, \"item\": []}",
+            "drop.toml: starts_at: \"soon\" is no time: write it like 2026-12-01T10:00:00Z, 2026-12-01T11:00:00+01:00, now or +60s \
+             at line 3 column ",
+        ),
+        ("title = 't'\nstarts_at = 'now'\nitem = []", "say when the sale ends: --for 2h or --ends-at"),
+        (
+            "title = 't'\nstarts_at = 'now'\nfor = '2h'\nends_at = '+2h'\nitem = []",
+            "say once when the sale ends: either --for or --ends-at",
+        ),
+    ] {
+        std::fs::write(directory.path().join("drop.toml"), text).unwrap();
+        let (code, stdout, stderr) = run(directory.path(), &["sale", "create", "drop.toml"]);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{text}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(reason), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
 }
 

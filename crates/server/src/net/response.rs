@@ -365,6 +365,7 @@ fn reason(status: u16) -> &'static str {
         414 => "URI Too Long",
         415 => "Unsupported Media Type",
         417 => "Expectation Failed",
+        421 => "Misdirected Request",
         422 => "Unprocessable Content",
         428 => "Precondition Required",
         429 => "Too Many Requests",

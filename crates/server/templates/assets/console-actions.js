@@ -154,7 +154,9 @@ export const ITEM_ACTIONS = {
         if (name === "title" || name === "description") changed[name] = now;
         else changed[name] = now === "" ? null : Number(now);
       }
-      return Object.keys(changed).length > 1 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body: { items: [changed] }, odd: slips({ items: [changed] }) };
+      const isPriced = "price" in changed || "list_price" in changed;
+      const odd = slips({ items: isPriced ? [{ product: item.product, price: Number(values.price.now), list_price: Number(values.list_price.now) }] : [] });
+      return Object.keys(changed).length > 1 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body: { items: [changed] }, odd };
     },
     done: "Changed.",
   },

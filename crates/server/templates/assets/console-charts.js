@@ -97,6 +97,9 @@ const shade = (plot) => {
 // Orders and units are whole.
 const STEPS = [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
 
+// Between two labels, in seconds.
+const TIMES = [1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+
 const tickTime = (seconds) => {
   const at = new Date(seconds * 1000);
   if (span <= 300) return clockTime(at);
@@ -113,7 +116,7 @@ const makeChart = (kind) => {
       ...size(node),
       series: [{ value: (_, seconds) => (seconds === null ? "–" : clockTime(seconds * 1000)) }, ...seriesOf[kind]()],
       axes: [
-        { ...axis, space: 90, values: (_, ticks) => ticks.map(tickTime) },
+        { ...axis, space: span <= 300 ? 64 : 90, incrs: TIMES, values: (_, ticks) => ticks.map(tickTime) },
         { ...axis, size: 60, incrs: kind === "times" ? undefined : STEPS, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
       ],
       scales: { x: { range: () => [(serverNow() - span * 1000) / 1000, serverNow() / 1000] }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },

@@ -21,8 +21,9 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
   if (length > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(length)}.`);
   if (payment !== null && payment < PAYMENT_MIN_S) found.push(`Buyers have ${duration(payment * 1000)} to pay.`);
   if (payment > DAY_S) found.push(`Buyers have ${duration(payment * 1000)} to pay, and what they hold is nobody else's.`);
-  for (const { product, price, line } of items) {
+  for (const { product, price, list_price: elsewhere, line } of items) {
     if (price === 0) found.push(`Product ${product} costs nothing.`);
+    if (price > elsewhere) found.push(`Product ${product} costs more than its list price: ${count(price)}, and ${count(elsewhere)}.`);
     if (line?.grace_s < GRACE_MIN_S) found.push(`Whoever is not there when reached is waited for ${duration(line.grace_s * 1000)} in the line of product ${product}.`);
   }
   const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));

@@ -22,6 +22,7 @@ const SESSION = "/api/v1/console/session";
 const SIGNED_OUT = "signed-out";
 
 const board = byId("board");
+const NO_OPERATOR = "No operator has this token: it is mistyped, or was revoked.";
 const signIn = byId("sign-in");
 
 let stream = null;
@@ -106,10 +107,13 @@ document.addEventListener("doubted", async () => {
 signIn.addEventListener("submit", async (event) => {
   event.preventDefault();
   set(byId("sign-in-problem"), "");
+  const token = byId("token").value.trim();
+  // More than ASCII a header does not carry, and no token has it.
+  if (!/^[ -~]+$/.test(token)) return set(byId("sign-in-problem"), NO_OPERATOR);
   try {
-    const headers = { Authorization: `Bearer ${byId("token").value.trim()}` };
+    const headers = { Authorization: `Bearer ${token}` };
     const answer = await call(SESSION, { method: "POST", headers });
-    if (answer.status === 401) return set(byId("sign-in-problem"), "No operator has this token: it is mistyped, or was revoked.");
+    if (answer.status === 401) return set(byId("sign-in-problem"), NO_OPERATOR);
     if (!answer.ok) return set(byId("sign-in-problem"), await reason(answer));
     byId("token").value = "";
     failures = 0;

@@ -163,12 +163,17 @@ impl Kept {
 
 fn sum(connection: &Connection, table: &str, row_s: u64, time: (u64, u64)) -> Result<Kept, rusqlite::Error> {
     let (from_ms, to_ms) = whole_rows(time, row_s);
+    // A rate is of the time since the row before, which is not a row's length on a machine that is busy. After a gap it is.
+    let row_ms = signed(row_s) * 1_000;
     let query = format!(
-        "SELECT count(*), total(received), total(accepted), total(replayed), total(refused), total(busy), total(unknown), \
-         avg(order_p50_ms), max(order_p99_ms), max(commit_p99_ms) FROM {table} WHERE at_ms >= ?1 AND at_ms < ?2"
+        "SELECT count(*), total(received * s), total(accepted * s), total(replayed * s), total(refused * s), total(busy * s), \
+         total(unknown * s), avg(order_p50_ms), max(order_p99_ms), max(commit_p99_ms) FROM \
+         (SELECT *, iif(since_ms * 2 <= 3 * {row_ms}, since_ms, {row_ms}) / 1000.0 AS s FROM \
+         (SELECT *, at_ms - lag(at_ms) OVER (ORDER BY at_ms) AS since_ms FROM {table} WHERE at_ms >= ?1 - 2 * {row_ms} AND at_ms < ?2)) \
+         WHERE at_ms >= ?1"
     );
     connection.query_row(&query, params![signed(from_ms), signed(to_ms)], |row| {
-        let orders = |column| Ok::<_, rusqlite::Error>(whole(row.get::<_, f64>(column)? * row_s as f64));
+        let orders = |column| Ok::<_, rusqlite::Error>(whole(row.get(column)?));
         Ok(Kept {
             row_s,
             rows: row.get::<_, i64>(0)?.unsigned_abs(),

@@ -1,6 +1,7 @@
 //! The history with rows that a test makes: what is read of them, and what ends it.
 
 mod heard;
+mod kept;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::sync_channel;
@@ -173,35 +174,6 @@ fn minutes_stay_when_their_seconds_go_also_those_before_a_kill() {
     history.record(&taken(BEGUN + 660_001, 6.0));
     assert_eq!(accepted(&history), [(300_000, json!(6)), (360_000, json!(6))], "and so are old minutes");
     assert_eq!(dir.path().join(FILE_NAME).metadata().unwrap().permissions().mode() & 0o777, 0o600);
-}
-
-#[test]
-fn a_time_that_is_over_is_summed_up_as_far_as_it_was_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let unsigned = |ms: i64| u64::try_from(ms).unwrap();
-    let kept = |from, to| {
-        let time = (unsigned(BEGUN + from), unsigned(BEGUN + to));
-        Kept::read(dir.path(), &Sold { sale: 3, time, paid_until_ms: time.1 + 60_000 })
-    };
-    assert!(matches!(kept(0, 1_000), Err(NotKept::Missing(_))), "and none is made");
-    assert!(!dir.path().join(FILE_NAME).exists());
-    let bounds = Bounds { seconds_ms: 120_000, minutes_ms: 6_000_000, ..IN_FILE };
-    let history = over(Store::open(&dir.path().join(FILE_NAME), bounds).unwrap());
-    for second in (0..90).filter(|second| *second != 7) {
-        let mut taken = taken(BEGUN + second * 1_000 + 3, 2.0);
-        (taken.values[3], taken.values[7], taken.values[8]) = (Some(1.5), Some(4.0), Some(second as f64));
-        history.record(&taken);
-    }
-    // Beside the server that has the file open.
-    let seconds = kept(0, 20_000).unwrap();
-    assert_eq!((seconds.row_s, seconds.rows, seconds.rows_expected), (1, 19, 20), "one is missing");
-    assert_eq!((seconds.accepted, seconds.refused, seconds.busy), (38, 29, 0));
-    assert_eq!((seconds.order_p50_ms, seconds.order_p99_ms), (Some(4.0), Some(19.0)));
-    history.record(&taken(BEGUN + 300_000, 0.0));
-    let minutes = kept(0, 120_000).unwrap();
-    assert_eq!((minutes.row_s, minutes.rows, minutes.rows_expected), (60, 2, 2));
-    assert_eq!((minutes.accepted, minutes.order_p99_ms), (240, Some(89.0)));
-    assert!(matches!(kept(-500_000, -400_000), Err(NotKept::NotThen)));
 }
 
 #[test]
