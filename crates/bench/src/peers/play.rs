@@ -12,10 +12,10 @@ use super::orders::Orders;
 use super::{Order, Peer, PeersOptions};
 use crate::audit::Answered;
 use crate::audit::receipts::{Kept, Receipts};
-use crate::drivers::http::Http;
+use crate::drivers::http::{Http, Workload};
 use crate::host::environment;
 use crate::load::choice::Random;
-use crate::load::record::Record;
+use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings, Trial};
 use crate::measure::{Surroundings, trial};
@@ -97,6 +97,26 @@ impl Books {
     }
 }
 
+/// A workload that says when an order was accepted.
+struct Seen<'a, W> {
+    inner: &'a mut W,
+    won: &'a AtomicBool,
+}
+
+impl<W: Workload> Workload for Seen<'_, W> {
+    fn request(&mut self) -> &[u8] {
+        self.inner.request()
+    }
+
+    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
+        let outcome = self.inner.judge(status, body);
+        if outcome == Outcome::Won {
+            self.won.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+}
+
 /// A peer that runs.
 pub(super) struct Stage<'a> {
     pub(super) options: &'a PeersOptions,
@@ -161,18 +181,20 @@ impl Stage<'_> {
         Ok((trial, books))
     }
 
-    /// Kills it at a random moment of a sale, starts it on what it has left, and sells the rest.
+    /// Kills it at a random moment of a sale, once an order is accepted, starts it on what it has left, and sells the rest.
     pub(super) fn kill(&mut self, random: &mut Random) -> anyhow::Result<Books> {
         let options = self.options;
         let units = options.requests();
         self.peer.open(KILLED, units)?;
         let (mut receipts, mut orders) = (self.receipts()?, Orders::new(KILLED));
+        let won = AtomicBool::new(false);
         let mut kept = Kept { inner: &mut orders, receipts: &mut receipts };
-        let mut http = Http { workload: &mut kept };
+        let mut seen = Seen { inner: &mut kept, won: &won };
+        let mut http = Http { workload: &mut seen };
         let percent = KILL_FROM_PERCENT + random.below(KILL_TO_PERCENT - KILL_FROM_PERCENT);
         let moment = options.load.mul_f64(percent as f64 / 100.0);
         let schedule = Schedule::poisson(f64::from(options.rate), options.load).seeded(random.next_u64());
-        let before = self.load_and_kill(&mut http, schedule, moment)?;
+        let before = self.load_and_kill(&mut http, schedule, (moment, &won))?;
         self.peer.start_again()?;
         // A tenth of them are by buyers who have one: more than enough ask for what is left.
         let schedule = Schedule::closed_requests(units + units / 2);
@@ -194,9 +216,9 @@ impl Stage<'_> {
     /// The load has a thread of its own; this one kills, and ends it.
     fn load_and_kill(
         &mut self,
-        http: &mut Http<'_, Kept<'_, Orders>>,
+        http: &mut Http<'_, impl Workload + Send>,
         schedule: Schedule,
-        moment: Duration,
+        (moment, won): (Duration, &AtomicBool),
     ) -> anyhow::Result<Record> {
         let settings = Settings {
             answer_timeout: ANSWER_TIMEOUT,
@@ -210,7 +232,9 @@ impl Stage<'_> {
                 generator.run_until(schedule, http, finish, &mut |_| {})
             });
             let begun = Instant::now();
-            while begun.elapsed() < moment && !stop.load(Ordering::Relaxed) {
+            // A machine that is busy may have accepted nothing by then, and a kill would have nothing to lose.
+            let is_early = || begun.elapsed() < moment || !won.load(Ordering::Relaxed);
+            while is_early() && !load.is_finished() && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(STEP);
             }
             let killed = peer.kill();
