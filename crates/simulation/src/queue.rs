@@ -8,8 +8,8 @@ use std::time::Duration;
 use engine::OrderId;
 use server::intake::EngineSettings;
 use server::queue::{
-    AdminError, Administer, BrokerQueues, Consume, Produce, PullError, Pulled, Queue, SendError, Survey,
-    Unavailable, message,
+    AdminError, Administer, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BrokerQueues, Consume, Produce, PullError,
+    Pulled, Queue, SendError, Survey, Unavailable, message,
 };
 use server::time::{self, Condvar, Instant};
 
@@ -67,12 +67,26 @@ impl Log {
     fn end(&self) -> u64 {
         self.first + self.bodies.len() as u64
     }
+
+    fn read(&self, queue: &Queue, offset: u64, max: usize) -> Result<Pulled, PullError> {
+        let (queue, end, first) = (queue.clone(), self.end(), self.first);
+        if offset > end {
+            return Err(PullError::Ahead { queue, wanted: offset, end });
+        }
+        if offset < first {
+            return Err(PullError::Deleted { queue, wanted: offset, first });
+        }
+        let skip = usize::try_from(offset - first).expect("it is in memory");
+        let bodies = self.bodies[skip..].iter().take(max);
+        let messages: Vec<_> = (offset..).zip(bodies.cloned()).collect();
+        let next_offset = offset + messages.len() as u64;
+        Ok(Pulled { queue, messages, next_offset, misplaced: 0 })
+    }
 }
 
 struct Inside {
     queues_each: u32,
     brokers: Vec<String>,
-    topics: BTreeSet<String>,
     logs: BTreeMap<Name, Log>,
     down: BTreeSet<String>,
     /// By the host that does not reach a broker.
@@ -102,7 +116,6 @@ impl Brokers {
         let inside = Inside {
             queues_each,
             brokers: brokers.iter().map(|name| (*name).to_owned()).collect(),
-            topics: BTreeSet::new(),
             logs: BTreeMap::new(),
             down: BTreeSet::new(),
             cut: BTreeSet::new(),
@@ -122,7 +135,7 @@ impl Brokers {
         self.lock().happened
     }
 
-    /// It answers nobody, and keeps what it has.
+    /// It answers nobody, keeps what it has, and the name servers forget it.
     pub fn set_down(&self, broker: &str, down: bool) {
         let mut inside = self.lock();
         if down {
@@ -162,7 +175,13 @@ impl Brokers {
 
     /// The way of a host to them.
     pub fn connect(&self, host: &str, topic: &str) -> Connection {
-        Connection { brokers: self.clone(), host: host.to_owned(), topic: topic.to_owned(), next: 0 }
+        Connection {
+            brokers: self.clone(),
+            host: host.to_owned(),
+            topic: topic.to_owned(),
+            next: 0,
+            fault: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -192,6 +211,21 @@ impl Inside {
         }
     }
 
+    /// The brokers that the name servers know to have a topic.
+    fn route(&self, topic: &str) -> Vec<String> {
+        let has =
+            |broker: &&String| self.log(topic, &Queue { broker: (*broker).clone(), number: 0 }).is_some();
+        self.known().filter(has).cloned().collect()
+    }
+
+    fn known(&self) -> impl Iterator<Item = &String> {
+        self.brokers.iter().filter(|broker| !self.down.contains(*broker))
+    }
+
+    fn log(&self, topic: &str, queue: &Queue) -> Option<&Log> {
+        self.logs.get(&(topic.to_owned(), queue.clone()))
+    }
+
     fn reaches(&self, host: &str, broker: &str) -> bool {
         !self.down.contains(broker) && !self.cut.contains(&(host.to_owned(), broker.to_owned()))
     }
@@ -206,6 +240,8 @@ pub struct Connection {
     topic: String,
     /// Takes the brokers in turn.
     next: usize,
+    /// An offset that is not there, found while there was something to deliver: reported by the next call.
+    fault: Option<(Queue, u64)>,
 }
 
 impl Connection {
@@ -213,6 +249,18 @@ impl Connection {
         let way = self.brokers.lock().way();
         time::sleep(way);
         self.brokers.lock()
+    }
+
+    /// To all that the name servers know.
+    fn go_to_all(&self) -> Result<MutexGuard<'_, Inside>, AdminError> {
+        let inside = self.go();
+        if inside.known().next().is_none() {
+            return Err(AdminError::Unreachable("no broker is known".to_owned()));
+        }
+        if inside.known().any(|broker| !inside.reaches(&self.host, broker)) {
+            return Err(AdminError::Unreachable("a broker does not answer".to_owned()));
+        }
+        Ok(inside)
     }
 
     /// To one broker; an error once its time is over.
@@ -230,19 +278,26 @@ impl Connection {
 impl Produce for Connection {
     fn look(&mut self, topic: &str) -> Result<(), Unavailable> {
         let inside = self.go();
-        if !inside.topics.contains(topic) {
+        let route = inside.route(topic);
+        if route.is_empty() {
             return Err(Unavailable::NoTopic(topic.to_owned()));
         }
-        let any = inside.brokers.iter().any(|broker| inside.reaches(&self.host, broker));
+        let any = route.iter().any(|broker| inside.reaches(&self.host, broker));
         if any { Ok(()) } else { Err(Unavailable::Unreachable("no broker answers".to_owned())) }
     }
 
     fn send(&mut self, topic: &str, bodies: &[&[u8]]) -> Result<(), SendError> {
+        if bodies.len() > BATCH_MESSAGES_MAX || bodies.concat().len() > BATCH_BYTES_MAX {
+            return Err(SendError::NotSent("it is too much for a batch".to_owned()));
+        }
+        if bodies.is_empty() {
+            return Ok(());
+        }
         self.next += 1;
         let mut inside = self.go();
-        let reached: Vec<_> =
-            inside.brokers.iter().filter(|broker| inside.reaches(&self.host, broker)).cloned().collect();
-        if reached.is_empty() || !inside.topics.contains(topic) {
+        let mut reached = inside.route(topic);
+        reached.retain(|broker| inside.reaches(&self.host, broker));
+        if reached.is_empty() {
             return Err(SendError::NotSent("no broker answers".to_owned()));
         }
         let broker = reached[self.next % reached.len()].clone();
@@ -284,68 +339,78 @@ impl Produce for Connection {
 impl Consume for Connection {
     fn queues(&mut self) -> Result<Vec<Queue>, PullError> {
         let inside = self.go();
+        let route = inside.route(&self.topic);
+        if route.is_empty() {
+            return Err(PullError::Unreachable("no broker of the topic is known".to_owned()));
+        }
         let of_topic = inside.logs.keys().filter(|(topic, _)| *topic == self.topic);
-        Ok(of_topic.map(|(_, queue)| queue.clone()).collect())
+        Ok(of_topic.map(|(_, queue)| queue.clone()).filter(|queue| route.contains(&queue.broker)).collect())
     }
 
     fn max_offset(&mut self, queue: &Queue) -> Result<u64, PullError> {
         let inside = self.go_to(&queue.broker).map_err(PullError::Unreachable)?;
-        Ok(inside.logs[&(self.topic.clone(), queue.clone())].end())
+        Ok(inside.log(&self.topic, queue).map_or(0, Log::end))
     }
 
     fn min_offset(&mut self, queue: &Queue) -> Result<u64, PullError> {
         let inside = self.go_to(&queue.broker).map_err(PullError::Unreachable)?;
-        Ok(inside.logs[&(self.topic.clone(), queue.clone())].first)
+        Ok(inside.log(&self.topic, queue).map_or(0, |log| log.first))
     }
 
     fn pull(&mut self, from: &[(Queue, u64)], max: usize, wait: Duration) -> Result<Vec<Pulled>, PullError> {
-        let Connection { brokers, host, topic, .. } = self;
+        let Connection { brokers, host, topic, fault, .. } = self;
         let way = brokers.lock().way();
         time::sleep(way);
         let reached = |inside: &Inside| {
             from.iter().filter(|(queue, _)| inside.reaches(host, &queue.broker)).cloned().collect::<Vec<_>>()
         };
-        let log = |inside: &Inside, queue: &Queue| inside.logs[&(topic.clone(), queue.clone())].end();
         let wants = reached(&brokers.lock());
         if wants.is_empty() {
             time::sleep(wait);
             return Err(PullError::Unreachable("no broker answers".to_owned()));
         }
-        drop(brokers.filled.wait_while(&brokers.inside, wait, |inside| {
-            wants.iter().all(|(queue, offset)| log(inside, queue) == *offset)
-        }));
+        let has_news = |inside: &Inside, (queue, offset): &(Queue, u64)| {
+            inside.log(topic, queue).is_some_and(|log| log.end() != *offset || log.first > *offset)
+        };
+        drop(
+            brokers
+                .filled
+                .wait_while(&brokers.inside, wait, |inside| !wants.iter().any(|want| has_news(inside, want))),
+        );
         let inside = brokers.lock();
+        let told = fault.take();
         let (mut pulled, mut room) = (Vec::new(), max);
-        for (queue, offset) in reached(&inside) {
-            let log = &inside.logs[&(topic.clone(), queue.clone())];
-            if offset > log.end() {
-                return Err(PullError::Ahead { queue, wanted: offset, end: log.end() });
-            }
-            if offset < log.first {
-                return Err(PullError::Deleted { queue, wanted: offset, first: log.first });
-            }
-            let skip = usize::try_from(offset - log.first).expect("it is in memory");
-            let bodies = log.bodies[skip..].iter().take(room.min(PULLED_AT_ONCE));
-            let messages: Vec<_> = (offset..).zip(bodies.cloned()).collect();
-            room -= messages.len();
-            if !messages.is_empty() {
-                let next_offset = offset + messages.len() as u64;
-                pulled.push(Pulled { queue, messages, next_offset, misplaced: 0 });
+        for want in reached(&inside) {
+            let Some(log) = inside.log(topic, &want.0).filter(|_| has_news(&inside, &want)) else { continue };
+            match log.read(&want.0, want.1, room.min(PULLED_AT_ONCE)) {
+                Err(error) if told.as_ref() == Some(&want) => return Err(error),
+                Err(_) => *fault = Some(want),
+                Ok(found) => {
+                    room -= found.messages.len();
+                    pulled.extend(Some(found).filter(|found| !found.messages.is_empty()));
+                }
             }
         }
-        Ok(pulled)
+        match fault {
+            _ if !pulled.is_empty() => Ok(pulled),
+            Some((queue, offset)) => {
+                let (queue, offset) = (queue.clone(), *offset);
+                *fault = None;
+                inside.log(topic, &queue).expect("it was found").read(&queue, offset, 0).map(|_| Vec::new())
+            }
+            None if reached(&inside).len() < from.len() => {
+                Err(PullError::Unreachable("a broker does not answer".to_owned()))
+            }
+            None => Ok(pulled),
+        }
     }
 }
 
 impl Administer for Connection {
     fn create_topics(&mut self, topics: &[&str]) -> Result<(), AdminError> {
-        let mut inside = self.go();
-        if inside.brokers.iter().any(|broker| !inside.reaches(&self.host, broker)) {
-            return Err(AdminError::Unreachable("a broker does not answer".to_owned()));
-        }
+        let mut inside = self.go_to_all()?;
         for topic in topics {
-            inside.topics.insert((*topic).to_owned());
-            for broker in inside.brokers.clone() {
+            for broker in inside.known().cloned().collect::<Vec<_>>() {
                 for number in 0..inside.queues_each {
                     let queue = Queue { broker: broker.clone(), number };
                     inside.logs.entry(((*topic).to_owned(), queue)).or_default();
@@ -356,7 +421,7 @@ impl Administer for Connection {
     }
 
     fn disk_used(&mut self) -> Result<f64, AdminError> {
-        drop(self.go());
+        drop(self.go_to_all()?);
         Ok(0.1)
     }
 
@@ -368,16 +433,20 @@ impl Administer for Connection {
     fn survey(&mut self, topic: &str, further: &[Queue]) -> Result<Survey, AdminError> {
         let inside = self.go();
         let mut survey = Survey::default();
-        let of_further = further.iter().map(|queue| &queue.broker);
-        for broker in inside.brokers.iter().chain(of_further) {
-            if !inside.reaches(&self.host, broker) {
+        let route = inside.route(topic);
+        for broker in route.iter().chain(further.iter().map(|queue| &queue.broker)) {
+            if !inside.reaches(&self.host, broker) || !inside.brokers.contains(broker) {
                 survey.brokers.insert(broker.clone(), Err("it does not answer".to_owned()));
                 continue;
             }
-            let logs = inside.logs.iter().filter(|((of, queue), _)| of == topic && queue.broker == *broker);
-            let messages = logs.map(|((_, queue), log)| (queue.number, log.first..log.end())).collect();
-            let (read, write) = (inside.queues_each, inside.queues_each);
-            survey.brokers.insert(broker.clone(), Ok(BrokerQueues { read, write, messages }));
+            let each = if route.contains(broker) { inside.queues_each } else { 0 };
+            let of_further = further.iter().filter(|queue| queue.broker == *broker).map(|queue| queue.number);
+            let messages = (0..each).chain(of_further).map(|number| {
+                let log = inside.log(topic, &Queue { broker: broker.clone(), number });
+                (number, log.map_or(0..0, |log| log.first..log.end()))
+            });
+            let messages = messages.collect();
+            survey.brokers.insert(broker.clone(), Ok(BrokerQueues { read: each, write: each, messages }));
         }
         Ok(survey)
     }

@@ -26,5 +26,6 @@ mod night;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../../server/tests/it/places.rs"]
 mod places;
+mod queue;
 mod seeds;
 mod sequences;
