@@ -135,6 +135,8 @@ check_ports_free() {
 # launch MEMBER COMMAND...: starts a process that outlives this shell, its terminal and the reader of its output.
 # Every inherited descriptor is closed: it must not keep a lock, or a pipe that a caller reads to its end.
 # It leads a group of its own; it and the processes that it starts there hold the lock in its folder while they live.
+# It alone gets DOORBUSTER_DEV_PRELOAD: libfaketime shares memory with whoever its process inherits it from, and ends a
+# program that finds the memory of a shell that is gone.
 launch() {
 	local dir=$dev_dir/$1
 	shift
@@ -149,7 +151,8 @@ launch() {
 			if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi
 		done
 		cd "$dir" && exec 9>lock && flock --wait 2 9 && readlink /proc/self/ns/pid >&9 || exit 1
-		echo $$ >"$dir/pid.new" && mv "$dir/pid.new" "$dir/pid" && exec "$@"
+		echo $$ >"$dir/pid.new" && mv "$dir/pid.new" "$dir/pid" &&
+			exec ${DOORBUSTER_DEV_PRELOAD:+env LD_PRELOAD="$DOORBUSTER_DEV_PRELOAD"} "$@"
 	' launch "$dir" "$@"
 	local deadline=$((SECONDS + check_seconds_max))
 	until [ -s "$dir/pid" ]; do

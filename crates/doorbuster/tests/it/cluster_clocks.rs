@@ -107,11 +107,24 @@ fn a_server_with_a_wrong_clock_takes_no_order_and_lets_nothing_expire_until_it_i
     }
 }
 
+/// An engine alone: libfaketime ends a program that inherits the memory of a shell that is gone.
+fn private_by(clock: &FakeClock, name: &str) -> Engines {
+    let settings = clock.environment().map(|(name, value)| match name {
+        "LD_PRELOAD" => ("DOORBUSTER_DEV_PRELOAD", value),
+        other => (other, value),
+    });
+    let engines = Engines::private(&[name], &settings);
+    let environment = fs::read(format!("/proc/{}/environ", engines.member(name).pid)).unwrap();
+    let has = |name: &[u8]| environment.split(|&byte| byte == 0).any(|line| line.starts_with(name));
+    assert!(has(b"LD_PRELOAD=") && !has(b"FAKETIME_SHARED="));
+    engines
+}
+
 #[test]
 fn a_redis_whose_clock_is_set_wrong_sells_nothing_until_it_is_right() {
     let dir = tempfile::tempdir().unwrap();
     let clock = FakeClock::new(dir.path(), RIGHT);
-    let engines = Engines::private(&["redis"], &clock.environment());
+    let engines = private_by(&clock, "redis");
     configure_on(&engines.address("redis"), dir.path(), "clock_redis", "");
     let server = serve_by(dir.path(), None);
     until_ready(&server);
@@ -145,7 +158,7 @@ fn a_redis_whose_clock_is_set_wrong_sells_nothing_until_it_is_right() {
 fn a_database_whose_clock_is_set_wrong_stops_expiry_alone_and_its_leases_end_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let clock = FakeClock::new(dir.path(), RIGHT);
-    let engines = Engines::private(&["mariadb"], &clock.environment());
+    let engines = private_by(&clock, "mariadb");
     let redis = Engines::shared(&["redis"]).address("redis");
     configure_with(
         &redis,

@@ -22,11 +22,12 @@ const PREFIX: &str = "DOORBUSTER_";
 const CLIENT_VARIABLES: [&str; 2] = ["DOORBUSTER_SERVER", "DOORBUSTER_BENCH_REDIS_PASSWORD"];
 
 /// Read by the scripts in `dev/`: somebody who has exported one runs the server from the same shell.
-const DEV_VARIABLES: [&str; 18] = [
+const DEV_VARIABLES: [&str; 19] = [
     "DOORBUSTER_CACHE",
     "DOORBUSTER_DEV_ADVERTISED_HOST",
     "DOORBUSTER_DEV_DIR",
     "DOORBUSTER_DEV_PORT_BASE",
+    "DOORBUSTER_DEV_PRELOAD",
     "DOORBUSTER_MARIADB_FLUSH_LOG",
     "DOORBUSTER_MARIADB_OPTIONS",
     "DOORBUSTER_MARIADB_SYNC_BINLOG",
