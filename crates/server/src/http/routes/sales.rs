@@ -16,7 +16,7 @@ use crate::http::route::{BodyLimit, Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{EXACT_MAX, Name, Number, Object, Quantity, needed_number_in, not_null};
+use crate::http::wire::{EXACT_MAX, ExactNumber, Number, Object, Quantity, needed_number_in, not_null};
 use crate::intake::Reply;
 use crate::net::Answer;
 
@@ -57,7 +57,7 @@ const MS_PER_S: u64 = 1000;
 struct NewSale {
     /// The next free number if it is left out.
     #[serde(default, deserialize_with = "not_null")]
-    id: Option<Name>,
+    id: Option<ExactNumber>,
     title: String,
     currency: String,
     starts_at_ms: Number,
@@ -74,7 +74,7 @@ struct NewSale {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewItem {
-    product: Name,
+    product: ExactNumber,
     title: String,
     #[serde(default)]
     description: String,

@@ -31,7 +31,7 @@ pub(in crate::http) struct Number(pub(in crate::http) u64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
-        deserializer.deserialize_u64(NumberVisitor)
+        deserializer.deserialize_u64(WholeVisitor(NUMBER_MAX)).map(Number)
     }
 }
 
@@ -40,11 +40,11 @@ pub(in crate::http) const EXACT_MAX: u64 = (1 << 53) - 1;
 
 /// A number in a JSON body that names something from then on, from 0 to [`EXACT_MAX`]: one that a page rounds is that of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Name(pub(in crate::http) u64);
+pub(in crate::http) struct ExactNumber(pub(in crate::http) u64);
 
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
-        deserializer.deserialize_u64(NameVisitor)
+impl<'de> Deserialize<'de> for ExactNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ExactNumber, D::Error> {
+        deserializer.deserialize_u64(WholeVisitor(EXACT_MAX)).map(ExactNumber)
     }
 }
 
@@ -138,47 +138,24 @@ impl Visitor<'_> for OrderedVisitor {
     }
 }
 
-struct NameVisitor;
+/// Of whole numbers from 0 to this one.
+struct WholeVisitor(u64);
 
-impl Visitor<'_> for NameVisitor {
-    type Value = Name;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0 to 9007199254740991")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Name, E> {
-        if number > EXACT_MAX {
-            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
-        }
-        Ok(Name(number))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Name, E> {
-        match whole(number) {
-            Some(whole) => self.visit_u64(whole),
-            None => Err(E::invalid_value(Unexpected::Float(number), &self)),
-        }
-    }
-}
-
-struct NumberVisitor;
-
-impl Visitor<'_> for NumberVisitor {
-    type Value = Number;
+impl Visitor<'_> for WholeVisitor {
+    type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0 to 9223372036854775807")
+        write!(f, "a whole number from 0 to {}", self.0)
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {
-        if number > NUMBER_MAX {
+    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+        if number > self.0 {
             return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
         }
-        Ok(Number(number))
+        Ok(number)
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Number, E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
         match whole(number) {
             Some(whole) => self.visit_u64(whole),
             None => Err(E::invalid_value(Unexpected::Float(number), &self)),
