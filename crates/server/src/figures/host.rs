@@ -68,6 +68,8 @@ pub(super) struct Host {
     data_dir: Option<PathBuf>,
     /// The ledger's file and its WAL.
     ledger: Option<[PathBuf; 2]>,
+    /// Where its processors' ticks are.
+    stat: &'static str,
     ticks: Option<Ticks>,
 }
 
@@ -78,11 +80,17 @@ impl Host {
             wal.push("-wal");
             [ledger, wal.into()]
         };
-        Host { data_dir, ledger: ledger.map(with_wal), ticks: None }
+        Host { data_dir, ledger: ledger.map(with_wal), stat: "/proc/stat", ticks: None }
+    }
+
+    /// For tests of what does not depend on how busy their machine is.
+    #[cfg(test)]
+    pub(super) fn without_processors(self) -> Host {
+        Host { stat: "", ticks: None, ..self }
     }
 
     pub(super) fn look(&mut self) -> HostFigures {
-        let ticks = fs::read_to_string("/proc/stat").ok().and_then(|stat| Ticks::read(&stat));
+        let ticks = fs::read_to_string(self.stat).ok().and_then(|stat| Ticks::read(&stat));
         let before = std::mem::replace(&mut self.ticks, ticks);
         let length = |path: &PathBuf| fs::metadata(path).map(|file| file.len()).ok();
         HostFigures {

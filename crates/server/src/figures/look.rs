@@ -36,7 +36,7 @@ use crate::time::Instant;
 pub struct Looking {
     pub(super) watched: Watched,
     figures: Arc<Figures>,
-    host: Host,
+    pub(super) host: Host,
     catalog: Arc<Catalog>,
     refused: Refused,
     sold_out: SoldOut,

@@ -38,6 +38,12 @@ struct Server {
     looked_ms: u64,
 }
 
+fn begin(watched: Watched, now: Instant) -> Looking {
+    let mut looking = Looking::new(watched, now);
+    looking.host = looking.host.without_processors();
+    looking
+}
+
 impl Server {
     fn new(sales: Vec<SaleSpec>) -> Server {
         Server::with(sales, false)
@@ -84,7 +90,7 @@ impl Server {
             beacon: None,
         };
         let begun = Instant::now();
-        let looking = Looking::new(watched, begun);
+        let looking = begin(watched, begun);
         let mut server = Server {
             core,
             looking,
@@ -107,7 +113,7 @@ impl Server {
     /// Starts anew, with a history on disk.
     fn keep_in(&mut self, dir: &std::path::Path) {
         let watched = Watched { history_dir: Some(dir.to_owned()), ..self.looking.watched.clone() };
-        self.looking = Looking::new(watched, self.begun);
+        self.looking = begin(watched, self.begun);
     }
 
     fn publish(&mut self) {

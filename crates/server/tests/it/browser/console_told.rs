@@ -197,6 +197,19 @@ fn a_new_sale_is_in_the_currency_of_the_others() {
     });
 }
 
+/// Numbers of an older ledger, which this page would read as those of others.
+#[test]
+fn a_sale_with_a_number_that_is_rounded_is_not_duplicated() {
+    let shop = FakeConsole::start();
+    let path = format!("/api/v1/sales/{SALE}");
+    let sale = |product: u64| json!({ "items": [{ "product": product }], "items_next_cursor": null });
+    shop.state().answers.insert(path, sale((1 << 53) + 1));
+    let browser = open(&shop);
+    browser.click(&format!("#sale-{SALE} button[data-call=duplicate]"));
+    browser.wait_for_text("#done", "which this page would round");
+    assert_eq!(browser.run("return document.getElementById('ask').open"), false);
+}
+
 /// A console was back up to nine seconds after its server.
 #[test]
 fn a_server_that_is_away_is_asked_every_few_seconds_not_by_all_at_once() {
