@@ -37,15 +37,32 @@ fn reserve(gate: &mut Gate, hash: u128) -> Result<Reserved, GateError> {
     answer.map(|answer| answer.what)
 }
 
-#[test]
-fn servers_share_it_and_a_new_run_closes_its_gates() {
-    let redis = redis();
-    let [mut one, mut other] = [(); 2].map(|()| Gate::new(config(Arc::new(redis.clone()))));
+fn build(gate: &mut Gate) {
     let sale =
         SaleState { version: 1, starts_at: UnixMs(0), ends_at: NOW.plus(1), paused: false, ended: false };
     let (buyers, returned_holds, marks) = (Vec::new(), Vec::new(), Vec::new());
     let snapshot = Snapshot { epoch: 1, available: 2, sale, limit: None, buyers, returned_holds, marks };
-    assert!(matches!(one.build(SKU, &snapshot, &mut || ()), Ok(Built::Open(_))));
+    assert!(matches!(gate.build(SKU, &snapshot, &mut || ()), Ok(Built::Open(_))));
+}
+
+/// With a clock that went back, nothing was open, and a gate and the ledger differed at rest that were not.
+#[test]
+fn what_is_open_is_open_by_any_clock() {
+    let redis = redis();
+    let mut gate = Gate::new(config(Arc::new(redis.clone())));
+    build(&mut gate);
+    assert_eq!(reserve(&mut gate, 1), Ok(Reserved::Taken { at: NOW }));
+    let mut open = |age_ms| gate.open_reservations(SKU, age_ms, 10).unwrap().len();
+    assert_eq!((open(0), open(1)), (1, 0));
+    redis.0.lock().unwrap().set_now(1_000 * (NOW.0 - 3_600_000));
+    assert_eq!((open(0), open(1)), (1, 0));
+}
+
+#[test]
+fn servers_share_it_and_a_new_run_closes_its_gates() {
+    let redis = redis();
+    let [mut one, mut other] = [(); 2].map(|()| Gate::new(config(Arc::new(redis.clone()))));
+    build(&mut one);
     assert_eq!(reserve(&mut one, 1), Ok(Reserved::Taken { at: NOW }));
     assert_eq!(reserve(&mut other, 2), Ok(Reserved::Taken { at: NOW }));
     assert_eq!(reserve(&mut one, 3), Ok(Reserved::Refused(Refusal::SoldOut)));
