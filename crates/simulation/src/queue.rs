@@ -155,11 +155,12 @@ impl Brokers {
         };
     }
 
-    /// It loses the newest messages of each of its queues, at most so many.
-    pub fn forget(&self, broker: &str, newest: usize) {
+    /// It loses the newest messages of each of its queues, or of this one, at most so many.
+    pub fn forget(&self, broker: &str, queue: Option<u32>, newest: usize) {
         let mut inside = self.lock();
         let mut forgotten = 0;
-        for (_, log) in inside.logs.iter_mut().filter(|((_, queue), _)| queue.broker == broker) {
+        let is_meant = |of: &Queue| of.broker == broker && queue.is_none_or(|id| id == of.number);
+        for (_, log) in inside.logs.iter_mut().filter(|((_, queue), _)| is_meant(queue)) {
             let kept = log.bodies.len().saturating_sub(newest);
             forgotten += log.bodies.split_off(kept).len() as u64;
         }

@@ -191,7 +191,14 @@ impl Schedule {
 
     /// Until so much time has gone by.
     pub fn run(&mut self, until: Duration) {
-        while self.turn(until) {}
+        self.run_and_look(until, |_| {});
+    }
+
+    /// The same, with a look after each turn; it is given the time.
+    pub fn run_and_look(&mut self, until: Duration, mut look: impl FnMut(Duration)) {
+        while self.turn(until) {
+            look(self.gone_by());
+        }
         self.time.gone_by.set(self.gone_by().max(until));
     }
 

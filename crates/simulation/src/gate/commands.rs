@@ -12,49 +12,79 @@ pub(super) struct Store {
     pub(super) now_us: u64,
     /// Which life of the server it is: 40 digits.
     pub(super) run: String,
+    pub(super) role: Role,
+    /// The history that it followed until it was promoted: 40 digits.
+    pub(super) followed: String,
+}
+
+/// What a server is to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Master,
+    /// Without the replicas that `min-replicas-to-write` asks for: it takes no writes.
+    MasterAlone,
+    Replica,
+}
+
+impl Role {
+    /// Why it takes no writes.
+    fn refusal(self) -> Option<Reply> {
+        match self {
+            Role::Master => None,
+            Role::MasterAlone => Some(error("NOREPLICAS Not enough good replicas to write.")),
+            Role::Replica => Some(error("READONLY You can't write against a read only replica.")),
+        }
+    }
 }
 
 type Outcome = Result<Reply, Reply>;
 
 struct Command {
     name: &'static str,
+    writes: bool,
     /// Parts of the command, with its name; negative: at least.
     arity: isize,
-    run: fn(&mut Store, &[Vec<u8>]) -> Outcome,
+    run: Run,
 }
 
-const fn command(name: &'static str, arity: isize, run: fn(&mut Store, &[Vec<u8>]) -> Outcome) -> Command {
-    Command { name, arity, run }
+type Run = fn(&mut Store, &[Vec<u8>]) -> Outcome;
+
+const fn reading(name: &'static str, arity: isize, run: Run) -> Command {
+    Command { name, writes: false, arity, run }
+}
+
+const fn writing(name: &'static str, arity: isize, run: Run) -> Command {
+    Command { name, writes: true, arity, run }
 }
 
 const COMMANDS: [Command; 27] = [
-    command("del", -2, remove),
-    command("flushall", 1, clear),
-    command("get", 2, get),
-    command("hdel", -3, hash_remove),
-    command("hget", 3, hash_get),
-    command("hgetall", 2, hash_all),
-    command("hincrby", 4, hash_add),
-    command("hmget", -3, hash_get_each),
-    command("hscan", -3, hash_scan),
-    command("hset", -4, hash_set),
-    command("info", -1, info),
-    command("pexpire", 3, expire),
-    command("ping", 1, |_, _| Ok(Reply::Status("PONG".into()))),
-    command("pttl", 2, time_left),
-    command("sadd", -3, set_add),
-    command("scan", -2, scan),
-    command("set", 3, set),
-    command("smembers", 2, set_all),
-    command("spop", 3, set_take),
-    command("time", 1, time),
-    command("type", 2, kind),
-    command("unlink", -2, remove),
-    command("zadd", -4, sorted_add),
-    command("zcard", 2, sorted_len),
-    command("zrangebyscore", -4, sorted_range),
-    command("zrem", -3, sorted_remove),
-    command("zscan", -3, sorted_scan),
+    writing("del", -2, remove),
+    writing("flushall", 1, clear),
+    reading("get", 2, get),
+    writing("hdel", -3, hash_remove),
+    reading("hget", 3, hash_get),
+    reading("hgetall", 2, hash_all),
+    writing("hincrby", 4, hash_add),
+    reading("hmget", -3, hash_get_each),
+    reading("hscan", -3, hash_scan),
+    writing("hset", -4, hash_set),
+    reading("info", -1, info),
+    writing("pexpire", 3, expire),
+    reading("ping", 1, |_, _| Ok(Reply::Status("PONG".into()))),
+    reading("pttl", 2, time_left),
+    writing("sadd", -3, set_add),
+    reading("scan", -2, scan),
+    writing("set", 3, set),
+    reading("smembers", 2, set_all),
+    writing("spop", 3, set_take),
+    reading("time", 1, time),
+    reading("type", 2, kind),
+    writing("unlink", -2, remove),
+    writing("zadd", -4, sorted_add),
+    reading("zcard", 2, sorted_len),
+    reading("zrangebyscore", -4, sorted_range),
+    writing("zrem", -3, sorted_remove),
+    reading("zscan", -3, sorted_scan),
 ];
 
 fn error(text: &str) -> Reply {
@@ -71,6 +101,11 @@ fn unsupported(what: &str, args: &[Vec<u8>]) -> Reply {
 }
 
 impl Store {
+    /// Why a script is not let in that may write.
+    pub(super) fn refusal(&self) -> Option<Reply> {
+        self.role.refusal()
+    }
+
     /// One command: of a client, or of a script, which is told of some faults in words of its dialect.
     pub(super) fn carry_out(&mut self, parts: &Parts, script: Option<Dialect>) -> Reply {
         let Some((name, args)) = parts.split_first() else {
@@ -87,6 +122,12 @@ impl Store {
                 Some(dialect) => dialect.wrong_count().into(),
                 None => format!("ERR wrong number of arguments for '{name}' command"),
             });
+        }
+        if command.writes
+            && script.is_none()
+            && let Some(refusal) = self.role.refusal()
+        {
+            return refusal;
         }
         self.keys.expire(self.now_us / 1_000);
         (command.run)(self, args).unwrap_or_else(|error| error)
@@ -117,9 +158,11 @@ fn time(store: &mut Store, _: &[Vec<u8>]) -> Outcome {
 
 /// What the gate's client looks for in it, of all sections.
 fn info(store: &mut Store, _: &[Vec<u8>]) -> Outcome {
-    let none = "0".repeat(40);
-    let text =
-        format!("redis_mode:standalone\r\nrun_id:{}\r\nrole:master\r\nmaster_replid2:{none}\r\n", store.run);
+    let role = if store.role == Role::Replica { "slave" } else { "master" };
+    let (run, followed) = (&store.run, &store.followed);
+    let text = format!(
+        "redis_mode:standalone\r\nrun_id:{run}\r\nmaxmemory_policy:noeviction\r\nrole:{role}\r\nmaster_replid2:{followed}\r\n"
+    );
     Ok(Reply::Text(text.into_bytes()))
 }
 

@@ -14,7 +14,7 @@ pub(crate) type Set = BTreeSet<Vec<u8>>;
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// Members by score, and then by their bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sorted {
     scores: BTreeMap<Vec<u8>, f64>,
     order: BTreeSet<(Score, Vec<u8>)>,
@@ -66,7 +66,7 @@ impl Sorted {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Stored {
     Text(Text),
     Hash(Hash),
@@ -121,7 +121,7 @@ macro_rules! kinds {
 
 kinds!(Text, Hash, Set, Sorted);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     map: BTreeMap<Vec<u8>, Stored>,
     /// Of the few that do not stay: until when, in ms.

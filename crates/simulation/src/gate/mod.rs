@@ -1,7 +1,7 @@
 //! The gate's Redis in memory: the real scripts over a key space, by a clock that a test sets.
 //!
-//! It takes a client's bytes and gives bytes back, so that all of the server's client is the real one. It has no replica, no
-//! cluster, no bound of memory and no disk.
+//! It takes a client's bytes and gives bytes back, so that all of the server's client is the real one. It has no cluster, no bound
+//! of memory and no disk; what a replica has, whoever plays with it copies there.
 
 mod commands;
 mod keys;
@@ -11,15 +11,18 @@ mod numbers;
 mod packed;
 mod resp;
 mod scripts;
+mod sentinel;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::commands::Store;
-use self::keys::Keys;
+use self::keys::{Hash, Keys};
 use self::scripts::Scripts;
+use self::sentinel::Sentinel;
 
+pub use self::commands::Role;
 pub use self::link::Shared;
-pub use self::network::{Faults, Happened, Network};
+pub use self::network::{Faults, Happened, Network, Reach};
 pub use self::resp::{Parts, commands};
 
 /// Whose words and numbers it has, where the engines differ: a number of Lua as text, and some errors.
@@ -31,6 +34,10 @@ pub enum Dialect {
     Valkey,
 }
 
+/// What a server had at one time.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Keys);
+
 /// One server.
 #[derive(Debug)]
 pub struct Redis {
@@ -41,7 +48,8 @@ pub struct Redis {
 impl Redis {
     /// `run`: which life of a server it is, 40 hexadecimal digits.
     pub fn new(dialect: Dialect, run: &str) -> Redis {
-        let store = Store { keys: Keys::default(), now_us: 0, run: run.to_owned() };
+        let (keys, followed) = (Keys::default(), "0".repeat(40));
+        let store = Store { keys, now_us: 0, run: run.to_owned(), role: Role::Master, followed };
         let store = Arc::new(Mutex::new(store));
         Redis { scripts: Scripts::new(dialect, &store), store }
     }
@@ -61,13 +69,40 @@ impl Redis {
         locked(&self.store).run = run.to_owned();
     }
 
+    pub fn set_role(&mut self, role: Role) {
+        locked(&self.store).role = role;
+    }
+
+    /// A replica becomes the master, and says whose history it has followed: 40 digits.
+    pub fn promote(&mut self, followed: &str) {
+        let mut store = locked(&self.store);
+        (store.role, store.followed) = (Role::Master, followed.to_owned());
+    }
+
+    /// What it has in a field of a hash.
+    pub fn field(&self, key: &[u8], field: &[u8]) -> Option<Vec<u8>> {
+        locked(&self.store).keys.read::<Hash>(key).ok()??.get(field).cloned()
+    }
+
+    /// All that it has now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(locked(&self.store).keys.clone())
+    }
+
+    /// What it had, or another one, in the place of what it has.
+    pub fn restore(&mut self, snapshot: Snapshot) {
+        locked(&self.store).keys = snapshot.0;
+    }
+
     /// The reply to one command, as bytes.
     pub fn answer(&mut self, parts: &Parts) -> Vec<u8> {
         let is = |at: usize, name: &str| {
             parts.get(at).is_some_and(|part| part.eq_ignore_ascii_case(name.as_bytes()))
         };
+        let refusal = || locked(&self.store).refusal();
         let reply = if is(0, "EVALSHA") {
-            self.scripts.evaluate(&parts[1..])
+            let writes = parts.get(1).is_some_and(|sha| self.scripts.may_write(sha));
+            writes.then(refusal).flatten().unwrap_or_else(|| self.scripts.evaluate(&parts[1..]))
         } else if is(0, "SCRIPT") && is(1, "LOAD") && parts.len() == 3 {
             self.scripts.load(&parts[2])
         } else {

@@ -1,6 +1,7 @@
-//! A network between clients and the simulated Redis: what is on its way takes time, and may come after its sender has given up.
+//! A network between clients and what is at the gate's addresses: what is on its way takes time, and may come after its sender has
+//! given up.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,13 +10,15 @@ use redis::Value;
 use server::gate::{Dial, Link, Why};
 use server::time::{Condvar, Instant};
 
-use super::{Redis, commands};
+use super::{Redis, Sentinel, commands};
 use crate::random::Random;
 
 /// One way, mostly.
 const WAY_US: (usize, usize) = (30, 300);
 /// One way, once in a while.
 const SLOW_MS: (usize, usize) = (10, 3_000);
+/// Until nobody is found at an address that is out of reach.
+const UNREACHED: Duration = Duration::from_millis(500);
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// How often what goes wrong, out of so many messages; 0: never.
@@ -39,15 +42,19 @@ pub struct Happened {
     pub late: u64,
 }
 
+/// A host, and the address that it reaches for.
+type Route = Arc<(String, String)>;
+
 /// What was written at once.
 struct Message {
     connection: u64,
+    route: Route,
     bytes: Vec<u8>,
     cut_after: bool,
 }
 
-#[derive(Default)]
 struct Connection {
+    route: Route,
     /// When the last message that was written arrives: none overtakes another.
     last_arrives: Option<Instant>,
     /// With the time of their arrival.
@@ -64,8 +71,19 @@ impl Connection {
     }
 }
 
+/// Who is at an address.
+#[derive(Debug)]
+enum Node {
+    Redis(Redis),
+    Sentinel(Sentinel),
+}
+
 struct Inside {
-    redis: Redis,
+    nodes: BTreeMap<String, Node>,
+    /// By the host that does not reach an address.
+    cut: BTreeSet<(String, String)>,
+    /// What was on a way that is cut, in order: it comes when that is mended, though whoever sent it has given up.
+    held: Vec<Message>,
     /// What Redis' clock said when the run began.
     began_us: u64,
     begun: Instant,
@@ -75,9 +93,10 @@ struct Inside {
     on_their_way: BTreeMap<(Instant, u64), Message>,
     connections: BTreeMap<u64, Connection>,
     count: u64,
+    carried: u64,
 }
 
-/// One Redis for several clients; what `GateConfig::dial` takes. Somebody must [carry](Network::carry).
+/// What is at the gate's addresses, for several hosts. Somebody must [carry](Network::carry).
 #[derive(Clone)]
 pub struct Network {
     inside: Arc<Mutex<Inside>>,
@@ -91,10 +110,13 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
-    /// `began_us`: what Redis' clock says now, in microseconds since 1970.
-    pub fn new(redis: Redis, began_us: u64, seed: u64) -> Network {
+    /// Servers by their addresses. `began_us`: what their clocks say now, in microseconds since 1970.
+    pub fn new(servers: Vec<(&str, Redis)>, began_us: u64, seed: u64) -> Network {
+        let node = |(address, redis): (&str, Redis)| (address.to_owned(), Node::Redis(redis));
         let inside = Inside {
-            redis,
+            nodes: servers.into_iter().map(node).collect(),
+            cut: BTreeSet::new(),
+            held: Vec::new(),
             began_us,
             begun: Instant::now(),
             random: Random(seed),
@@ -103,6 +125,7 @@ impl Network {
             on_their_way: BTreeMap::new(),
             connections: BTreeMap::new(),
             count: 0,
+            carried: 0,
         };
         Network { inside: Arc::new(Mutex::new(inside)), changed: Arc::default() }
     }
@@ -115,14 +138,79 @@ impl Network {
         self.lock().happened
     }
 
-    /// Another Redis in its place, by its clock: one that has lost all keys, or another life of it.
-    pub fn replace(&self, change: impl FnOnce(&mut Redis)) {
-        let mut inside = self.lock();
-        change(&mut inside.redis);
-        inside.connections.values_mut().for_each(Connection::cut);
+    /// At this address there is a Sentinel, that names this master.
+    pub fn add_sentinel(&self, address: &str, master: &str) {
+        let sentinel = Sentinel { master: master.to_owned() };
+        self.lock().nodes.insert(address.to_owned(), Node::Sentinel(sentinel));
     }
 
-    /// Its clock steps.
+    /// All Sentinels name this one from now on.
+    pub fn name_master(&self, master: &str) {
+        for node in self.lock().nodes.values_mut() {
+            if let Node::Sentinel(sentinel) = node {
+                master.clone_into(&mut sentinel.master);
+            }
+        }
+    }
+
+    /// What becomes of a server, or what it has, while connections to it stay.
+    pub fn change<T>(&self, address: &str, change: impl FnOnce(&mut Redis) -> T) -> T {
+        match self.lock().nodes.get_mut(address) {
+            Some(Node::Redis(redis)) => change(redis),
+            node => panic!("no Redis at {address}: {node:?}"),
+        }
+    }
+
+    /// Another server in its place: one that has lost all keys, or another life of it. It ends all connections.
+    pub fn replace(&self, address: &str, change: impl FnOnce(&mut Redis)) {
+        self.change(address, change);
+        let mut inside = self.lock();
+        let of = |connection: &&mut Connection| connection.route.1 == address;
+        inside.connections.values_mut().filter(of).for_each(Connection::cut);
+    }
+
+    /// What this host and this address send each other does not arrive.
+    pub fn set_cut(&self, host: &str, address: &str, cut: bool) {
+        let mut inside = self.lock();
+        let route = (host.to_owned(), address.to_owned());
+        if cut {
+            inside.cut.insert(route);
+            return;
+        }
+        inside.cut.remove(&route);
+        let (mended, held) =
+            std::mem::take(&mut inside.held).into_iter().partition(|held| *held.route == route);
+        inside.held = held;
+        let arrives = Instant::now() + inside.way();
+        for message in mended {
+            inside.count += 1;
+            let at = (arrives, inside.count);
+            inside.on_their_way.insert(at, message);
+        }
+        drop(inside);
+        self.changed.notify_all();
+    }
+
+    /// What `GateConfig::dial` of this host takes.
+    pub fn of(&self, host: &str) -> Reach {
+        Reach { network: self.clone(), host: host.to_owned() }
+    }
+
+    /// How many messages have come so far.
+    pub fn carried(&self) -> u64 {
+        self.lock().carried
+    }
+
+    /// What the servers that have it have in a field of a hash.
+    pub fn fields(&self, key: &[u8], field: &[u8]) -> Vec<Vec<u8>> {
+        let of = |node: &Node| match node {
+            Node::Redis(redis) => redis.field(key, field),
+            Node::Sentinel(_) => None,
+        };
+        self.lock().nodes.values().filter_map(of).collect()
+    }
+
+    /// The clock of all servers steps.
     pub fn set_clock(&self, by_ms: i64) {
         let mut inside = self.lock();
         inside.began_us = inside.began_us.saturating_add_signed(by_ms * 1_000);
@@ -170,6 +258,7 @@ impl Inside {
         }
         let (before, cut_after) = (self.chance(cut_before), self.chance(cut_after));
         let Some(of) = self.connections.get_mut(&connection) else { return };
+        let route = Arc::clone(&of.route);
         if before {
             self.happened.cut_before += 1;
             of.cut();
@@ -178,17 +267,26 @@ impl Inside {
         let arrives = (Instant::now() + way).max(of.last_arrives.unwrap_or_else(Instant::now));
         of.last_arrives = Some(arrives);
         self.count += 1;
-        self.on_their_way.insert((arrives, self.count), Message { connection, bytes, cut_after });
+        self.on_their_way.insert((arrives, self.count), Message { connection, route, bytes, cut_after });
     }
 
     /// The first one arrives.
     fn deliver(&mut self) {
-        let Some((_, Message { connection, bytes, cut_after })) = self.on_their_way.pop_first() else {
-            return;
-        };
+        let Some((_, message)) = self.on_their_way.pop_first() else { return };
+        if self.cut.contains(&*message.route) {
+            return self.held.push(message);
+        }
+        let Message { connection, route, bytes, cut_after } = message;
+        self.carried += 1;
         let gone_by = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.redis.set_now(self.began_us + gone_by);
-        let answers: Vec<Vec<u8>> = commands(&bytes).iter().map(|parts| self.redis.answer(parts)).collect();
+        let node = self.nodes.get_mut(&route.1).expect("a connection is to somebody");
+        let answers: Vec<Vec<u8>> = match node {
+            Node::Sentinel(sentinel) => commands(&bytes).iter().map(|parts| sentinel.answer(parts)).collect(),
+            Node::Redis(redis) => {
+                redis.set_now(self.began_us + gone_by);
+                commands(&bytes).iter().map(|parts| redis.answer(parts)).collect()
+            }
+        };
         let arrives = Instant::now() + self.way();
         let happened = &mut self.happened;
         match self.connections.get_mut(&connection) {
@@ -206,13 +304,32 @@ impl Inside {
     }
 }
 
-impl Dial for Network {
-    fn dial(&self, _: &str) -> Result<Box<dyn Link>, Why> {
-        let mut inside = self.lock();
+/// The network, for one host.
+#[derive(Debug)]
+pub struct Reach {
+    network: Network,
+    host: String,
+}
+
+impl Dial for Reach {
+    fn dial(&self, address: &str) -> Result<Box<dyn Link>, Why> {
+        let route = (self.host.clone(), address.to_owned());
+        let is_cut = self.network.lock().cut.contains(&route);
+        if is_cut {
+            server::time::sleep(UNREACHED);
+            return Err(Why::TimedOut);
+        }
+        let mut inside = self.network.lock();
+        if !inside.nodes.contains_key(address) {
+            return Err(Why::Unreachable);
+        }
         inside.count += 1;
         let number = inside.count;
-        inside.connections.insert(number, Connection::default());
-        Ok(Box::new(Way { network: self.clone(), number, limit: FOREVER }))
+        let (replies, answered) = (VecDeque::new(), Arc::default());
+        let connection =
+            Connection { route: Arc::new(route), last_arrives: None, replies, cut: false, answered };
+        inside.connections.insert(number, connection);
+        Ok(Box::new(Way { network: self.network.clone(), number, limit: FOREVER }))
     }
 }
 

@@ -14,16 +14,23 @@ use super::{Dialect, locked, packed};
 const SANDBOX: &str = include_str!("sandbox.lua");
 /// As the engines call a script in the text of an error.
 const NAME: &str = "@user_script";
+const NO_WRITES: &[u8] = b"#!lua flags=no-writes\n";
 
 #[derive(Debug)]
 pub(super) struct Scripts {
     lua: Lua,
     globals: Table,
     run: Function,
-    loaded: HashMap<String, Function>,
+    loaded: HashMap<String, Loaded>,
     dialect: Dialect,
     /// What stands in scripts, and what runs in its place.
     changed: Option<(&'static str, &'static str)>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    function: Function,
+    may_write: bool,
 }
 
 impl Scripts {
@@ -84,11 +91,18 @@ impl Scripts {
         let chunk = self.lua.load(code).set_name(NAME).set_environment(self.globals.clone());
         match chunk.into_function() {
             Ok(function) => {
-                self.loaded.insert(sha.clone(), function);
+                let may_write = !text.starts_with(NO_WRITES);
+                self.loaded.insert(sha.clone(), Loaded { function, may_write });
                 Reply::Text(sha.into_bytes())
             }
             Err(error) => Reply::Error(format!("ERR Error compiling script (new function): {error}")),
         }
+    }
+
+    /// Whether the script of this name may write. One that is not known never does.
+    pub(super) fn may_write(&self, sha: &[u8]) -> bool {
+        let sha = String::from_utf8_lossy(sha).to_ascii_lowercase();
+        self.loaded.get(&sha).is_some_and(|script| script.may_write)
     }
 
     /// `EVALSHA`, with what follows its name.
@@ -107,7 +121,7 @@ impl Scripts {
             return error("ERR Number of keys can't be greater than number of args");
         }
         let sha = String::from_utf8_lossy(sha).to_ascii_lowercase();
-        let Some(function) = self.loaded.get(&sha) else {
+        let Some(Loaded { function, .. }) = self.loaded.get(&sha) else {
             return error(self.dialect.no_script());
         };
         let (keys, args) = rest.split_at(count);

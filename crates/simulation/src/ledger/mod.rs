@@ -56,6 +56,7 @@ struct Inside {
     tables: Tables,
     /// What it was before each of the latest transactions, the oldest first.
     states: Vec<Tables>,
+    keeps_states: bool,
     /// What fail-overs have undone.
     undone: Vec<Entry>,
     /// How often another database has taken over: no connection outlives that.
@@ -87,6 +88,7 @@ impl Database {
         Database(Arc::new(Mutex::new(Inside {
             tables: Tables::default(),
             states: Vec::new(),
+            keeps_states: true,
             undone: Vec::new(),
             lives: 0,
             began,
@@ -123,6 +125,11 @@ impl Database {
         self.lock().set_ms += by_ms;
     }
 
+    /// It never fails over, and needs no states to go back to.
+    pub fn keep_no_states(&self) {
+        self.lock().keeps_states = false;
+    }
+
     /// A replica without so many of the latest transactions takes over.
     pub fn fail_over(&self, without: usize) {
         let mut inside = self.lock();
@@ -140,6 +147,13 @@ impl Database {
     /// Everything that it has.
     pub fn entries(&self) -> Vec<Entry> {
         self.lock().tables.entries.clone()
+    }
+
+    /// What has come since there were so many entries in this life of it; in another life, everything. And which life it has.
+    pub fn entries_since(&self, (life, count): (u64, usize)) -> (u64, Vec<Entry>) {
+        let inside = self.lock();
+        let known = if life == inside.lives { count } else { 0 };
+        (inside.lives, inside.tables.entries[known..].to_vec())
     }
 
     /// Everything that fail-overs have undone.
@@ -183,6 +197,9 @@ impl Inside {
 
     /// Keeps what it was, for a fail-over to go back to.
     fn keep_state(&mut self) {
+        if !self.keeps_states {
+            return;
+        }
         if self.states.len() == STATES_KEPT {
             self.states.remove(0);
         }

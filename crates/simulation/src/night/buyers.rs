@@ -21,6 +21,8 @@ const AGAIN_MS: (usize, usize) = (20, 400);
 /// *unknown* until that is given up, after 30 s, and the gate is rebuilt.
 const GIVES_UP: Duration = Duration::from_secs(45);
 
+const PAUSED: &str = "paused";
+
 /// What somebody was answered about an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -50,6 +52,8 @@ pub(super) struct Told {
     pub(super) buyers: BTreeMap<OrderId, BuyerId>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
+    /// Units that an operator has taken off.
+    pub(super) corrected: u64,
     pub(super) gave_up: u64,
 }
 
@@ -94,6 +98,9 @@ impl People {
         match self.ask(Request::Place(order), random) {
             Some(Reply::Pending { .. } | Reply::Order(_)) => Answer::Ordered,
             Some(Reply::Accepted(Accepted::Order { .. })) => Answer::Ordered,
+            Some(
+                Reply::Refused(Refusal::Paused) | Reply::Rejected(NotAdmitted::Refused(Refusal::Paused)),
+            ) => Answer::NotServed(PAUSED),
             Some(Reply::Refused(refusal)) => Answer::Refused(refusal),
             Some(Reply::Lost(_)) => Answer::Lost,
             Some(Reply::Unknown) => Answer::Unknown,

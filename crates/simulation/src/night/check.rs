@@ -6,19 +6,21 @@ use std::time::Duration;
 use engine::{Book, Entry, Event, LedgerKind, OrderId, Refusal};
 
 use super::buyers::Answer;
+use super::gates::PROMOTED_AFTER_MS;
 use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SKU, UNITS};
 
 /// After a fail-over, while nothing else is wrong, no gate sells for longer what the database does not know of.
 const REBUILT_WITHIN: Duration = Duration::from_secs(4);
 
-/// What a database that failed over without its tail has lost: what that answered need not hold (docs/guarantees.md).
+/// What a database that failed over without its tail has lost, and what a master of Redis has sold that was cut off while its replica
+/// was promoted: what that answered need not hold (docs/guarantees.md).
 struct Undone {
     orders: BTreeSet<OrderId>,
     payments: BTreeSet<Box<str>>,
-    /// What the gates had to sell, and the database did not know of any more: at most so many orders were rejected.
+    /// What the gates had to sell, and nobody else knew of: at most so many orders were rejected.
     units_freed: u64,
-    restocked: bool,
-    /// Until the gates were rebuilt.
+    adjusted: bool,
+    /// Until the gates were rebuilt, and every server had heard of that from the database.
     until: Duration,
     rejected: BTreeSet<OrderId>,
 }
@@ -27,7 +29,7 @@ impl Night {
     fn undone(&self, plan: &Plan) -> Undone {
         let in_brokers = self.engines.brokers.orders();
         let (mut orders, mut payments) = (BTreeSet::new(), BTreeSet::new());
-        let (mut units_freed, mut restocked) = (0, false);
+        let (mut units_freed, mut adjusted) = (0, false);
         let is_rejected = |entry: Entry| match entry.event {
             Event::OrderRejected { order, .. } => Some(order),
             _ => None,
@@ -37,21 +39,31 @@ impl Night {
                 // What a broker has is taken in again.
                 Event::OrderPlaced { id, .. } if !in_brokers.contains(&id) => drop(orders.insert(id)),
                 Event::OrderClosed { how, .. } if how.returns_units() => units_freed += u64::from(LIMIT),
-                Event::StockAdjusted { units, .. } => (units_freed, restocked) = (units_freed + units, true),
+                Event::StockAdjusted { units, .. } => (units_freed, adjusted) = (units_freed + units, true),
                 Event::PaymentRecorded { pay, .. } => drop(payments.insert(pay.id)),
                 _ => {}
             }
         }
         let rejected = self.engines.database.entries().into_iter().filter_map(is_rejected).collect();
-        let fails_over = |(_, fault): &&(Duration, Fault)| matches!(fault, Fault::LedgerFailsOver { .. });
-        let last = plan.iter().filter(fails_over).map(|(at, _)| *at).max().unwrap_or_default();
-        let until = last + REBUILT_WITHIN + plan.iter().map(|(_, fault)| fault.lasts()).sum::<Duration>();
-        Undone { orders, payments, units_freed, restocked, until, rejected }
+        let cut_off = plan.iter().filter(|(_, fault)| matches!(fault, Fault::GateFailsOver { .. })).count();
+        units_freed += (UNITS + RESTOCK) * cut_off as u64;
+        let fails_over = |(at, fault): &(Duration, Fault)| match fault {
+            Fault::LedgerFailsOver { .. } => Some(*at),
+            Fault::GateFailsOver { behind, .. } => {
+                Some(*at + Duration::from_millis(behind + PROMOTED_AFTER_MS))
+            }
+            _ => None,
+        };
+        let last = plan.iter().filter_map(fails_over).max().unwrap_or_default();
+        let others = plan.iter().filter(|(_, fault)| !matches!(fault, Fault::GateFailsOver { .. }));
+        let until = last + REBUILT_WITHIN + others.map(|(_, fault)| fault.lasts()).sum::<Duration>();
+        Undone { orders, payments, units_freed, adjusted, until, rejected }
     }
 
     pub(super) fn check(&mut self, plan: &Plan) -> Played {
         let mut played =
             Played { trace: self.schedule.trace(), turns: self.schedule.turns(), ..Played::default() };
+        played.broken.extend(self.watch.broken.take());
         let book = self.book(&mut played.broken);
         let undone = self.undone(plan);
         self.check_stock(&book, &undone, &mut played.broken);
@@ -78,7 +90,8 @@ impl Night {
     /// Whoever came last took what was left, and was refused when nothing was.
     fn check_stock(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
         let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned()) };
-        let units = if undone.restocked { stock.total() } else { UNITS + RESTOCK };
+        let there_are = UNITS + RESTOCK - self.people.told().corrected;
+        let units = if undone.adjusted { stock.total() } else { there_are };
         if stock.total() != units || stock.sold() != units {
             broken.push(format!(
                 "of {units} units {} are sold, {} held and {} left",
@@ -104,7 +117,9 @@ impl Night {
     }
 
     fn check_answers(&self, book: &Book, plan: &Plan, undone: &Undone, played: &mut Played) {
-        let forgets = plan.iter().any(|(_, fault)| matches!(fault, Fault::BrokerForgets { .. }));
+        let forgets = plan
+            .iter()
+            .any(|(_, fault)| matches!(fault, Fault::BrokerForgets { .. } | Fault::QueueEmptied { .. }));
         let told = self.people.told();
         if told.gave_up > 0 {
             played.broken.push(format!("{} people were never answered", told.gave_up));

@@ -7,8 +7,8 @@ use crate::gate;
 use crate::random::Random;
 use crate::{ledger, queue};
 
-use super::planted::run;
-use super::{BROKERS, Night, RESTOCKED, SERVERS, host};
+use super::gates::Step;
+use super::{BROKERS, Night, QUEUES_EACH, RESTOCKED, SERVERS, host};
 
 /// From the first to the last fault.
 const FAULTY_S: (usize, usize) = (3, 16);
@@ -44,6 +44,23 @@ pub enum Fault {
     GateWiped,
     /// Redis is killed, and has everything.
     GateRestarted,
+    /// Redis is killed, and has what it had so long before.
+    GateRestored {
+        age: u64,
+    },
+    /// One server reaches no Redis.
+    GateCut {
+        server: usize,
+        lasts: u64,
+    },
+    /// One server and the master reach nobody else; the replica has what the master had so long before, and is promoted. Without
+    /// replicas the master takes writes for this long.
+    GateFailsOver {
+        server: usize,
+        behind: u64,
+        alone: u64,
+        lasts: u64,
+    },
     BrokerDown {
         broker: usize,
         lasts: u64,
@@ -58,6 +75,11 @@ pub enum Fault {
     BrokerForgets {
         broker: usize,
         newest: usize,
+    },
+    /// A broker loses all that one of its queues has.
+    QueueEmptied {
+        broker: usize,
+        queue: u32,
     },
     LedgerAway {
         lasts: u64,
@@ -86,7 +108,7 @@ pub enum Fault {
 }
 
 /// Each kind by a name, for counting.
-pub const KINDS: [&str; 16] = [
+pub const KINDS: [&str; 20] = [
     "a server killed",
     "a server frozen",
     "a faulty way to Redis",
@@ -103,6 +125,10 @@ pub const KINDS: [&str; 16] = [
     "Redis' clock",
     "the database's clock",
     "a database that fails over without its tail",
+    "Redis from an old snapshot",
+    "Redis out of one server's reach",
+    "a master of Redis that is cut off while its replica is promoted",
+    "a broker without a queue",
 ];
 
 impl Fault {
@@ -121,6 +147,10 @@ impl Fault {
             Fault::LedgerAway { .. } => 10,
             Fault::LedgerReadOnly { .. } => 11,
             Fault::LedgerFailsOver { .. } => 15,
+            Fault::GateRestored { .. } => 16,
+            Fault::GateCut { .. } => 17,
+            Fault::GateFailsOver { .. } => 18,
+            Fault::QueueEmptied { .. } => 19,
             Fault::ServerClock { .. } => 12,
             Fault::GateClock { .. } => 13,
             Fault::LedgerClock { .. } => 14,
@@ -142,13 +172,20 @@ impl Fault {
             6 => Fault::GateRestarted,
             7 => Fault::BrokerDown { broker, lasts },
             8 => Fault::BrokerCut { server, broker, lasts },
-            9 => Fault::BrokerForgets { broker, newest: 1 + random.below(5) },
+            9 => Fault::BrokerForgets { broker, newest: random.of(&[1, 2, 5, usize::MAX]) },
             10 => Fault::LedgerAway { lasts },
             11 => Fault::LedgerReadOnly { lasts },
             12 => Fault::ServerClock { server, by, lasts },
             13 => Fault::GateClock { by, lasts },
             14 => Fault::LedgerClock { by, lasts },
-            _ => Fault::LedgerFailsOver { without: 1 + random.below(8) },
+            15 => Fault::LedgerFailsOver { without: 1 + random.below(8) },
+            16 => Fault::GateRestored { age: lasts },
+            17 => Fault::GateCut { server, lasts },
+            18 => {
+                let (behind, alone) = (random.of(&[0, 10, 300]), random.of(&[1_000, 10_000]));
+                Fault::GateFailsOver { server, behind, alone, lasts }
+            }
+            _ => Fault::QueueEmptied { broker, queue: random.of(&[0, QUEUES_EACH - 1]) },
         }
     }
 }
@@ -174,6 +211,21 @@ impl fmt::Display for Fault {
             }
             Fault::GateWiped => f.write_str("Redis is killed and has lost everything"),
             Fault::GateRestarted => f.write_str("Redis is killed and has everything"),
+            Fault::GateRestored { age } => {
+                write!(f, "Redis is killed after {age} ms, and has what it has now")
+            }
+            Fault::GateCut { server, lasts } => {
+                write!(f, "{} does not reach Redis for {lasts} ms", host(*server))
+            }
+            Fault::GateFailsOver { server, behind, alone, lasts } => write!(
+                f,
+                "the replica of Redis has this, and in {behind} ms the master and {} reach nobody for {lasts} ms; the replica is \
+                 promoted, and the master takes writes for {alone} ms",
+                host(*server)
+            ),
+            Fault::QueueEmptied { broker, queue } => {
+                write!(f, "{} loses all of its queue {queue}", BROKERS[*broker])
+            }
             Fault::BrokerDown { broker, lasts } => write!(f, "{} is down for {lasts} ms", BROKERS[*broker]),
             Fault::BrokerCut { server, broker, lasts } => {
                 write!(f, "{} does not reach {} for {lasts} ms", host(*server), BROKERS[*broker])
@@ -271,6 +323,8 @@ impl Fault {
             | Fault::FaultyLedger { lasts, .. }
             | Fault::FaultyQueue { lasts, .. }
             | Fault::BrokerDown { lasts, .. }
+            | Fault::GateCut { lasts, .. }
+            | Fault::GateFailsOver { lasts, .. }
             | Fault::BrokerCut { lasts, .. }
             | Fault::LedgerAway { lasts }
             | Fault::LedgerReadOnly { lasts }
@@ -279,18 +333,21 @@ impl Fault {
             | Fault::LedgerClock { lasts, .. } => lasts,
             Fault::GateWiped
             | Fault::GateRestarted
+            | Fault::GateRestored { .. }
             | Fault::BrokerForgets { .. }
+            | Fault::QueueEmptied { .. }
             | Fault::LedgerFailsOver { .. } => 0,
         };
         Duration::from_millis(ms)
     }
 }
 
-/// What ends a fault.
+/// What ends a fault, or is its next step.
 #[derive(Debug)]
 pub(super) enum End {
     Start { server: usize },
     Gate,
+    AtGate(Step),
     Ledger,
     Queue,
     Broker { broker: usize },
@@ -333,13 +390,12 @@ impl Night {
                 engines.brokers.set_faults(faults);
                 return Some((lasts, End::Queue));
             }
-            Fault::GateWiped => {
-                self.gate_lives += 1;
-                engines.network.replace(|redis| *redis = engines.planted.redis(self.gate_lives));
-            }
-            Fault::GateRestarted => {
-                self.gate_lives += 1;
-                engines.network.replace(|redis| redis.set_run(&run(self.gate_lives)));
+            Fault::GateWiped
+            | Fault::GateRestarted
+            | Fault::GateRestored { .. }
+            | Fault::GateCut { .. }
+            | Fault::GateFailsOver { .. } => {
+                return self.begin_at_gate(fault).map(|(after, step)| (after, End::AtGate(step)));
             }
             Fault::BrokerDown { broker, lasts } => {
                 engines.brokers.set_down(BROKERS[broker], true);
@@ -349,7 +405,10 @@ impl Night {
                 engines.brokers.set_cut(&host(server), BROKERS[broker], true);
                 return Some((lasts, End::Reach { server, broker }));
             }
-            Fault::BrokerForgets { broker, newest } => engines.brokers.forget(BROKERS[broker], newest),
+            Fault::BrokerForgets { broker, newest } => engines.brokers.forget(BROKERS[broker], None, newest),
+            Fault::QueueEmptied { broker, queue } => {
+                engines.brokers.forget(BROKERS[broker], Some(queue), usize::MAX);
+            }
             Fault::LedgerAway { lasts } => {
                 engines.database.set_away(true);
                 return Some((lasts, End::LedgerBack));
@@ -375,11 +434,16 @@ impl Night {
         None
     }
 
-    pub(super) fn end(&mut self, end: &End) {
+    /// What comes after it, and after how many milliseconds.
+    pub(super) fn end(&mut self, end: End) -> Vec<(u64, End)> {
         let engines = &self.engines;
-        match *end {
+        match end {
             End::Start { server } => self.start(server),
             End::Gate => engines.network.set_faults(gate::Faults::default()),
+            End::AtGate(step) => {
+                let next = self.step_at_gate(step);
+                return next.into_iter().map(|(after, step)| (after, End::AtGate(step))).collect();
+            }
             End::Ledger => engines.database.set_faults(ledger::Faults::default()),
             End::Queue => engines.brokers.set_faults(queue::Faults::default()),
             End::Broker { broker } => engines.brokers.set_down(BROKERS[broker], false),
@@ -392,5 +456,6 @@ impl Night {
             End::GateClock { by } => engines.network.set_clock(-by),
             End::LedgerClock { by } => engines.database.set_clock(-by),
         }
+        Vec::new()
     }
 }

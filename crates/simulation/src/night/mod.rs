@@ -3,8 +3,10 @@
 mod buyers;
 mod check;
 mod faults;
+mod gates;
 mod planted;
 mod server;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,8 +25,10 @@ use self::faults::{
     after_the_restock, faulty_gate, wiped_while_messages_are_late, wiped_while_sends_fail,
     wiped_while_the_database_fails, wiped_with_a_backlog,
 };
+use self::gates::Gates;
 pub use self::planted::{Aim, PLANTED, Planted};
 use self::server::Askers;
+use self::watch::Watch;
 use crate::gate::Network;
 use crate::ledger::Database;
 use crate::queue::Brokers;
@@ -34,6 +38,9 @@ use crate::schedule::Schedule;
 const SERVERS: usize = 3;
 const BROKERS: [&str; 2] = ["broker-a", "broker-b"];
 const QUEUES_EACH: u32 = 2;
+/// The master at first, and its replica.
+const REDIS: [&str; 2] = ["redis-a:6379", "redis-b:6379"];
+const SENTINEL: &str = "sentinel:26379";
 const BEGAN: UnixMs = UnixMs(1_772_323_207_251);
 const SALE: SaleId = SaleId(1);
 const SKU: SkuId = SkuId(0);
@@ -41,6 +48,9 @@ const UNITS: u64 = 30;
 /// What an operator adds, once most is sold, and when.
 const RESTOCK: u64 = 30;
 const RESTOCKED: Duration = Duration::from_secs(9);
+/// Between these the sale is paused, for a moment, and a few units are taken off.
+const PAUSED_MS: (usize, usize) = (5_000, 14_000);
+const PAUSE_MS_MAX: usize = 2_000;
 const LIMIT: u32 = 2;
 const PRICE: u64 = 4_999;
 /// How long an order may be paid.
@@ -59,6 +69,8 @@ struct Engines {
     network: Network,
     database: Database,
     brokers: Brokers,
+    /// Servers ask a Sentinel where the master is; or look for it at both addresses.
+    behind_sentinel: bool,
     planted: Planted,
 }
 
@@ -85,19 +97,25 @@ struct Night {
     askers: Askers,
     people: People,
     lives: BTreeMap<usize, u64>,
-    gate_lives: u64,
+    gate: Gates,
+    watch: Watch,
 }
 
 /// Plays a night with these faults, the rest by the seed.
 pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
     let mut random = Random(seed);
     let schedule = Schedule::new(BEGAN, random.number());
+    let (network, gate) = gates::network(planted, random.number());
     let engines = Engines {
-        network: Network::new(planted.redis(1), BEGAN.0 * 1_000, random.number()),
+        network,
         database: Database::new(BEGAN, random.number()),
         brokers: Brokers::new(&BROKERS, QUEUES_EACH, random.number()),
+        behind_sentinel: random.below(2) == 0,
         planted,
     };
+    if !plan.iter().any(|(_, fault)| matches!(fault, Fault::LedgerFailsOver { .. })) {
+        engines.database.keep_no_states();
+    }
     let (askers, told) = (Askers::default(), Arc::new(Mutex::new(Told::default())));
     let people = People {
         askers: askers.clone(),
@@ -106,14 +124,15 @@ pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
         hosts: (0..SERVERS).map(host).collect(),
         price: PRICE,
     };
-    let mut night = Night { schedule, engines, askers, people, lives: BTreeMap::new(), gate_lives: 1 };
+    let (lives, watch) = (BTreeMap::new(), Watch::default());
+    let mut night = Night { schedule, engines, askers, people, lives, gate, watch };
     night.open(&mut random);
     night.people_come(&mut random);
-    night.restock(&mut random);
+    night.operators_come(&mut random);
     night.go_through(plan);
-    night.schedule.run(CALM);
+    night.run(CALM);
     night.others_come(&mut random);
-    night.schedule.run(CALM + LATE);
+    night.run(CALM + LATE);
     night.check(plan)
 }
 
@@ -142,15 +161,39 @@ impl Night {
         });
     }
 
-    /// An operator adds units, and asks until that is answered.
-    fn restock(&mut self, random: &mut Random) {
+    /// Operators, who ask until they are answered: units are added, the sale is paused for a moment, and some units do not exist.
+    fn operators_come(&mut self, random: &mut Random) {
+        let restock = Command::Adjust { sku: SKU, how: Adjust::Restock, units: RESTOCK, key: "more".into() };
+        self.operator(random, RESTOCKED, move |people, random| {
+            let added = people.command(&restock, random);
+            assert!(matches!(added, Reply::Accepted(_)), "{added:?}");
+        });
+        let (from, to) = PAUSED_MS;
+        let (paused, lasts) = (random.below(to - from) + from, random.below(PAUSE_MS_MAX));
+        self.operator(random, Duration::from_millis(paused as u64), move |people, random| {
+            people.command(&Command::Pause(SALE), random);
+            time::sleep(Duration::from_millis(lasts as u64));
+            people.command(&Command::Resume(SALE), random);
+        });
+        let (corrected, units) = (random.below(to - from) + from, 1 + random.below(3) as u64);
+        let correct = Command::Adjust { sku: SKU, how: Adjust::Correct, units, key: "fewer".into() };
+        self.operator(random, Duration::from_millis(corrected as u64), move |people, random| {
+            if let Reply::Accepted(_) = people.command(&correct, random) {
+                people.told().corrected += units;
+            }
+        });
+    }
+
+    fn operator(
+        &mut self,
+        random: &mut Random,
+        at: Duration,
+        does: impl FnOnce(&People, &mut Random) + Send + 'static,
+    ) {
         let (people, mut random) = (self.people.clone(), Random(random.number()));
         self.schedule.add("people", move || {
-            time::sleep(RESTOCKED);
-            let restock =
-                Command::Adjust { sku: SKU, how: Adjust::Restock, units: RESTOCK, key: "more".into() };
-            let added = people.command(&restock, &mut random);
-            assert!(matches!(added, Reply::Accepted(_)), "{added:?}");
+            time::sleep(at);
+            does(&people, &mut random);
         });
     }
 
@@ -166,14 +209,18 @@ impl Night {
         }
     }
 
+    fn run(&mut self, until: Duration) {
+        let Night { schedule, engines, watch, .. } = self;
+        schedule.run_and_look(until, |at| watch.look(engines, at));
+    }
+
     fn go_through(&mut self, plan: &Plan) {
         let mut ends: Vec<(Duration, End)> = Vec::new();
         for (at, fault) in plan {
             self.end_until(&mut ends, *at);
-            self.schedule.run(*at);
-            if let Some((after, end)) = self.begin(*fault) {
-                ends.push((*at + Duration::from_millis(after), end));
-            }
+            self.run(*at);
+            let begun = self.begin(*fault);
+            ends.extend(begun.into_iter().map(|(after, end)| (*at + Duration::from_millis(after), end)));
         }
         self.end_until(&mut ends, CALM);
     }
@@ -183,8 +230,9 @@ impl Night {
             (0..ends.len()).filter(|one| ends[*one].0 <= until).min_by_key(|one| ends[*one].0)
         {
             let (at, end) = ends.remove(next);
-            self.schedule.run(at);
-            self.end(&end);
+            self.run(at);
+            let more = self.end(end);
+            ends.extend(more.into_iter().map(|(after, end)| (at + Duration::from_millis(after), end)));
         }
     }
 
@@ -192,6 +240,8 @@ impl Night {
     fn others_come(&mut self, random: &mut Random) {
         let (people, mut random) = (self.people.clone(), Random(random.number()));
         self.schedule.add("people", move || {
+            // That it was resumed may have been undone.
+            people.command(&Command::Resume(SALE), &mut random);
             for key in BUYERS * 10.. {
                 let answer = people.buy(key, BuyerId(key), 1, &mut random);
                 if answer != Answer::Ordered {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use server::cluster::{Connect, Identity, Server};
 use server::config::Config;
-use server::gate::GateConfig;
+use server::gate::{GateConfig, Layout, Sentinel};
 use server::intake::admission::Limits;
 use server::intake::{Asker, Intake, Mailbox};
 use server::ledger::mysql::cluster::ClusterLedger;
@@ -14,7 +14,7 @@ use server::metrics::Metrics;
 use server::queue::{Administer, Consume, Produce};
 use server::time;
 
-use super::Engines;
+use super::{Engines, REDIS, SENTINEL};
 use crate::ledger::Connection;
 use crate::schedule::{self, wall};
 
@@ -92,12 +92,21 @@ impl Connect for Ways {
     }
 }
 
-fn gate_config(engines: &Engines, config: &Config) -> GateConfig {
+fn gate_config(host: &str, engines: &Engines, config: &Config) -> GateConfig {
+    let named = |addresses: &[&str]| addresses.iter().map(|address| (*address).to_owned()).collect();
+    let (layout, addresses) = match engines.behind_sentinel {
+        false => (Layout::Single, named(&REDIS)),
+        true => {
+            let sentinel = Sentinel { master: "sale".to_owned(), user: None, password: None };
+            (Layout::Sentinel(sentinel), named(&[SENTINEL]))
+        }
+    };
     GateConfig {
+        layout,
         idle_check: Duration::from_secs(1),
         cool_down: config.sale.cool_down(),
-        dial: Some(Arc::new(engines.network.clone())),
-        ..GateConfig::plain(vec!["simulated".to_owned()], "db", config.gate.timeout())
+        dial: Some(Arc::new(engines.network.of(host))),
+        ..GateConfig::plain(addresses, "db", config.gate.timeout())
     }
 }
 
@@ -110,7 +119,7 @@ pub(super) fn start(host: &str, life: u64, engines: &Engines, askers: &Askers) {
     let identity = Identity { name: host.to_owned(), id: number * 1_000 + life };
     let server = loop {
         let (engines, topic) = (engines.clone(), config.queue.topic.clone());
-        let (gate, ledger) = (gate_config(&engines, &config), engines.database.connect());
+        let (gate, ledger) = (gate_config(host, &engines, &config), engines.database.connect());
         let ways = Box::new(Ways { host: host.to_owned(), engines, ledger, topic, gate });
         match Server::new(&config, identity.clone(), Arc::clone(&mailbox), shared.clone(), ways) {
             Ok(server) => break server,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 use server::gate::{Dial, Link, Why};
-use simulation::gate::{Dialect, Parts, Redis, commands};
+use simulation::gate::{Dialect, Parts, Redis, Role, commands};
 
 use crate::engine::Engine;
 
@@ -74,6 +74,21 @@ impl Pair {
     pub(crate) fn set_run(&mut self, run: String) {
         self.simulated.set_run(&run);
         self.run = run;
+    }
+
+    /// What both are from now on.
+    pub(crate) fn set_role(&mut self, role: Role) {
+        self.simulated.set_role(role);
+        // Of a master that is not there; and a server that runs alone has no replica.
+        let wanted: &[u8] = if role == Role::MasterAlone { b"1" } else { b"0" };
+        let master: [&[u8]; 2] = if role == Role::Replica { [b"127.0.0.1", b"1"] } else { [b"NO", b"ONE"] };
+        for command in [
+            parts(&[b"CONFIG", b"SET", b"min-replicas-to-write", wanted]),
+            parts(&[b"REPLICAOF", master[0], master[1]]),
+        ] {
+            self.engine.send(&packed(&command));
+            assert_eq!(self.engine.receive(5), b"+OK\r\n", "{role:?}");
+        }
     }
 
     /// Sends a command to both, and gives the reply of the engine, in which they agree.

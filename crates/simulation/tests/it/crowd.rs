@@ -68,7 +68,7 @@ fn ask(gate: &mut Gate, key: u128, begun: Instant) -> Result<Reserved, GateError
 
 /// One thread of a server, with these buyers.
 fn serve(network: &Network, begun: Instant, buyers: &[u128], answers: &Answers, planted: Planted) {
-    let mut gate = Gate::new(config(Arc::new(network.clone())));
+    let mut gate = Gate::new(config(Arc::new(network.of("crowd"))));
     for buyer in buyers {
         let mut key = *buyer;
         loop {
@@ -87,7 +87,7 @@ fn serve(network: &Network, begun: Instant, buyers: &[u128], answers: &Answers, 
 }
 
 fn open(network: &Network) {
-    let mut gate = Gate::new(config(Arc::new(network.clone())));
+    let mut gate = Gate::new(config(Arc::new(network.of("crowd"))));
     let sale = SaleState {
         version: 1,
         starts_at: UnixMs(0),
@@ -104,7 +104,7 @@ fn open(network: &Network) {
 }
 
 fn left(network: &Network) -> i64 {
-    let mut gate = Gate::new(config(Arc::new(network.clone())));
+    let mut gate = Gate::new(config(Arc::new(network.of("crowd"))));
     loop {
         match gate.states(&[SKU]).remove(0) {
             Ok(Some(state)) => return state.seen.available,
@@ -131,7 +131,7 @@ impl Crowd {
         let mut random = Random(seed);
         let schedule = Schedule::new(BEGAN, random.number());
         let redis = Redis::new(Dialect::Redis, &"1".repeat(40));
-        let network = Network::new(redis, BEGAN.0 * 1_000, random.number());
+        let network = Network::new(vec![("simulated", redis)], BEGAN.0 * 1_000, random.number());
         let often = [0, 10, 40, 200];
         let [cut_before, cut_after, slow] = [(); 3].map(|()| random.of(&often));
         network.set_faults(Faults { cut_before, cut_after, slow });

@@ -27,5 +27,6 @@ mod night;
 #[path = "../../../server/tests/it/places.rs"]
 mod places;
 mod queue;
+mod roles;
 mod seeds;
 mod sequences;

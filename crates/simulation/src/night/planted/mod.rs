@@ -81,7 +81,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         "a reservation is not counted as open",
         Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""),
         plan,
-        16,
+        64,
     ),
     (
         "a reservation takes no units",
@@ -118,7 +118,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         3,
     ),
     ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 40),
-    ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 8),
+    ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 40),
     ("what the gate is to hear is done with early", Planted::OutboxDoneEarly, faulty_gate, 3),
     ("answered before the acknowledgement", Planted::AnsweredBeforeAcknowledged, wiped_while_sends_fail, 3),
     ("not sent is taken for sent", Planted::NotSentIsSent, wiped_while_sends_fail, 3),
@@ -126,9 +126,9 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     ("messages are passed over", Planted::MessagePassedOver, wiped_with_a_backlog, 3),
 ];
 
-/// The run of Redis that is called so.
+/// The run of Redis that is called so: of 40 digits, of which the first 20 are looked at.
 pub(super) fn run(life: u64) -> String {
-    format!("{life:040x}")
+    format!("{life:020x}{life:020x}")
 }
 
 impl Planted {

@@ -1,0 +1,60 @@
+//! What must hold at every moment of a night, looked at after each turn in which the ledger or a gate has changed.
+
+use std::time::Duration;
+
+use engine::{Book, LedgerKind};
+
+use super::{Engines, RESTOCK, SKU, UNITS};
+
+/// Where a gate has how many units it can sell.
+const GATE: &[u8] = b"{db:00000000}:s";
+const LEFT: &[u8] = b"avail";
+
+/// The ledger as it grows, and the first thing that did not hold.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    book: Book,
+    /// Entries that are in it, of which life of the database.
+    followed: usize,
+    life: u64,
+    carried: u64,
+    pub(super) broken: Option<String>,
+}
+
+impl Watch {
+    pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
+        if self.broken.is_none() {
+            let broken = self.look_at_ledger(engines).or_else(|| self.look_at_gates(engines));
+            self.broken = broken.map(|broken| format!("after {} ms: {broken}", at.as_millis()));
+        }
+    }
+
+    fn look_at_ledger(&mut self, engines: &Engines) -> Option<String> {
+        let (life, new) = engines.database.entries_since((self.life, self.followed));
+        if life != self.life {
+            (self.life, self.followed, self.book) = (life, 0, Book::new());
+        }
+        if new.is_empty() {
+            return None;
+        }
+        self.followed += new.len();
+        let followed = new.iter().try_for_each(|entry| self.book.replay(LedgerKind::Gated, entry));
+        if let Err(error) = followed {
+            return Some(format!("the ledger does not follow: {error}"));
+        }
+        let faults = self.book.check_invariants().err()?;
+        Some(faults.join("; "))
+    }
+
+    fn look_at_gates(&mut self, engines: &Engines) -> Option<String> {
+        let carried = engines.network.carried();
+        if std::mem::replace(&mut self.carried, carried) == carried {
+            return None;
+        }
+        let left = engines.network.fields(GATE, LEFT);
+        let left = left.iter().filter_map(|text| std::str::from_utf8(text).ok()?.parse::<i64>().ok());
+        let most = i64::try_from(UNITS + RESTOCK).unwrap_or(i64::MAX);
+        let too_many = left.max().filter(|left| *left > most)?;
+        Some(format!("a gate has {too_many} units of SKU {} to sell, and there are {most}", SKU.0))
+    }
+}
