@@ -51,6 +51,9 @@ const RESTOCKED: Duration = Duration::from_secs(9);
 /// Between these the sale is paused, for a moment, and a few units are taken off.
 const PAUSED_MS: (usize, usize) = (5_000, 14_000);
 const PAUSE_MS_MAX: usize = 2_000;
+/// An operator looks so often whether it sells again.
+const RESUMED: usize = 6;
+const RESUMED_EVERY: Duration = Duration::from_secs(4);
 const LIMIT: u32 = 2;
 const PRICE: u64 = 4_999;
 /// How long an order may be paid.
@@ -173,7 +176,11 @@ impl Night {
         self.operator(random, Duration::from_millis(paused as u64), move |people, random| {
             people.command(&Command::Pause(SALE), random);
             time::sleep(Duration::from_millis(lasts as u64));
-            people.command(&Command::Resume(SALE), random);
+            // Until it stays so: that it was resumed may be undone, and a pause that was given up on may still come.
+            for _ in 0..RESUMED {
+                people.command(&Command::Resume(SALE), random);
+                time::sleep(RESUMED_EVERY);
+            }
         });
         let (corrected, units) = (random.below(to - from) + from, 1 + random.below(3) as u64);
         let correct = Command::Adjust { sku: SKU, how: Adjust::Correct, units, key: "fewer".into() };
@@ -240,8 +247,6 @@ impl Night {
     fn others_come(&mut self, random: &mut Random) {
         let (people, mut random) = (self.people.clone(), Random(random.number()));
         self.schedule.add("people", move || {
-            // That it was resumed may have been undone.
-            people.command(&Command::Resume(SALE), &mut random);
             for key in BUYERS * 10.. {
                 let answer = people.buy(key, BuyerId(key), 1, &mut random);
                 if answer != Answer::Ordered {
