@@ -139,12 +139,15 @@ impl Rebuild {
             Phase::Draining { skus, until, began } => {
                 let rows = engines.ledger.queue_rows()?;
                 match until.iter().find_map(|(queue, end)| behind(&rows, queue, *end)) {
-                    Some(why) => {
-                        if began.elapsed() >= DRAINS_WITHIN {
-                            self.waiting.met(&why);
-                        }
-                        Phase::Draining { skus, until, began }
+                    Some(why) if began.elapsed() >= DRAINS_WITHIN => {
+                        self.waiting.met(&why);
+                        let until = match ends(core, engines) {
+                            Ok(now) => lowered(until, &now),
+                            Err(_) => until,
+                        };
+                        Phase::Draining { skus, until, began: Instant::now() }
                     }
+                    Some(_) => Phase::Draining { skus, until, began },
                     None => Phase::Building { skus },
                 }
             }
@@ -404,6 +407,16 @@ fn ends(core: &Core, engines: &mut Engines) -> Result<Vec<(Queue, u64)>, String>
     queues.ends().map_err(|faults| faults.blocking().unwrap_or_default())
 }
 
+/// A broker may have lost its newest messages meanwhile: nobody reads what it has no more. What has come since is not waited for.
+fn lowered(until: Vec<(Queue, u64)>, now: &[(Queue, u64)]) -> Vec<(Queue, u64)> {
+    let end_now = |queue: &Queue| now.iter().find_map(|(of, end)| (of == queue).then_some(*end));
+    let lower = |(queue, end): (Queue, u64)| {
+        let end = end_now(&queue).map_or(end, |now| now.min(end));
+        (queue, end)
+    };
+    until.into_iter().map(lower).collect()
+}
+
 /// Why a queue was not consumed as far as it must be, if it was not. One that was retired meanwhile is not waited for.
 fn behind(rows: &[QueueRow], queue: &Queue, end: u64) -> Option<String> {
     let name = queue.to_string();
@@ -418,6 +431,14 @@ fn behind(rows: &[QueueRow], queue: &Queue, end: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_broker_has_lost_is_not_waited_for() {
+        let queue = |number| Queue { broker: "a".to_owned(), number };
+        let until = vec![(queue(0), 6), (queue(1), 9), (queue(2), 3)];
+        let lower = lowered(until, &[(queue(0), 5), (queue(1), 12)]);
+        assert_eq!(lower, [(queue(0), 5), (queue(1), 9), (queue(2), 3)]);
+    }
 
     fn skus(numbers: std::ops::Range<u32>) -> Vec<SkuId> {
         numbers.map(SkuId).collect()
