@@ -19,6 +19,8 @@ use crate::random::Random;
 const WAY_US: (usize, usize) = (50, 500);
 /// For how long an answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// What is late comes so much later than that, at most.
+const LATE_MS: usize = 6_000;
 /// Messages that one answer of a broker has at most.
 const PULLED_AT_ONCE: usize = 32;
 
@@ -31,8 +33,17 @@ pub struct Faults {
     pub lost_after: usize,
     /// It arrives seconds after whoever sent it has given up.
     pub late: usize,
+    /// It is stored, and seconds later once more, behind what came meanwhile.
+    pub twice: usize,
     /// The broker refuses it.
     pub refused: usize,
+}
+
+impl Faults {
+    /// Each of them as often.
+    pub(crate) fn each(often: usize) -> Faults {
+        Faults { lost_before: often, lost_after: often, late: often, twice: often, refused: often }
+    }
 }
 
 /// How often each happened.
@@ -41,6 +52,7 @@ pub struct Happened {
     pub lost_before: u64,
     pub lost_after: u64,
     pub late: u64,
+    pub twice: u64,
     pub refused: u64,
     /// Messages that a broker has lost after it had acknowledged them.
     pub forgotten: u64,
@@ -49,7 +61,7 @@ pub struct Happened {
 /// A queue of a topic.
 type Name = (String, Queue);
 
-/// What is still on its way when whoever sent it has given up.
+/// What is still on its way when whoever sent it has given up, or was answered.
 struct Late {
     arrives: Instant,
     to: Name,
@@ -202,6 +214,11 @@ impl Inside {
         in_so_many > 0 && self.random.below(in_so_many) == 0
     }
 
+    fn comes_later(&mut self, to: Name, bodies: Vec<Box<[u8]>>) {
+        let arrives = Instant::now() + TIMEOUT + Duration::from_millis(self.random.below(LATE_MS) as u64);
+        self.late.push(Late { arrives, to, bodies });
+    }
+
     fn bring_what_is_late(&mut self) {
         let now = Instant::now();
         let due: Vec<_> = self.late.extract_if(.., |late| late.arrives <= now).collect();
@@ -306,7 +323,7 @@ impl Produce for Connection {
         let number = u32::try_from(inside.random.below(each)).expect("there are few");
         let name = (topic.to_owned(), Queue { broker, number });
         let bodies: Vec<Box<[u8]>> = bodies.iter().map(|body| (*body).into()).collect();
-        let Faults { lost_before, lost_after, late, refused } = inside.faults;
+        let Faults { lost_before, lost_after, late, twice, refused } = inside.faults;
         let unknown = || SendError::Unknown("no answer came".to_owned());
         if inside.chance(refused) {
             inside.happened.refused += 1;
@@ -317,14 +334,16 @@ impl Produce for Connection {
         if is_lost || is_late {
             inside.happened.lost_before += u64::from(is_lost);
             if !is_lost {
-                let after = TIMEOUT + Duration::from_millis(inside.random.below(6_000) as u64);
                 inside.happened.late += 1;
-                let arrives = Instant::now() + after;
-                inside.late.push(Late { arrives, to: name, bodies });
+                inside.comes_later(name, bodies);
             }
             drop(inside);
             time::sleep(TIMEOUT);
             return Err(unknown());
+        }
+        if inside.chance(twice) {
+            inside.happened.twice += 1;
+            inside.comes_later(name.clone(), bodies.clone());
         }
         inside.logs.get_mut(&name).expect("the topic has it").bodies.extend(bodies);
         let is_lost = inside.chance(lost_after);

@@ -207,7 +207,10 @@ impl fmt::Display for Fault {
                 )
             }
             Fault::FaultyQueue { one_in, lasts } => {
-                write!(f, "for {lasts} ms one of {one_in} sends is lost, refused, not acknowledged or late")
+                write!(
+                    f,
+                    "for {lasts} ms one of {one_in} sends is lost, refused, not acknowledged, late or stored twice"
+                )
             }
             Fault::GateWiped => f.write_str("Redis is killed and has lost everything"),
             Fault::GateRestarted => f.write_str("Redis is killed and has everything"),
@@ -286,7 +289,7 @@ pub(super) fn wiped_while_sends_fail(seed: u64) -> Plan {
 
 /// By a seed: some messages come seconds late, and Redis has lost what it knew of their orders.
 pub(super) fn wiped_while_messages_are_late(seed: u64) -> Plan {
-    wiped(seed, Fault::FaultyQueue { one_in: 1 + usize::try_from(seed % 4).unwrap_or(0), lasts: 12_000 })
+    wiped(seed, Fault::FaultyQueue { one_in: 1, lasts: 12_000 })
 }
 
 /// By a seed: calls of the database fail, and Redis loses what it knew of their orders.
@@ -314,6 +317,10 @@ pub(super) fn faulty_gate(seed: u64) -> Plan {
 }
 
 impl Fault {
+    pub(super) fn is_of_clock(&self) -> bool {
+        matches!(self, Fault::ServerClock { .. } | Fault::GateClock { .. } | Fault::LedgerClock { .. })
+    }
+
     /// For how long it may keep servers from the engines.
     pub(super) fn lasts(&self) -> Duration {
         let ms = match *self {
@@ -385,9 +392,7 @@ impl Night {
                 return Some((lasts, End::Ledger));
             }
             Fault::FaultyQueue { one_in, lasts } => {
-                let each = one_in * 4;
-                let faults = queue::Faults { lost_before: each, lost_after: each, late: each, refused: each };
-                engines.brokers.set_faults(faults);
+                engines.brokers.set_faults(queue::Faults::each(one_in * 4));
                 return Some((lasts, End::Queue));
             }
             Fault::GateWiped

@@ -64,8 +64,10 @@ const BUYERS: u128 = 60;
 const BUYING_S: (usize, usize) = (2, 15);
 /// By then every fault is over, everybody was answered, and holds have expired.
 const CALM: Duration = Duration::from_secs(55);
-/// For whoever takes what is left.
+/// For whoever takes what is left. Who is refused asks again until the last holds, of those who were answered late, have expired.
 const LATE: Duration = Duration::from_secs(20);
+const ASKED_UNTIL: Duration = Duration::from_secs(15);
+const ASKED_EVERY: Duration = Duration::from_secs(3);
 
 /// Of one installation.
 #[derive(Clone, Debug)]
@@ -128,7 +130,8 @@ pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
         hosts: (0..SERVERS).map(host).collect(),
         price: PRICE,
     };
-    let (lives, watch) = (BTreeMap::new(), Watch::default());
+    let clock_is_set = plan.iter().any(|(_, fault)| fault.is_of_clock());
+    let (lives, watch) = (BTreeMap::new(), Watch::new(clock_is_set));
     let mut night = Night { schedule, engines, askers, people, lives, gate, watch };
     night.open(&mut random);
     night.people_come(&mut random);
@@ -249,11 +252,13 @@ impl Night {
         let (people, mut random) = (self.people.clone(), Random(random.number()));
         self.schedule.add("people", move || {
             for key in BUYERS * 10.. {
-                let answer = people.buy(key, BuyerId(key), 1, &mut random);
-                if answer != Answer::Ordered {
+                if people.buy(key, BuyerId(key), 1, &mut random) == Answer::Ordered {
+                    people.pay(order_of(key), 1, &mut random);
+                } else if people.begun.elapsed() < CALM + ASKED_UNTIL {
+                    time::sleep(ASKED_EVERY);
+                } else {
                     break;
                 }
-                people.pay(order_of(key), 1, &mut random);
             }
         });
     }

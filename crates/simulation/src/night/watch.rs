@@ -1,10 +1,11 @@
 //! What must hold at every moment of a night, looked at after each turn in which the ledger or a gate has changed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{Book, LedgerKind};
+use engine::{Book, Closing, Entry, Event, LedgerKind, Seq, UnixMs};
 
-use super::{Engines, RESTOCK, SKU, UNITS};
+use super::{BEGAN, Engines, HOLD_MS, RESTOCK, SKU, UNITS};
 
 /// Where a gate has how many units it can sell.
 const GATE: &[u8] = b"{db:00000000}:s";
@@ -18,21 +19,30 @@ pub(super) struct Watch {
     followed: usize,
     life: u64,
     carried: u64,
+    /// Until when each order may be paid.
+    pay_by: BTreeMap<Seq, UnixMs>,
+    /// A clock is set in this night, so that an order may expire early.
+    clock_is_set: bool,
     pub(super) broken: Option<String>,
 }
 
 impl Watch {
+    pub(super) fn new(clock_is_set: bool) -> Watch {
+        Watch { clock_is_set, ..Watch::default() }
+    }
+
     pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
         if self.broken.is_none() {
-            let broken = self.look_at_ledger(engines).or_else(|| self.look_at_gates(engines));
+            let broken = self.look_at_ledger(engines, at).or_else(|| self.look_at_gates(engines));
             self.broken = broken.map(|broken| format!("after {} ms: {broken}", at.as_millis()));
         }
     }
 
-    fn look_at_ledger(&mut self, engines: &Engines) -> Option<String> {
+    fn look_at_ledger(&mut self, engines: &Engines, at: Duration) -> Option<String> {
         let (life, new) = engines.database.entries_since((self.life, self.followed));
         if life != self.life {
             (self.life, self.followed, self.book) = (life, 0, Book::new());
+            self.pay_by.clear();
         }
         if new.is_empty() {
             return None;
@@ -42,8 +52,21 @@ impl Watch {
         if let Err(error) = followed {
             return Some(format!("the ledger does not follow: {error}"));
         }
-        let faults = self.book.check_invariants().err()?;
-        Some(faults.join("; "))
+        let early = new.iter().filter_map(|entry| self.expired_early(entry, at)).max();
+        early.or_else(|| Some(self.book.check_invariants().err()?.join("; ")))
+    }
+
+    fn expired_early(&mut self, entry: &Entry, at: Duration) -> Option<String> {
+        let now = BEGAN.plus(u64::try_from(at.as_millis()).expect("a night is short"));
+        match entry.event {
+            Event::OrderPlaced { .. } => drop(self.pay_by.insert(entry.seq, entry.at.plus(HOLD_MS))),
+            Event::OrderClosed { order, how: Closing::Expired } if !self.clock_is_set => {
+                let early = self.pay_by.get(&order)?.0.checked_sub(now.0).filter(|early| *early > 0)?;
+                return Some(format!("order {} has expired {early} ms early", order.0));
+            }
+            _ => {}
+        }
+        None
     }
 
     fn look_at_gates(&mut self, engines: &Engines) -> Option<String> {
