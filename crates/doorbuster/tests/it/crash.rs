@@ -125,7 +125,8 @@ fn buy_until_closed(address: SocketAddr, client: u64, answered: &AtomicU64) -> u
     let mut connection = Connection::open(address).unwrap();
     for number in 0.. {
         let attempt = Attempt {
-            buyer: 1,
+            // Each a buyer of its own: whoever lets orders expire has to wait.
+            buyer: 1 + number as u64 * CLIENTS + client,
             key: format!("c{client}-{number}"),
             body: "{\"sale\":50,\"product\":1,\"quantity\":1}".to_owned(),
             outcome: Outcome::Lost,
