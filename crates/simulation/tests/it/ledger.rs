@@ -124,9 +124,11 @@ impl Both {
             .into_iter()
             .take(1 + random.below(3) as usize)
             .collect();
+        let begun = Instant::now();
         self.ask("a sign of life", |ledger| ledger.heartbeat(server, &format!("server-{server}")));
-        self.claimed.insert(server, Instant::now());
         let mine = self.ask("queues", |ledger| ledger.claim_queues(server, &reached));
+        // Until here it was what it had before that could end.
+        self.claimed.insert(server, begun);
         if random.below(6) == 0 {
             self.ask("leaving", |ledger| ledger.leave(server));
             self.claimed.remove(&server);
