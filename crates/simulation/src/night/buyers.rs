@@ -52,8 +52,8 @@ pub(super) struct Told {
     pub(super) buyers: BTreeMap<OrderId, BuyerId>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
-    /// Units that an operator has taken off.
-    pub(super) corrected: u64,
+    /// Units that an operator has asked to take off, and whether that was accepted.
+    pub(super) corrected: (u64, bool),
     pub(super) gave_up: u64,
 }
 

@@ -7,7 +7,7 @@ use engine::{Book, Entry, Event, LedgerKind, OrderId, Refusal};
 
 use super::buyers::Answer;
 use super::gates::PROMOTED_AFTER_MS;
-use super::{CORRECTED_MAX, Fault, LIMIT, Night, Plan, Played, RESTOCK, SKU, UNITS};
+use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SKU, UNITS};
 
 /// After a fail-over, while nothing else is wrong, no gate sells for longer what the database does not know of.
 const REBUILT_WITHIN: Duration = Duration::from_secs(4);
@@ -92,8 +92,8 @@ impl Night {
         let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned()) };
         // A correction that was refused may have been carried out by a server that was asked before, and did not answer.
         let units = stock.total();
-        let corrected = self.people.told().corrected..=CORRECTED_MAX;
-        let is_known = (UNITS + RESTOCK).checked_sub(units).is_some_and(|off| corrected.contains(&off));
+        let (asked, is_accepted) = self.people.told().corrected;
+        let is_known = units + asked == UNITS + RESTOCK || (!is_accepted && units == UNITS + RESTOCK);
         if !(is_known || undone.adjusted) || stock.sold() != units {
             broken.push(format!(
                 "of {units} units {} are sold, {} held and {} left",

@@ -54,7 +54,6 @@ const PAUSE_MS_MAX: usize = 2_000;
 /// An operator looks so often whether it sells again.
 const RESUMED: usize = 6;
 const RESUMED_EVERY: Duration = Duration::from_secs(4);
-const CORRECTED_MAX: u64 = 3;
 const LIMIT: u32 = 2;
 const PRICE: u64 = 4_999;
 /// How long an order may be paid.
@@ -186,12 +185,12 @@ impl Night {
                 time::sleep(RESUMED_EVERY);
             }
         });
-        let (corrected, units) = (random.below(to - from) + from, random.of(&[1, 2, CORRECTED_MAX]));
+        let (corrected, units) = (random.below(to - from) + from, 1 + random.below(3) as u64);
         let correct = Command::Adjust { sku: SKU, how: Adjust::Correct, units, key: "fewer".into() };
         self.operator(random, Duration::from_millis(corrected as u64), move |people, random| {
-            if let Reply::Accepted(_) = people.command(&correct, random) {
-                people.told().corrected += units;
-            }
+            people.told().corrected.0 = units;
+            let answered = people.command(&correct, random);
+            people.told().corrected.1 = matches!(answered, Reply::Accepted(_));
         });
     }
 
