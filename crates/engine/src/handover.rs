@@ -8,7 +8,7 @@
 //! An epoch is one life of a SKU's gate: 0 before it was first built, then counted up by the ledger with each rebuild.
 //! Units are pieces of one SKU.
 
-use crate::{BuyerId, OrderId, Placement, Refusal, SkuId, UnixMs};
+use crate::{BuyerId, OrderId, Placement, SkuId, UnixMs};
 
 /// An order whose units the gate has taken, on its way to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,25 +82,13 @@ pub enum Grant {
     OverLimit,
 }
 
-/// What becomes of an order of an older epoch that the ledger does not know: the gate that there is never took its units,
-/// and may have given them to somebody who was told so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outdated {
-    /// The gate is asked first.
-    AskGate,
-    /// The gate has refused it.
-    Refused(Refusal),
-    /// It is placed if units are free in the ledger: the gate can't say.
-    LedgerDecides,
-}
-
 /// What happened to units in the ledger, as the gate has to hear it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The order was cancelled or has expired: its units are on sale again.
     Release(Placement),
     /// The ledger took an order of an older epoch, of which this gate does not know: its units leave the sale, into a
-    /// debt if need be.
+    /// debt if need be. Written by older releases: now such an order takes its units at the gate first.
     Take(Placement),
     /// The ledger took a late payment. Its units were claimed at the gate before, but that gate may be gone.
     TakeLate(Placement),

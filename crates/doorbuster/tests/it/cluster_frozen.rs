@@ -11,7 +11,7 @@ use server::gate::{Gate, Reserve, Reserved, Seen};
 use server::ledger::mysql::cluster::{Recorded, SharedLedger};
 use server::queue::{Options, Producer, Terms, message};
 
-use crate::cluster::{audit, wipe_gates};
+use crate::cluster::{audit, operator, wipe_gates};
 use crate::cluster_balance::{claim, ledger, started};
 use crate::cluster_gate::until;
 use crate::engines::Engines;
@@ -111,15 +111,13 @@ fn rebuilt(name: &str) -> Rebuilt {
     Rebuilt { dir, _server: server, gate, ledger, producer, epochs: [before, now] }
 }
 
-/// The server that published it was frozen between its reservation and that. By then the gate has promised all units to
-/// somebody else, whose order is on its way: that one is kept, and the late one is rejected.
-#[test]
-fn an_order_of_an_older_epoch_takes_no_unit_that_the_gate_has_promised() {
-    let name = "frozen_order";
-    let Rebuilt { dir, _server, mut gate, mut ledger, mut producer, epochs: [before, now] } = rebuilt(name);
+/// All units of the gate are promised to an order that is on its way. Then one of an older epoch comes, whose server was frozen
+/// between its reservation and its message: that one is rejected, and the other kept.
+fn the_promised_one_is_kept(rebuilt: Rebuilt, name: &str) {
+    let Rebuilt { dir, _server, mut gate, mut ledger, mut producer, epochs: [before, now] } = rebuilt;
     let promised = order(1, 10, now);
     let (record, place) = (encoded(&promised), promised.place);
-    let taken = gate.reserve(&[Reserve { place, limit: None, record: &record }], None).remove(0).unwrap();
+    let taken = gate.reserve_again(&[Reserve { place, limit: None, record: &record }]).remove(0).unwrap();
     let Reserved::Taken { at } = taken.what else { panic!("{taken:?}") };
     let late = order(2, 1, before);
     send(&mut producer, name, &[&encoded(&late)]);
@@ -131,6 +129,47 @@ fn an_order_of_an_older_epoch_takes_no_unit_that_the_gate_has_promised() {
     let judged = until_judged(&mut ledger, &promised);
     assert!(matches!(judged, Recorded::Order { .. }), "{judged:?}");
     audit(dir.path());
+}
+
+#[test]
+fn an_order_of_an_older_epoch_takes_no_unit_that_the_gate_has_promised() {
+    let name = "frozen_order";
+    the_promised_one_is_kept(rebuilt(name), name);
+}
+
+/// The gate would refuse everybody, and has promised its units all the same.
+#[test]
+fn nor_while_its_sale_is_paused() {
+    let name = "frozen_paused";
+    let mut rebuilt = rebuilt(name);
+    for sale in 1..=3 {
+        operator(&rebuilt._server, &format!("/api/v1/sales/{sale}/pause"), &format!("pause-{sale}"), "");
+    }
+    until("its sale is paused at the gate", || {
+        let state = rebuilt.gate.states(&[SKU]).remove(0).unwrap().unwrap();
+        (state.sale.paused, format!("{state:?}"))
+    });
+    the_promised_one_is_kept(rebuilt, name);
+}
+
+/// It waits for the gate, which can't say, and must not have what may be promised.
+#[test]
+fn nor_while_its_gate_is_closed() {
+    let name = "frozen_closed";
+    let mut rebuilt = rebuilt(name);
+    let [before, now] = rebuilt.epochs;
+    let promised = order(1, 10, now);
+    let (record, place) = (encoded(&promised), promised.place);
+    drop(rebuilt.gate.reserve_again(&[Reserve { place, limit: None, record: &record }]));
+    let late = order(2, 1, before);
+    // One server alone reads the queues, in their order: what it reads first is the late one.
+    assert_eq!(rebuilt.gate.fence(&[(SKU, now)]), [Ok(())]);
+    send(&mut rebuilt.producer, name, &[&encoded(&late), &encoded(&promised)]);
+    for (order, is_kept) in [(&promised, true), (&late, false)] {
+        let judged = until_judged(&mut rebuilt.ledger, order);
+        assert_eq!(matches!(judged, Recorded::Order { .. }), is_kept, "{judged:?}");
+    }
+    audit(rebuilt.dir.path());
 }
 
 /// With units to spare it is placed, and the gate knows of it.

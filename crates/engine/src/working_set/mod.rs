@@ -19,7 +19,7 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::handover::{Change, Outdated, Reservation};
+use crate::handover::{Change, Reservation};
 use crate::order::Order;
 use crate::rules::apply::record;
 use crate::rules::rows::{End, Rows, SkuRow};
@@ -211,30 +211,31 @@ impl<'s> WorkingSet<'s> {
         self.skus.get(&sku).map(|sku| sku.row.orders)
     }
 
-    /// Takes orders in, one after the other. `outdated`: of those of an older epoch that are new to the ledger.
+    /// Takes orders in, one after the other. The gate that there is never took the units of one of an older epoch that is new to
+    /// the ledger, and may have given them to somebody whose order was accepted: `refused` is why it refused this one.
     ///
     /// # Errors
-    /// Those of which the gate must be asked first. Nothing is taken in then.
+    /// Those of an older epoch of which it must be asked first. Nothing is taken in then.
     ///
     /// # Panics
     /// If what [`Needs::of_orders`] asks for was not loaded.
     pub fn admit_all(
         &mut self,
         orders: &[Reservation],
-        outdated: impl Fn(OrderId) -> Outdated,
+        refused: impl Fn(OrderId) -> Option<Refusal>,
     ) -> Result<Vec<Outcome>, Vec<OrderId>> {
         let (mut outcomes, mut ask) = (Vec::with_capacity(orders.len()), Vec::new());
         for order in orders {
             let id = order.place.id;
-            let decision = self.is_outdated(order).then(|| outdated(id));
-            match decision {
-                Some(Outdated::AskGate) => ask.push(id),
+            if !self.is_outdated(order) {
+                outcomes.push(self.admit(order));
+            } else if let Some(reason) = refused(id) {
                 // Under an id that was rejected before, the answer is that one.
-                Some(Outdated::Refused(reason)) => outcomes
-                    .push(self.rejected(&order.place).unwrap_or_else(|| {
-                        Outcome::Rejected(self.reject(&order.place, order.epoch, reason))
-                    })),
-                Some(Outdated::LedgerDecides) | None => outcomes.push(self.admit(order)),
+                let outcome = self.rejected(&order.place);
+                let reject = || Outcome::Rejected(self.reject(&order.place, order.epoch, reason));
+                outcomes.push(outcome.unwrap_or_else(reject));
+            } else {
+                ask.push(id);
             }
         }
         self.given_up = !ask.is_empty();
@@ -273,10 +274,6 @@ impl<'s> WorkingSet<'s> {
                 }
                 if let Some(address) = address {
                     self.effects.addresses.push((order.seq, address.clone()));
-                }
-                // Of a gate that is no more: the one that there is does not know of these units.
-                if epoch < self.skus[&asked.id.sku].epoch {
-                    self.change(asked.id.sku, Change::Take(*asked));
                 }
                 Outcome::Placed(order)
             }

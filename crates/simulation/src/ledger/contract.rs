@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use engine::handover::{OutboxRow, Outdated, Reservation};
+use engine::handover::{OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Needs, Operation, Outcome, SkuState, WorkingSet};
-use engine::{Accepted, Command, Entry, KeptAddress, Operators, OrderId, PaymentView, Seq, SkuId, UnixMs};
+use engine::{
+    Accepted, Command, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs,
+};
 use server::intake::{EngineSettings, HoldEnded};
 use server::ledger::mysql::cluster::{
     Assignment, ClusterLedger, Holder, Lease, LedgerError, LedgerTime, MarksAsked, OPERATIONS_MAX,
@@ -178,14 +180,14 @@ impl ClusterLedger for Connection {
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
-        outdated: &dyn Fn(OrderId) -> Outdated,
+        refused: &dyn Fn(OrderId) -> Option<Refusal>,
     ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError> {
         assert!(orders.len() <= ORDERS_MAX && orders.iter().all(fits));
         self.transact(now, |set, tables| {
             load(set, tables, Needs::of_orders(orders))?;
             let mut queues = tables.queues.clone();
             progress.iter().try_for_each(|progress| advance(&mut queues, progress))?;
-            let outcomes = set.admit_all(orders, outdated);
+            let outcomes = set.admit_all(orders, refused);
             if outcomes.is_ok() {
                 tables.queues = queues;
             }

@@ -197,6 +197,9 @@ impl Caller {
             .iter()
             .map(|(place, limit, record)| Reserve { place: *place, limit: *limit, record })
             .collect();
+        if self.random.below(4) == 0 {
+            return drop(gate.reserve_again(&requests));
+        }
         let asked_at = self.asked_at();
         drop(gate.reserve(&requests, asked_at));
     }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::handover::{Outdated, Reservation};
+use engine::handover::Reservation;
 use engine::working_set::Outcome;
 use engine::{OrderId, Refusal, UnixMs};
 
@@ -35,6 +35,11 @@ const SETTINGS_INTERVAL: Duration = Duration::from_secs(10);
 const PULL_WAIT: Duration = Duration::from_millis(100);
 /// While an engine fails: from one try to the next.
 const PAUSE: Duration = Duration::from_millis(100);
+/// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Its buyer was answered that
+/// the outcome is unknown; then it is rejected, for its units may be promised to somebody else.
+const OUTDATED_WAITS: Duration = Duration::from_secs(5);
+/// So often within one round, if epochs are raised meanwhile.
+const ASKED_MAX: usize = 3;
 
 /// From the last word of a ledger that says nothing any more to when it counts as away: the next sign of life of this server, and
 /// for as long as that is tried.
@@ -76,6 +81,8 @@ pub(in crate::cluster) struct Consuming<'a> {
     claimed_at: Option<Instant>,
     settings_read_at: Option<Instant>,
     topics_made: bool,
+    /// Since then the gate has not said what becomes of an order of an older epoch.
+    undecided_since: Option<Instant>,
 }
 
 /// Why a round came to nothing.
@@ -107,6 +114,7 @@ impl<'a> Consuming<'a> {
             claimed_at: None,
             settings_read_at: None,
             topics_made: false,
+            undecided_since: None,
         }
     }
 
@@ -343,15 +351,22 @@ impl<'a> Consuming<'a> {
         let started = Instant::now();
         self.core.epochs.hear(orders.iter().map(|order| (order.place.id.sku, order.epoch)));
         let outcomes = match self.take_in(&progress, &mut orders) {
-            Ok(outcomes) => outcomes,
+            Ok(Some(outcomes)) => outcomes,
+            Ok(None) => {
+                self.undecided_since.get_or_insert_with(Instant::now);
+                crate::time::sleep(PAUSE);
+                return Ok(());
+            }
             Err(LedgerError::Fenced(queue)) => {
                 tracing::debug!(%queue, "another server reads it now");
+                self.undecided_since = None;
                 self.claimed_at = None;
                 crate::time::sleep(PAUSE);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
+        self.undecided_since = None;
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
@@ -366,28 +381,34 @@ impl<'a> Consuming<'a> {
     }
 
     /// Takes orders in. One of an older epoch that is new to the ledger takes its units at the gate of now first, which did not
-    /// know of it, and may have given them to somebody who was told so.
+    /// know of it, and may have given them to somebody whose order was accepted. `None`: the gate does not say yet.
     fn take_in(
         &mut self,
         progress: &[Progress],
         orders: &mut [Reservation],
-    ) -> Result<Vec<Outcome>, LedgerError> {
-        let mut decided = HashMap::new();
-        loop {
-            let outdated = |id| decided.get(&id).copied().unwrap_or(Outdated::AskGate);
+    ) -> Result<Option<Vec<Outcome>>, LedgerError> {
+        let mut refusals = HashMap::new();
+        for _ in 0..ASKED_MAX {
+            let refused = |id| refusals.get(&id).copied();
             let now = self.core.clock.now();
-            match self.engines.ledger.consume(now, progress, orders, &outdated)? {
-                Ok(outcomes) => return Ok(outcomes),
-                Err(ask) => {
-                    let asked = orders.iter_mut().filter(|order| ask.contains(&order.place.id));
-                    decided.extend(self.reserve_again(asked.collect()));
-                }
+            let ask = match self.engines.ledger.consume(now, progress, orders, &refused)? {
+                Ok(outcomes) => return Ok(Some(outcomes)),
+                Err(ask) => ask,
+            };
+            let asked = orders.iter_mut().filter(|order| ask.contains(&order.place.id)).collect();
+            if !self.reserve_again(asked, &mut refusals) {
+                break;
             }
         }
+        Ok(None)
     }
 
-    /// At the gates that there are now. Where that is closed, or the sale is, the ledger decides.
-    fn reserve_again(&mut self, mut orders: Vec<&mut Reservation>) -> Vec<(OrderId, Outdated)> {
+    /// At the gates that there are now, whose reservations they have then. Whether each has said something.
+    fn reserve_again(
+        &mut self,
+        mut orders: Vec<&mut Reservation>,
+        refusals: &mut HashMap<OrderId, Refusal>,
+    ) -> bool {
         let record = |order: &&mut Reservation| {
             let mut record = Vec::new();
             message::encode(
@@ -396,20 +417,29 @@ impl<'a> Consuming<'a> {
             );
             record
         };
-        let (catalog, records) = (self.core.shelf.current(), orders.iter().map(record).collect::<Vec<_>>());
+        let records: Vec<_> = orders.iter().map(record).collect();
         let requests: Vec<_> = (orders.iter().zip(&records))
-            .map(|(order, record)| {
-                let limit = catalog.item(order.place.id.sku).and_then(|(_, item)| item.limit);
-                Reserve { place: order.place, limit, record }
-            })
+            .map(|(order, record)| Reserve { place: order.place, limit: None, record })
             .collect();
-        let reserved = self.engines.gate.reserve(&requests, self.core.majority_time());
-        (orders.iter_mut().zip(reserved))
-            .map(|(order, reserved)| {
-                let decision = decide(order, reserved);
-                (order.place.id, decision)
-            })
-            .collect()
+        let has_waited = self.undecided_since.is_some_and(|since| since.elapsed() >= OUTDATED_WAITS);
+        let mut all = true;
+        for (order, reserved) in orders.iter_mut().zip(self.engines.gate.reserve_again(&requests)) {
+            let why = match decide(order, reserved) {
+                Decision::Taken { epoch, at } => {
+                    (order.epoch, order.reserved_at) = (epoch, at);
+                    continue;
+                }
+                Decision::Refused(why) => why,
+                Decision::NotYet if has_waited => Refusal::SoldOut,
+                Decision::NotYet => {
+                    all = false;
+                    continue;
+                }
+            };
+            tracing::warn!(id = %order.place.id, ?why, "an order of an older epoch came too late");
+            refusals.insert(order.place.id, why);
+        }
+        all
     }
 
     fn put_aside(&mut self, queue: &Queue, offset: u64, body: &[u8], why: &str) -> Result<(), Interrupted> {
@@ -422,24 +452,28 @@ impl<'a> Consuming<'a> {
     }
 }
 
-/// What becomes of an order of an older epoch by what the gate of now says, whose reservation it has then.
-fn decide(order: &mut Reservation, reserved: Result<Answer<Reserved>, GateError>) -> Outdated {
-    let taken = match reserved {
-        Ok(Answer { seen, what: Reserved::Taken { at } }) => Some((seen.epoch, at)),
+/// What the gate of now says of an order of an older epoch.
+enum Decision {
+    /// It has its units, by this epoch.
+    Taken {
+        epoch: u64,
+        at: UnixMs,
+    },
+    Refused(Refusal),
+    NotYet,
+}
+
+fn decide(order: &Reservation, reserved: Result<Answer<Reserved>, GateError>) -> Decision {
+    let Ok(Answer { seen, what }) = reserved else { return Decision::NotYet };
+    match what {
+        Reserved::Taken { at } => Decision::Taken { epoch: seen.epoch, at },
         // Its buyer has asked again meanwhile.
-        Ok(Answer { what: Reserved::Open(open), .. }) if is_of(&open, &order.place) => {
-            Some((open.epoch, open.at))
+        Reserved::Open(open) if is_of(&open, &order.place) => {
+            Decision::Taken { epoch: open.epoch, at: open.at }
         }
-        Ok(Answer { what: Reserved::Refused(why), .. })
-            if matches!(why, Refusal::SoldOut | Refusal::NotEnoughLeft | Refusal::OverLimit) =>
-        {
-            tracing::warn!(id = %order.place.id, ?why, "an order of an older epoch came too late");
-            return Outdated::Refused(why);
-        }
-        Ok(_) | Err(_) => None,
-    };
-    if let Some(taken) = taken {
-        (order.epoch, order.reserved_at) = taken;
+        // The buyer has used its key for another order, which that gate has taken.
+        Reserved::Open(_) | Reserved::Refused(Refusal::KeyConflict) => Decision::Refused(Refusal::SoldOut),
+        Reserved::Refused(why) => Decision::Refused(why),
+        Reserved::Settled => Decision::NotYet,
     }
-    Outdated::LedgerDecides
 }

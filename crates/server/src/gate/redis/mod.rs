@@ -72,6 +72,21 @@ impl Gate {
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
     ) -> Vec<Result<Answer<Reserved>, GateError>> {
+        self.take(requests, now, false)
+    }
+
+    /// The same for orders that a gate before this one had taken: whatever the sale, its limit and the clock are now, they are
+    /// judged by units and this gate's limit alone.
+    pub fn reserve_again(&mut self, requests: &[Reserve<'_>]) -> Vec<Result<Answer<Reserved>, GateError>> {
+        self.take(requests, None, true)
+    }
+
+    fn take(
+        &mut self,
+        requests: &[Reserve<'_>],
+        now: Option<UnixMs>,
+        again: bool,
+    ) -> Vec<Result<Answer<Reserved>, GateError>> {
         let mut digits = [0; 20];
         let now = decimal(&mut digits, now.map_or(0, |now| now.0));
         let answers = self.each(
@@ -82,8 +97,9 @@ impl Gate {
                 let place = &request.place;
                 let (id, body, mut digits) = (hash_bytes(place.id), place_body(place), [0; 20]);
                 let limit = decimal(&mut digits, request.limit.map_or(0, u64::from));
-                let args: [&[u8]; 5] = [&id, request.record, &body, now, limit];
-                commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
+                let args: [&[u8]; 6] = [&id, request.record, &body, now, limit, b"again"];
+                let args = if again { &args[..] } else { &args[..5] };
+                commands.script(Script::Reserve, keys.slot, &keys.all(), args);
             },
             |request, reply| reserved(request.place.id.sku, &hash_bytes(request.place.id), reply),
         );

@@ -13,7 +13,8 @@ use crate::gate::{
 };
 
 impl Gate {
-    /// What the gate knows of these orders; `None`: nothing, and it would know of one that it reserved.
+    /// What the gate knows of these orders; `None`: nothing, and it would know of one that it reserved. One whose epoch is over is
+    /// not believed: what is open there will not be an order.
     pub fn find(&mut self, ids: &[OrderId]) -> Vec<Result<Option<Found>, GateError>> {
         let groups = group(ids, |id| id.sku);
         let answers = self.each(
@@ -34,6 +35,7 @@ impl Gate {
                 group.members.iter().zip(marks).map(found).collect()
             },
         );
+        let answers = self.checked(answers, groups.iter().map(|group| group.of));
         let answers = answers.into_iter().map(|answer| answer.map(|answer| answer.what));
         spread(ids.len(), &groups, answers)
     }

@@ -1,6 +1,6 @@
 //! Orders from the queue: each once, however they come; and the ledger as the last guard.
 
-use engine::handover::{Change, Outdated, Reservation};
+use engine::handover::Reservation;
 use engine::working_set::{Executed, Outcome};
 use engine::{Accepted, Command, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
@@ -138,7 +138,8 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     let with_epoch = |hash, epoch| Reservation { epoch, ..order(0, hash, 1) };
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(1, 2)]).unwrap()), 1);
     // It came late, from a gate that is gone, and there is no unit: its buyer was answered that the outcome is unknown.
-    let late = ledger.consume(NOW, &[], &[with_epoch(2, 1)]).unwrap();
+    let refused = |_| Some(Refusal::SoldOut);
+    let late = ledger.consume_asking(NOW, &[], &[with_epoch(2, 1)], refused).unwrap().unwrap();
     assert!(matches!(late[..], [Outcome::Rejected(_)]), "{late:?}");
     let cancel = asked(Command::Cancel { order: with_epoch(1, 2).place.id, buyer: engine::BuyerId(1) });
     ledger.execute(NOW, &[cancel]).unwrap();
@@ -146,28 +147,6 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(2, 2)]).unwrap()), 1);
     let found = ledger.lookup(&[with_epoch(2, 2).place.id]).unwrap();
     assert!(matches!(found[..], [Some(Recorded::Order { .. })]), "{found:?}");
-    assert_sound(&database);
-}
-
-#[test]
-fn an_order_of_an_older_epoch_is_told_to_the_new_gate() {
-    let (mut ledger, database) = open();
-    one_sku(&mut ledger, 2, None);
-    assert_eq!(ledger.raise_epochs(&[SkuId(0)]).unwrap().remove(0).epoch, 1);
-    assert_eq!(ledger.raise_epochs(&[SkuId(0)]).unwrap().remove(0).epoch, 2);
-    assert_eq!(ledger.raise_epochs(&[SkuId(1)]).unwrap(), []);
-    let with_epoch = |hash, epoch| Reservation { epoch, ..order(0, hash, 1) };
-    let batch = [with_epoch(1, 1), with_epoch(2, 2), with_epoch(3, 1)];
-    assert_eq!(placed(&ledger.consume(NOW, &[], &batch).unwrap()), 2);
-    let outbox = ledger.outbox(10, 0).unwrap();
-    assert_eq!(outbox.len(), 1, "{outbox:?}");
-    assert_eq!((outbox[0].sku, outbox[0].epoch), (SkuId(0), 2));
-    assert_eq!(outbox[0].change, Change::Take(batch[0].place));
-    assert_eq!(ledger.outbox(10, outbox[0].id).unwrap(), []);
-    for _ in 0..2 {
-        ledger.outbox_done(&[outbox[0].id]).unwrap();
-        assert_eq!(ledger.outbox(10, 0).unwrap(), []);
-    }
     assert_sound(&database);
 }
 
@@ -184,10 +163,10 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
     let moved = [progress(&assigned[0], 1, 0, 3)];
     let batch = [with_epoch(1, 1), with_epoch(2, 1), with_epoch(3, 2)];
     let end = ledger.end().unwrap();
-    let asked = ledger.consume_asking(NOW, &moved, &batch, |_| Outdated::AskGate).unwrap();
+    let asked = ledger.consume_asking(NOW, &moved, &batch, |_| None).unwrap();
     assert_eq!(asked, Err(vec![batch[1].place.id]));
     assert_eq!((ledger.end().unwrap(), ledger.queue_rows().unwrap()[0].next_offset), (end, 0));
-    let refused = |_| Outdated::Refused(Refusal::SoldOut);
+    let refused = |_| Some(Refusal::SoldOut);
     let outcomes = ledger.consume_asking(NOW, &moved, &batch, refused).unwrap().unwrap();
     assert!(
         matches!(outcomes[..], [Outcome::Known(_), Outcome::Rejected(_), Outcome::Placed(_)]),
@@ -195,12 +174,12 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
     );
     assert_eq!(ledger.queue_rows().unwrap()[0].next_offset, 3);
     // As it was answered, whatever the gate says now.
-    let again = ledger.consume_asking(NOW, &[], &batch[1..2], |_| Outdated::AskGate).unwrap().unwrap();
+    let again = ledger.consume_asking(NOW, &[], &batch[1..2], |_| None).unwrap().unwrap();
     assert_eq!(again[..], outcomes[1..2]);
     // Its buyer has asked again, by a gate that is over as well by now: it is rejected once.
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let late = [with_epoch(2, 2)];
-    let asked = ledger.consume_asking(NOW, &[], &late, |_| Outdated::AskGate).unwrap();
+    let asked = ledger.consume_asking(NOW, &[], &late, |_| None).unwrap();
     assert_eq!(asked, Err(vec![late[0].place.id]));
     let rejected = ledger.consume_asking(NOW, &[], &late, refused).unwrap().unwrap();
     assert_eq!(rejected[..], outcomes[1..2]);

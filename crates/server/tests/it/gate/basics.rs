@@ -350,6 +350,41 @@ fn a_gate_whose_epoch_is_over_sells_nothing() {
     assert_eq!(gate.take_suspects(), [], "the one that was built since is well");
     build(&mut unaware, SKU, &fresh(2, 10, None));
     assert!(is_taken(&reserve(&mut gate, place(SKU, 4, 9, 1))));
+    // What it took before it was over is no promise either.
+    config.epochs.hear([(SKU, 3)]);
+    let found = gate.find(&[OrderId { sku: SKU, hash: 4 }]);
+    assert_eq!(found, [Err(GateError::Unknown(Why::RanBackwards))]);
+}
+
+/// Its buyer asked while the sale was on, and does not know what became of it.
+#[test]
+fn what_an_older_gate_had_taken_is_judged_by_units_and_limit_alone() {
+    let redis = Redis::start(&[]);
+    let mut gate = Gate::new(GateConfig { cool_down: CoolDown { first_ms: 600_000 }, ..redis.config() });
+    let later = UnixMs(wall_clock().0 + 600_000);
+    let waits = (buyer_of(8), ReturnedHolds { count: 1, latest_at: wall_clock() });
+    let sales = [
+        on(),
+        SaleState { paused: true, ..on() },
+        SaleState { ended: true, ..on() },
+        SaleState { starts_at: later, ..on() },
+        SaleState { ends_at: UnixMs(1), ..on() },
+    ];
+    for (sale, epoch) in sales.into_iter().zip(1..) {
+        let returned_holds = vec![waits];
+        build(&mut gate, SKU, &Snapshot { sale, returned_holds, ..fresh(epoch, 3, Some(2)) });
+        let mut at = |hash, buyer, quantity| {
+            let place = place(SKU, hash, buyer, quantity);
+            what(gate.reserve_again(&[Reserve { place, limit: None, record: b"record" }]))
+        };
+        assert!(matches!(at(1, 8, 2), Reserved::Taken { .. }), "{sale:?}");
+        assert!(matches!(at(1, 8, 2), Reserved::Open(_)), "{sale:?}");
+        assert_eq!(at(2, 8, 1), Reserved::Refused(Refusal::OverLimit));
+        assert_eq!(at(3, 7, 2), Reserved::Refused(Refusal::NotEnoughLeft));
+        assert!(matches!(at(4, 7, 1), Reserved::Taken { .. }), "{sale:?}");
+        assert_eq!(at(5, 6, 1), Reserved::Refused(Refusal::SoldOut));
+        assert_eq!(gate.audit(SKU).unwrap().fault(), None);
+    }
 }
 
 #[test]

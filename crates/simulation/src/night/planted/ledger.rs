@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::handover::{OutboxRow, Outdated, Reservation};
+use engine::handover::{OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
-use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Seq, SkuId, UnixMs};
+use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs};
 use server::intake::{EngineSettings, HoldEnded};
 use server::ledger::mysql::cluster::{
     Assignment, ClusterLedger, Lease, LedgerError, LedgerTime, MarksAsked, Placed, Progress, QueueRow,
@@ -87,24 +87,23 @@ impl ClusterLedger for Defective {
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
-        outdated: &dyn Fn(OrderId) -> Outdated,
+        refused: &dyn Fn(OrderId) -> Option<Refusal>,
     ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError> {
-        let decides = |id| match outdated(id) {
-            Outdated::AskGate => Outdated::LedgerDecides,
-            other => other,
-        };
         match self.planted {
-            Planted::OlderEpochDoesNotAsk => self.inner.consume(now, progress, orders, &decides),
+            Planted::OlderEpochDoesNotAsk => {
+                let newest = |order: &Reservation| Reservation { epoch: u64::MAX >> 1, ..order.clone() };
+                self.inner.consume(now, progress, &orders.iter().map(newest).collect::<Vec<_>>(), refused)
+            }
             Planted::OffsetsApart => {
                 let is_new = |of: &&Progress| self.read_to.get(&of.queue).is_none_or(|to| *to < of.to);
                 let new: Vec<Progress> = progress.iter().filter(is_new).cloned().collect();
                 if !new.is_empty() {
-                    drop(self.inner.consume(now, &new, &[], outdated)?);
+                    drop(self.inner.consume(now, &new, &[], refused)?);
                     self.read_to.extend(new.into_iter().map(|of| (of.queue, of.to)));
                 }
-                self.inner.consume(now, &[], orders, outdated)
+                self.inner.consume(now, &[], orders, refused)
             }
-            _ => self.inner.consume(now, progress, orders, outdated),
+            _ => self.inner.consume(now, progress, orders, refused),
         }
     }
 

@@ -18,8 +18,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::handover::{Claim, Outdated, Settle, Verdict};
-use engine::{OrderId, SkuId, Status, UnixMs};
+use engine::handover::{Claim, Reservation, Settle, Verdict};
+use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
 use self::rebuild::{Rebuild, Urgency};
@@ -364,14 +364,7 @@ impl<'a> Reconciling<'a> {
             }
         }
         for orders in orders.chunks(OPEN_ROWS) {
-            let by_units = |_: OrderId| Outdated::LedgerDecides;
-            let consumed = self.engines.ledger.consume(self.core.clock.now(), &[], orders, &by_units)?;
-            let outcomes = consumed.expect("the gate is not asked");
-            tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
-            self.core.counts.rolled_forward.inc_by(orders.len() as u64);
-            self.core.count_outcomes(&outcomes);
-            tell_gate(self.core, &mut self.engines.gate, orders, &outcomes);
-            self.core.status.nudge();
+            self.roll_forward(orders.to_vec())?;
         }
         if claims.is_empty() {
             return Ok(());
@@ -394,6 +387,26 @@ impl<'a> Reconciling<'a> {
             }
         }
         settle(self.core, &mut self.engines.gate, &kept);
+        Ok(())
+    }
+
+    /// Into the ledger with orders whose messages never came, but for those that a gate took whose epoch is over: it promises nothing.
+    fn roll_forward(&mut self, mut orders: Vec<Reservation>) -> Result<(), LedgerError> {
+        let outcomes = loop {
+            let now = self.core.clock.now();
+            match self.engines.ledger.consume(now, &[], &orders, &|_| None)? {
+                Ok(outcomes) => break outcomes,
+                Err(over) => orders.retain(|order| !over.contains(&order.place.id)),
+            }
+        };
+        if orders.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
+        self.core.counts.rolled_forward.inc_by(orders.len() as u64);
+        self.core.count_outcomes(&outcomes);
+        tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+        self.core.status.nudge();
         Ok(())
     }
 

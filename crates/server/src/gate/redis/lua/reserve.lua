@@ -1,7 +1,8 @@
 -- Takes units for one order, or tells why not. The hot path: it reads the state as one packed field (layout in
 -- prelude.lua), calls as few commands as it can, and therefore shares no functions with the other scripts.
 -- KEYS: state, marks, open, buyers. ARGV: run, order hash, record, body of the mark, the time (0: not to be compared),
--- the limit that the asker knows (0: none).
+-- the limit that the asker knows (0: none), and anything if a gate before this one had taken them already: then by limit
+-- and units alone.
 local state = redis.call('HMGET', KEYS[1], 'gate', 'seq', 'avail')
 local gate = state[1]
 if not gate then return {1} end
@@ -23,16 +24,19 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local asked_at = tonumber(ARGV[5])
-if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then
-  return {20, epoch, seq, avail, now - asked_at}
+local again = ARGV[7]
+if not again then
+  local asked_at = tonumber(ARGV[5])
+  if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then
+    return {20, epoch, seq, avail, now - asked_at}
+  end
+  local phase = string.sub(gate, 42, 42)
+  if phase == 'e' or now >= ends then return {9, epoch, seq, avail} end
+  if phase == 'p' then return {8, epoch, seq, avail} end
+  if now < starts then return {7, epoch, seq, avail} end
+  -- One of the two has not heard of the latest change of the sale.
+  if tonumber(ARGV[6]) ~= limit then return {21, epoch, seq, avail} end
 end
-local phase = string.sub(gate, 42, 42)
-if phase == 'e' or now >= ends then return {9, epoch, seq, avail} end
-if phase == 'p' then return {8, epoch, seq, avail} end
-if now < starts then return {7, epoch, seq, avail} end
--- One of the two has not heard of the latest change of the sale.
-if tonumber(ARGV[6]) ~= limit then return {21, epoch, seq, avail} end
 
 local buyer = string.sub(body, 12)
 local has, returned
@@ -42,7 +46,7 @@ if limit > 0 then
 else
   returned = redis.call('HGET', KEYS[4], 'r' .. buyer)
 end
-if returned then
+if returned and not again then
   local _, till = struct.unpack('>I4I8', returned)
   if now < till then return {19, epoch, seq, avail, till - now} end
 end

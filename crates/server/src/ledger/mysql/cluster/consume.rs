@@ -4,9 +4,9 @@
 //! often it is delivered; and an id that is known is dropped, however the message came. The ledger is the last
 //! guard: an order that its stock or the buyer's limit can't take is rejected, whatever the gate had said.
 
-use engine::handover::{Outdated, Reservation};
+use engine::handover::Reservation;
 use engine::working_set::{Needs, Outcome};
-use engine::{OrderId, UnixMs};
+use engine::{OrderId, Refusal, UnixMs};
 
 use super::session::Failure;
 use super::transaction::Transaction;
@@ -36,25 +36,26 @@ pub struct Progress {
 }
 
 impl SharedLedger {
-    /// As [`SharedLedger::consume_asking`], without the gate: an order of an older epoch is placed if units are free.
+    /// As [`SharedLedger::consume_asking`], of orders of the epoch that there is.
     ///
     /// # Errors
     /// See there.
     ///
     /// # Panics
-    /// See there.
+    /// See there; and if one is of an older epoch, and new to the ledger.
     pub fn consume(
         &mut self,
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
     ) -> Result<Vec<Outcome>, LedgerError> {
-        let consumed = self.consume_asking(now, progress, orders, |_| Outdated::LedgerDecides)?;
+        let consumed = self.consume_asking(now, progress, orders, |_| None)?;
         Ok(consumed.expect("the gate is not asked"))
     }
 
     /// Takes orders in, one after the other in the order given, and moves the queues on, in one transaction.
     /// Returns what each came to; or those of an older epoch of which the gate must be asked first: then nothing was taken in.
+    /// `refused`: why it has refused one.
     ///
     /// # Errors
     /// [`LedgerError::Fenced`] if a queue is not this owner's any more, or was read from another offset. See there
@@ -67,7 +68,7 @@ impl SharedLedger {
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
-        outdated: impl Fn(OrderId) -> Outdated,
+        refused: impl Fn(OrderId) -> Option<Refusal>,
     ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError> {
         assert!(orders.len() <= ORDERS_MAX, "a batch is bounded by whoever makes it");
         assert!(orders.iter().all(fits), "what does not fit is a dead letter");
@@ -77,7 +78,7 @@ impl SharedLedger {
             for progress in progress {
                 advance(transaction, progress)?;
             }
-            Ok(transaction.set.admit_all(orders, &outdated))
+            Ok(transaction.set.admit_all(orders, &refused))
         })
     }
 }

@@ -4,10 +4,10 @@
 
 use std::fmt::Debug;
 
-use engine::handover::{OutboxRow, Outdated, Reservation};
+use engine::handover::{OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
-use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Seq, SkuId, UnixMs};
+use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs};
 
 use super::snapshot::{MarksAsked, Placed};
 use super::{
@@ -32,7 +32,7 @@ pub trait ClusterLedger: Debug + Send {
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
-        outdated: &dyn Fn(OrderId) -> Outdated,
+        refused: &dyn Fn(OrderId) -> Option<Refusal>,
     ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError>;
 
     fn lease(&mut self, name: &str, owner: u64, ms: u64) -> Result<Option<Lease>, LedgerError>;
@@ -111,9 +111,9 @@ impl ClusterLedger for SharedLedger {
         now: UnixMs,
         progress: &[Progress],
         orders: &[Reservation],
-        outdated: &dyn Fn(OrderId) -> Outdated,
+        refused: &dyn Fn(OrderId) -> Option<Refusal>,
     ) -> Result<Result<Vec<Outcome>, Vec<OrderId>>, LedgerError> {
-        SharedLedger::consume_asking(self, now, progress, orders, outdated)
+        SharedLedger::consume_asking(self, now, progress, orders, refused)
     }
 
     fn lease(&mut self, name: &str, owner: u64, ms: u64) -> Result<Option<Lease>, LedgerError> {
