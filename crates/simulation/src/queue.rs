@@ -104,6 +104,8 @@ struct Inside {
     /// By the host that does not reach a broker.
     cut: BTreeSet<(String, String)>,
     late: Vec<Late>,
+    /// The orders whose messages a broker has lost.
+    forgotten: BTreeSet<OrderId>,
     random: Random,
     faults: Faults,
     happened: Happened,
@@ -132,6 +134,7 @@ impl Brokers {
             down: BTreeSet::new(),
             cut: BTreeSet::new(),
             late: Vec::new(),
+            forgotten: BTreeSet::new(),
             random: Random(seed),
             faults: Faults::default(),
             happened: Happened::default(),
@@ -170,20 +173,25 @@ impl Brokers {
     /// It loses the newest messages of each of its queues, or of this one, at most so many.
     pub fn forget(&self, broker: &str, queue: Option<u32>, newest: usize) {
         let mut inside = self.lock();
-        let mut forgotten = 0;
+        let mut forgotten = Vec::new();
         let is_meant = |of: &Queue| of.broker == broker && queue.is_none_or(|id| id == of.number);
         for (_, log) in inside.logs.iter_mut().filter(|((_, queue), _)| is_meant(queue)) {
             let kept = log.bodies.len().saturating_sub(newest);
-            forgotten += log.bodies.split_off(kept).len() as u64;
+            forgotten.extend(log.bodies.split_off(kept));
         }
-        inside.happened.forgotten += forgotten;
+        inside.happened.forgotten += forgotten.len() as u64;
+        inside.forgotten.extend(orders_of(&forgotten));
     }
 
     /// The orders whose messages they have.
     pub fn orders(&self) -> BTreeSet<OrderId> {
         let inside = self.lock();
-        let bodies = inside.logs.values().flat_map(|log| &log.bodies);
-        bodies.filter_map(|body| Some(message::decode(body).ok()?.place.id)).collect()
+        inside.logs.values().flat_map(|log| orders_of(&log.bodies)).collect()
+    }
+
+    /// The orders of which they have lost a message.
+    pub fn forgotten(&self) -> BTreeSet<OrderId> {
+        self.lock().forgotten.clone()
     }
 
     /// The way of a host to them.
@@ -202,6 +210,10 @@ impl Brokers {
         inside.bring_what_is_late();
         inside
     }
+}
+
+fn orders_of(bodies: &[Box<[u8]>]) -> impl Iterator<Item = OrderId> + '_ {
+    bodies.iter().filter_map(|body| Some(message::decode(body).ok()?.place.id))
 }
 
 impl Inside {

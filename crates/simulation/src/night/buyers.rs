@@ -44,12 +44,20 @@ pub(super) struct Paid {
     pub(super) order: OrderId,
 }
 
+/// An answer about an order, and from when to when it was waited for.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub(super) asked: Duration,
+    pub(super) at: Duration,
+    pub(super) answer: Answer,
+}
+
 /// What everybody was answered.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// About each order, with the time.
-    pub(super) orders: BTreeMap<OrderId, Vec<(Duration, Answer)>>,
-    pub(super) buyers: BTreeMap<OrderId, BuyerId>,
+    pub(super) orders: BTreeMap<OrderId, Vec<Answered>>,
+    /// What was asked for.
+    pub(super) wanted: BTreeMap<OrderId, (BuyerId, u32)>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
     /// Units that an operator has asked to take off, and whether that was accepted.
@@ -75,12 +83,13 @@ impl People {
     pub(super) fn buy(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
         let id = order_of(key);
         let begun = Instant::now();
-        self.told().buyers.insert(id, buyer);
+        self.told().wanted.insert(id, (buyer, quantity));
         loop {
             let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
+            let asked = self.begun.elapsed();
             let answer = self.place(place, random);
-            let at = self.begun.elapsed();
-            self.told().orders.entry(id).or_default().push((at, answer.clone()));
+            let answered = Answered { asked, at: self.begun.elapsed(), answer: answer.clone() };
+            self.told().orders.entry(id).or_default().push(answered);
             match answer {
                 Answer::Unknown | Answer::NotServed(_) if begun.elapsed() < GIVES_UP => pause(random),
                 Answer::Unknown | Answer::NotServed(_) => {

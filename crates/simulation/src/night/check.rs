@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::{Book, Entry, Event, LedgerKind, OrderId, Refusal};
+use engine::{Book, Entry, Event, LedgerKind, OrderId, OrderView, Refusal, Status};
 
-use super::buyers::Answer;
+use super::buyers::{Answer, Answered};
 use super::gates::PROMOTED_AFTER_MS;
 use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SKU, UNITS};
 
@@ -15,12 +15,16 @@ const REBUILT_WITHIN: Duration = Duration::from_secs(4);
 /// What a database that failed over without its tail has lost, and what a master of Redis has sold that was cut off while its replica
 /// was promoted: what that answered need not hold (docs/guarantees.md).
 struct Undone {
+    /// All that the ledger had, and those of them whose messages no broker has, so that they are not taken in again.
+    placed: BTreeSet<OrderId>,
     orders: BTreeSet<OrderId>,
+    closed: bool,
     payments: BTreeSet<Box<str>>,
     /// What the gates had to sell, and nobody else knew of: at most so many orders were rejected.
     units_freed: u64,
     adjusted: bool,
-    /// Until the gates were rebuilt, and every server had heard of that from the database.
+    /// From the first fail-over until the gates were rebuilt after the last, and every server had heard of that from the database.
+    since: Duration,
     until: Duration,
     rejected: BTreeSet<OrderId>,
 }
@@ -28,17 +32,25 @@ struct Undone {
 impl Night {
     fn undone(&self, plan: &Plan) -> Undone {
         let in_brokers = self.engines.brokers.orders();
-        let (mut orders, mut payments) = (BTreeSet::new(), BTreeSet::new());
-        let (mut units_freed, mut adjusted) = (0, false);
+        let (mut placed, mut orders, mut payments) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut units_freed, mut adjusted, mut closed) = (0, false, false);
         let is_rejected = |entry: Entry| match entry.event {
             Event::OrderRejected { order, .. } => Some(order),
             _ => None,
         };
         for entry in self.engines.database.undone() {
             match entry.event {
-                // What a broker has is taken in again.
-                Event::OrderPlaced { id, .. } if !in_brokers.contains(&id) => drop(orders.insert(id)),
-                Event::OrderClosed { how, .. } if how.returns_units() => units_freed += u64::from(LIMIT),
+                Event::OrderPlaced { id, .. } => {
+                    placed.insert(id);
+                    // What a broker has is taken in again.
+                    if !in_brokers.contains(&id) {
+                        orders.insert(id);
+                    }
+                }
+                Event::OrderClosed { how, .. } => {
+                    closed = true;
+                    units_freed += if how.returns_units() { u64::from(LIMIT) } else { 0 };
+                }
                 Event::StockAdjusted { units, .. } => (units_freed, adjusted) = (units_freed + units, true),
                 Event::PaymentRecorded { pay, .. } => drop(payments.insert(pay.id)),
                 _ => {}
@@ -48,16 +60,22 @@ impl Night {
         let cut_off = plan.iter().filter(|(_, fault)| matches!(fault, Fault::GateFailsOver { .. })).count();
         units_freed += (UNITS + RESTOCK) * cut_off as u64;
         let fails_over = |(at, fault): &(Duration, Fault)| match fault {
-            Fault::LedgerFailsOver { .. } => Some(*at),
+            // What the database has lost of before is sold again.
+            Fault::LedgerFailsOver { .. } => Some((Duration::ZERO, *at)),
             Fault::GateFailsOver { behind, .. } => {
-                Some(*at + Duration::from_millis(behind + PROMOTED_AFTER_MS))
+                let cut_off = *at + Duration::from_millis(*behind);
+                Some((cut_off, cut_off + Duration::from_millis(PROMOTED_AFTER_MS)))
             }
             _ => None,
         };
-        let last = plan.iter().filter_map(fails_over).max().unwrap_or_default();
-        let others = plan.iter().filter(|(_, fault)| !matches!(fault, Fault::GateFailsOver { .. }));
+        let (since, last): (Vec<_>, Vec<_>) = plan.iter().filter_map(fails_over).unzip();
+        let (since, last) =
+            (since.into_iter().min().unwrap_or(Duration::MAX), last.into_iter().max().unwrap_or_default());
+        let others = plan.iter().filter(|(at, fault)| {
+            !matches!(fault, Fault::GateFailsOver { .. }) && *at + fault.lasts() + REBUILT_WITHIN >= since
+        });
         let until = last + REBUILT_WITHIN + others.map(|(_, fault)| fault.lasts()).sum::<Duration>();
-        Undone { orders, payments, units_freed, adjusted, until, rejected }
+        Undone { placed, orders, closed, payments, units_freed, adjusted, since, until, rejected }
     }
 
     pub(super) fn check(&mut self, plan: &Plan) -> Played {
@@ -67,8 +85,10 @@ impl Night {
         let book = self.book(&mut played.broken);
         let undone = self.undone(plan);
         self.check_stock(&book, &undone, &mut played.broken);
-        self.check_answers(&book, plan, &undone, &mut played);
+        self.check_answers(&book, &undone, &mut played);
+        self.check_cancelled(&book, &undone, &mut played.broken);
         self.check_money(&undone, &mut played.broken);
+        played.happened = self.happened();
         played
     }
 
@@ -110,51 +130,110 @@ impl Night {
         if waiting > 0 {
             broken.push(format!("{waiting} changes never came to the gate"));
         }
-        for buyer in self.people.told().buyers.values() {
+        let at_gate = self.units_at_gate();
+        if at_gate != i64::try_from(stock.available()).ok() {
+            broken.push(format!("the gate has {at_gate:?} units, and the ledger {}", stock.available()));
+        }
+        for (id, (buyer, quantity)) in &self.people.told().wanted {
             let units = book.units(SKU, *buyer);
             if units > LIMIT {
                 broken.push(format!("buyer {} has {units} units", buyer.0));
             }
+            let is_another = |order: &OrderView| (order.buyer, order.quantity) != (*buyer, *quantity);
+            if let Some(order) = book.order(*id).filter(is_another) {
+                broken.push(format!("{quantity} were asked for by {}: {order:?}", buyer.0));
+            }
         }
     }
 
-    fn check_answers(&self, book: &Book, plan: &Plan, undone: &Undone, played: &mut Played) {
-        let forgets = plan
-            .iter()
-            .any(|(_, fault)| matches!(fault, Fault::BrokerForgets { .. } | Fault::QueueEmptied { .. }));
+    fn check_answers(&self, book: &Book, undone: &Undone, played: &mut Played) {
+        let forgotten = self.engines.brokers.forgotten();
         let told = self.people.told();
         if told.gave_up > 0 {
             played.broken.push(format!("{} people were never answered", told.gave_up));
         }
+        let in_window = |at: Duration| (undone.since..=undone.until).contains(&at);
         let mut accepted_and_rejected = 0;
         for (id, answers) in &told.orders {
-            for (_, answer) in answers {
+            for Answered { answer, .. } in answers {
                 *played.answers.entry(name(answer)).or_default() += 1;
             }
             let order = book.order(*id);
-            let says =
-                |what: &str| format!("order {:x} {what}: answered {answers:?}, and is {order:?}", id.hash);
-            let was = |wanted: fn(&Answer) -> bool| answers.iter().any(|(_, answer)| wanted(answer));
-            // What a broker lost and no gate remembers is lost (docs/guarantees.md).
-            let accepted = answers.iter().find(|(_, answer)| *answer == Answer::Ordered);
+            let mut says = |what: &str| {
+                played
+                    .broken
+                    .push(format!("order {:x} {what}: answered {answers:?}, and is {order:?}", id.hash));
+            };
+            let of = |wanted: fn(&Answer) -> bool| answers.iter().find(move |one| wanted(&one.answer));
+            let accepted = of(|answer| *answer == Answer::Ordered);
             let rejected = accepted.is_some() && order.is_none() && undone.rejected.contains(id);
             accepted_and_rejected += u64::from(rejected);
-            let in_time = accepted.is_some_and(|(at, _)| *at <= undone.until);
-            let lost = forgets || undone.orders.contains(id) || (in_time && rejected);
-            if was(|answer| *answer == Answer::Ordered) && order.is_none() && !lost {
-                played.broken.push(says("was accepted and is none"));
+            let in_time = accepted.is_some_and(|accepted| in_window(accepted.at));
+            // What a broker lost and no gate remembers is lost (docs/guarantees.md).
+            let lost = forgotten.contains(id) || undone.orders.contains(id) || (in_time && rejected);
+            if accepted.is_some() && order.is_none() && !lost {
+                says("was accepted and is none");
             }
-            let asked_before = was(|answer| *answer == Answer::Unknown);
-            if was(|answer| matches!(answer, Answer::Refused(_))) && order.is_some() && !asked_before {
-                played.broken.push(says("was refused and is one"));
+            let asked_before = of(|answer| *answer == Answer::Unknown).is_some();
+            let refused = of(|answer| matches!(answer, Answer::Refused(_)));
+            if refused.is_some() && order.is_some() && !asked_before {
+                says("was refused and is one");
             }
-            if was(|answer| matches!(answer, Answer::Refused(Refusal::KeyConflict | Refusal::UnknownSku))) {
-                played.broken.push(says("was refused for no reason"));
+            // Whoever was cut off with a master whose epoch is over could not know.
+            let was_there = |asked| self.watch.placed.get(id).is_some_and(|placed| *placed < asked);
+            if refused.is_some_and(|one| was_there(one.asked) && !in_window(one.at))
+                && !undone.placed.contains(id)
+            {
+                says("was refused and was one already");
+            }
+            if of(|answer| matches!(answer, Answer::Refused(Refusal::KeyConflict | Refusal::UnknownSku)))
+                .is_some()
+            {
+                says("was refused for no reason");
+            }
+            let given_up = of(|answer| *answer == Answer::Lost).is_some();
+            if given_up && order.is_some() {
+                says("was given up and is one");
             }
         }
         if accepted_and_rejected > undone.units_freed {
             played.broken.push(format!("{accepted_and_rejected} were accepted and rejected"));
         }
+    }
+
+    fn check_cancelled(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
+        for id in &self.people.told().cancelled {
+            let status = book.order(*id).map(|order| order.status);
+            if status != Some(Status::Cancelled) && !undone.closed {
+                broken.push(format!("order {:x} was cancelled, and is {status:?}", id.hash));
+            }
+        }
+    }
+
+    /// How often what was to go wrong did.
+    fn happened(&self) -> BTreeMap<&'static str, u64> {
+        let (gate, ledger) = (self.engines.network.happened(), self.engines.database.happened());
+        let queue = self.engines.brokers.happened();
+        BTreeMap::from([
+            ("commands cut before", gate.cut_before),
+            ("commands cut after", gate.cut_after),
+            ("commands slow", gate.slow),
+            ("commands late", gate.late),
+            ("calls lost before", ledger.lost_before),
+            ("calls lost after", ledger.lost_after),
+            ("calls slow", ledger.slow),
+            ("calls unknown", ledger.unknown),
+            ("transactions undone", ledger.undone),
+            ("orders undone", self.engines.database.undone().len() as u64),
+            ("sends lost before", queue.lost_before),
+            ("sends lost after", queue.lost_after),
+            ("sends late", queue.late),
+            ("sends twice", queue.twice),
+            ("sends refused", queue.refused),
+            ("messages forgotten", queue.forgotten),
+            ("gates built anew", self.askers.counted("gates_built").saturating_sub(1)),
+            ("orders rolled forward", self.askers.counted("rolled_forward")),
+        ])
     }
 
     fn check_money(&self, undone: &Undone, broken: &mut Vec<String>) {

@@ -3,6 +3,7 @@
 use crate::gate::{Network, Role, Snapshot};
 
 use super::planted::run;
+use super::watch::{GATE, LEFT};
 use super::{BEGAN, Fault, Night, Planted, REDIS, SENTINEL, SERVERS, host};
 
 /// From the time that nobody hears of the master until its replica takes over.
@@ -38,6 +39,12 @@ pub(super) fn network(planted: Planted, seed: u64) -> (Network, Gates) {
 }
 
 impl Night {
+    /// What the master has to sell.
+    pub(super) fn units_at_gate(&self) -> Option<i64> {
+        let left = self.engines.network.change(REDIS[self.gate.master], |redis| redis.field(GATE, LEFT))?;
+        std::str::from_utf8(&left).ok()?.parse().ok()
+    }
+
     fn next_life(&mut self) -> u64 {
         self.gate.lives += 1;
         self.gate.lives

@@ -74,7 +74,7 @@ struct Engines {
     network: Network,
     database: Database,
     brokers: Brokers,
-    /// Servers ask a Sentinel where the master is; or look for it at both addresses.
+    /// Servers ask a Sentinel where the master is; or know one address.
     behind_sentinel: bool,
     planted: Planted,
 }
@@ -92,6 +92,8 @@ pub struct Played {
     pub turns: u64,
     /// How often each answer was given.
     pub answers: BTreeMap<&'static str, u64>,
+    /// How often what was to go wrong did.
+    pub happened: BTreeMap<&'static str, u64>,
 }
 
 /// The night while it is played.
@@ -111,11 +113,12 @@ pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
     let mut random = Random(seed);
     let schedule = Schedule::new(BEGAN, random.number());
     let (network, gate) = gates::network(planted, random.number());
+    let fails_over = plan.iter().any(|(_, fault)| matches!(fault, Fault::GateFailsOver { .. }));
     let engines = Engines {
         network,
         database: Database::new(BEGAN, random.number()),
         brokers: Brokers::new(&BROKERS, QUEUES_EACH, random.number()),
-        behind_sentinel: random.below(2) == 0,
+        behind_sentinel: random.below(2) == 0 || fails_over,
         planted,
     };
     if !plan.iter().any(|(_, fault)| matches!(fault, Fault::LedgerFailsOver { .. })) {

@@ -95,7 +95,7 @@ impl Connect for Ways {
 fn gate_config(host: &str, engines: &Engines, config: &Config) -> GateConfig {
     let named = |addresses: &[&str]| addresses.iter().map(|address| (*address).to_owned()).collect();
     let (layout, addresses) = match engines.behind_sentinel {
-        false => (Layout::Single, named(&REDIS)),
+        false => (Layout::Single, named(&REDIS[..1])),
         true => {
             let sentinel = Sentinel { master: "sale".to_owned(), user: None, password: None };
             (Layout::Sentinel(sentinel), named(&[SENTINEL]))

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::{Book, Closing, Entry, Event, LedgerKind, Seq, UnixMs};
+use engine::{Book, Closing, Entry, Event, LedgerKind, OrderId, Seq, UnixMs};
 
 use super::{BEGAN, Engines, HOLD_MS, RESTOCK, SKU, UNITS};
 
 /// Where a gate has how many units it can sell.
-const GATE: &[u8] = b"{db:00000000}:s";
-const LEFT: &[u8] = b"avail";
+pub(super) const GATE: &[u8] = b"{db:00000000}:s";
+pub(super) const LEFT: &[u8] = b"avail";
 
 /// The ledger as it grows, and the first thing that did not hold.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(super) struct Watch {
     carried: u64,
     /// Until when each order may be paid.
     pay_by: BTreeMap<Seq, UnixMs>,
+    /// Since when each order was seen in the ledger.
+    pub(super) placed: BTreeMap<OrderId, Duration>,
     /// A clock is set in this night, so that an order may expire early.
     clock_is_set: bool,
     pub(super) broken: Option<String>,
@@ -59,7 +61,10 @@ impl Watch {
     fn expired_early(&mut self, entry: &Entry, at: Duration) -> Option<String> {
         let now = BEGAN.plus(u64::try_from(at.as_millis()).expect("a night is short"));
         match entry.event {
-            Event::OrderPlaced { .. } => drop(self.pay_by.insert(entry.seq, entry.at.plus(HOLD_MS))),
+            Event::OrderPlaced { id, .. } => {
+                self.pay_by.insert(entry.seq, entry.at.plus(HOLD_MS));
+                self.placed.entry(id).or_insert(at);
+            }
             Event::OrderClosed { order, how: Closing::Expired } if !self.clock_is_set => {
                 let early = self.pay_by.get(&order)?.0.checked_sub(now.0).filter(|early| *early > 0)?;
                 return Some(format!("order {} has expired {early} ms early", order.0));

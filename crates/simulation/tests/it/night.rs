@@ -1,6 +1,6 @@
 //! Whole nights of a cluster, each by one seed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -40,6 +40,7 @@ struct Total {
     failed: usize,
     kinds: [u64; KINDS.len()],
     answers: BTreeSet<&'static str>,
+    happened: BTreeMap<&'static str, u64>,
 }
 
 /// Does this with each, on all processors. A night has a thread to itself.
@@ -62,6 +63,7 @@ fn play_one(seed: u64, total: &Mutex<Total>) {
         let mut total = total.lock().unwrap();
         plan.iter().for_each(|(_, fault)| total.kinds[fault.kind()] += 1);
         total.answers.extend(played.answers.keys().copied());
+        played.happened.iter().for_each(|(what, often)| *total.happened.entry(what).or_default() += often);
         *(if is_well { &mut total.passed } else { &mut total.failed }) += 1;
     }
     if !is_well {
@@ -74,7 +76,7 @@ fn play_one(seed: u64, total: &Mutex<Total>) {
 fn whatever_happens_in_a_night_its_promises_hold() {
     let total = Mutex::new(Total::default());
     with_each(seeds(NIGHTS), |seed| play_one(seed, &total));
-    let Total { passed, failed, kinds, answers } = total.into_inner().unwrap();
+    let Total { passed, failed, kinds, answers, happened } = total.into_inner().unwrap();
     println!("{passed} passed, {failed} failed");
     assert_eq!(failed, 0);
     // A run of few seeds, asked for by hand, meets few of them.
@@ -82,6 +84,9 @@ fn whatever_happens_in_a_night_its_promises_hold() {
         let missing: Vec<_> = KINDS.iter().zip(kinds).filter(|(_, count)| *count == 0).collect();
         assert!(missing.is_empty(), "these faults did not happen: {missing:?}");
         assert!(ANSWERS.iter().all(|answer| answers.contains(answer)), "{answers:?}");
+    }
+    if passed as u64 >= NIGHTS {
+        assert!(happened.values().all(|often| *often > 0), "not all of this happened: {happened:?}");
     }
 }
 
