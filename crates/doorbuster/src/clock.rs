@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &ClockArguments, environment: &Environment) -> Resu
                 &json!({ "closed": closed }),
                 None,
             )?;
-            if server.json { output::print(&answer.text()) } else { output::print(&told(&answer.read()?)) }
+            if server.json { output::print(&answer.text()) } else { output::print(&worded(&answer.read()?)) }
         }
     }
 }
@@ -96,7 +96,7 @@ fn show(clock: &Clock) -> String {
     format!("the server's clock says {now}; {state}\nthe system's clock says {system}, {jump}\n{next}\n")
 }
 
-fn told(confirmed: &Confirmed) -> String {
+fn worded(confirmed: &Confirmed) -> String {
     let Confirmed { from_ms, to_ms } = *confirmed;
     let to = format_utc(to_ms);
     if from_ms == to_ms {

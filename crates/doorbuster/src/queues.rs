@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use server::Secrets;
-use server::cluster::{self, QueueSight, Standing};
+use server::cluster::{self, QueueCondition, QueueSight};
 use server::config::{Config, Environment, Sources};
 use server::ledger::mysql::cluster::{Acting, Holder, QueueRow};
 use server::queue::Queue;
@@ -108,11 +108,11 @@ fn list(config: &Config, environment: &Environment) -> Result<(), Failure> {
 fn cells(sight: &QueueSight) -> [String; 7] {
     let or_none = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let standing = match &sight.standing {
-        Standing::InTopic => "in the topic".to_owned(),
-        Standing::ReadOnly => "takes no more".to_owned(),
-        Standing::WriteOnly => "can't be read".to_owned(),
-        Standing::Removed => "removed".to_owned(),
-        Standing::Silent(why) => format!("no answer: {why}"),
+        QueueCondition::InTopic => "in the topic".to_owned(),
+        QueueCondition::ReadOnly => "takes no more".to_owned(),
+        QueueCondition::WriteOnly => "can't be read".to_owned(),
+        QueueCondition::Removed => "removed".to_owned(),
+        QueueCondition::Silent(why) => format!("no answer: {why}"),
     };
     let holder = match sight.row.as_ref() {
         None => "nobody yet".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{BeaconTerms, LineTerms, ProductId, Refusal, SaleId, SkuId, Stock, UnixMs};
+use crate::{BeaconTerms, LineTerms, ProductId, Refusal, SaleId, SkuId, Status, Stock, UnixMs};
 
 /// Bounds of what an operator may describe; each is checked when a sale is created or changed.
 pub mod limits {
@@ -57,6 +57,24 @@ pub enum Payment {
     WithinMs(u64),
     /// An order is paid by being placed (on account).
     OnPlacing,
+}
+
+impl Payment {
+    /// What an order is when it is placed.
+    pub fn placed_as(self) -> Status {
+        match self {
+            Payment::WithinMs(_) => Status::Held,
+            Payment::OnPlacing => Status::Paid,
+        }
+    }
+
+    /// For how long it may be paid then.
+    pub(crate) fn hold_ms(self) -> u32 {
+        match self {
+            Payment::WithinMs(ms) => u32::try_from(ms).expect("at most 30 days, checked"),
+            Payment::OnPlacing => 0,
+        }
+    }
 }
 
 /// One product of a sale, as the operator describes it.

@@ -237,7 +237,7 @@ impl Sales {
     }
 
     /// Whether a command changes the items of a sale, or deletes it, when it starts within so long, or when somebody who was
-    /// not told since may take it for started by then.
+    /// not notified since may take it for started by then.
     pub(crate) fn is_within(&self, ms_before: u64, now: UnixMs, command: &Command) -> bool {
         self.to_have_no_orders(command).is_some_and(|sale| {
             let Sale { spec, deleted, moved_ms_before, .. } = sale;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 
-use self::play::Stage;
+use self::play::PeerRun;
 use self::shop::{Shop, Store};
 use crate::host::usage::Watched;
 use crate::load::Trial;
@@ -196,7 +196,7 @@ impl PeersOptions {
         random: &mut Random,
     ) -> anyhow::Result<Played> {
         let peer = kind.start(&self.site, folder, shop)?;
-        let mut stage = Stage { options: self, folder, peer };
+        let mut stage = PeerRun { options: self, folder, peer };
         let (sale, sold) = stage.sale(random)?;
         let (peak, peak_sold) = stage.peak()?;
         let killed = stage.kill(random)?;

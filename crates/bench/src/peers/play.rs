@@ -118,13 +118,13 @@ impl<W: Workload> Workload for Seen<'_, W> {
 }
 
 /// A peer that runs.
-pub(super) struct Stage<'a> {
+pub(super) struct PeerRun<'a> {
     pub(super) options: &'a PeersOptions,
     pub(super) folder: &'a Path,
     pub(super) peer: Box<dyn Peer>,
 }
 
-impl Stage<'_> {
+impl PeerRun<'_> {
     /// More buyers than units at the stated rate.
     pub(super) fn sale(&mut self, random: &mut Random) -> anyhow::Result<(Trial, Books)> {
         self.warm_up()?;

@@ -79,7 +79,7 @@ it is removed when the rehearsal ends or is stopped. What a killed one leaves, t
 ledger are audited. One server with its ledger on a MySQL server is rehearsed on a database beside it in the same way.
 
 Exit codes: 0 it holds; 1 refused, an accepted order is missing, the audit failed or a signal came; 2 no rate can be
-told (the first line says why); 64 wrong arguments or configuration; 69 the server can't be started.
+stated (the first line says why); 64 wrong arguments or configuration; 69 the server can't be started.
 
 Examples:
   doorbuster rehearse drop.toml --config doorbuster.toml
@@ -90,7 +90,7 @@ pub(crate) struct RehearseArguments {
     /// TOML or JSON file of the sale, or - for standard input; its times are not looked at
     #[arg(value_name = "FILE", required_unless_present = "clean_up")]
     file: Option<PathBuf>,
-    /// How many come; a rate is told from 10000 requests on
+    /// How many come; a rate is stated from 10000 requests on
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=BUYERS_MAX))]
     buyers: u64,
     /// Time in which they come: 4s to 60s
@@ -222,7 +222,7 @@ impl Crowd<'_> {
             (Some(_), printed) => printed,
             // It was said already.
             (None, Ok(())) => {
-                Err(Failure::Invalid("nothing can be told: the first line says why".to_owned()))
+                Err(Failure::Invalid("no rate can be stated: the first line says why".to_owned()))
             }
             (None, Err(_)) => Err(Failure::Invalid(finding.sentence)),
         }

@@ -6,8 +6,8 @@ use super::rows::{Moved, Rows, SkuRow};
 use crate::line::{Line, Reached};
 use crate::order::Order;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Entry, Event, Pay, Payment, Placement, Refunded, SaleId, SaleSpec,
-    Seq, SkuId, Status, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Entry, Event, Pay, Placement, Refunded, SaleId, SaleSpec, Seq,
+    SkuId, Status, Stock, UnixMs,
 };
 
 /// Appends an event and carries it out.
@@ -129,10 +129,8 @@ fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement
     let sales = rows.registry();
     let terms = sales.terms(id.sku).expect("an order that was judged has a SKU");
     assert_eq!(unit_price, terms.price, "a SKU's price stays once it has an order");
-    let (payment_ms, status) = match sales.of(terms).spec.payment {
-        Payment::WithinMs(ms) => (u32::try_from(ms).expect("at most 30 days, checked"), Status::Held),
-        Payment::OnPlacing => (0, Status::Paid),
-    };
+    let payment = sales.of(terms).spec.payment;
+    let (payment_ms, status) = (payment.hold_ms(), payment.placed_as());
     if terms.has_line {
         let place = line(rows, id.sku).turn_of(buyer).expect("only who was called orders from a line");
         end_turn(rows, id.sku, buyer, |line| line.end_turn(place));

@@ -7,8 +7,8 @@ use super::{Needs, Rejection, Sku, Units, WorkingSet};
 use crate::order::Order;
 use crate::rules::rows::SkuRow;
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, Payment, PaymentView, Refunded,
-    Sales, Seq, SkuId, Status, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, OrderId, OrderView, PaymentView, Refunded, Sales,
+    Seq, SkuId, Stock, UnixMs,
 };
 
 /// What was read of the rows that were asked for.
@@ -86,11 +86,7 @@ impl OrderRow {
             return Err(Unsound(format!("order {id} has another price than its SKU")));
         }
         let payment = sales.payment(id.sku, self.seq).expect("a SKU with terms has a sale");
-        let payment_ms = match payment {
-            Payment::WithinMs(ms) => u32::try_from(ms).expect("at most 30 days, checked"),
-            Payment::OnPlacing => 0,
-        };
-        let placed_as = if payment == Payment::OnPlacing { Status::Paid } else { Status::Held };
+        let (payment_ms, placed_as) = (payment.hold_ms(), payment.placed_as());
         Ok(Order {
             hash: id.hash,
             seq: self.seq,

@@ -10,7 +10,7 @@ use engine::{SaleId, SkuId, UnixMs};
 
 use super::counts::Counts;
 use super::ms;
-use super::sales::{Sales, Slot};
+use super::sales::{FollowedSales, Slot};
 use super::stages::Identity;
 use super::warnings::Warnings;
 use super::work::{Instruction, Question};
@@ -117,7 +117,7 @@ pub(super) struct Core {
     pub(super) live_gate_closed: AtomicBool,
     /// The stages that work on their own must end.
     pub(super) stopping: AtomicBool,
-    sales: Mutex<Sales>,
+    sales: Mutex<FollowedSales>,
     /// When this server last waited for the ledger's lock to read the sales; it has followed them since. `None`: never.
     sales_settled: Mutex<Option<Instant>>,
     /// The queues as the ledger has them; `None`: not read since the start.

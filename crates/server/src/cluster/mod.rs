@@ -41,7 +41,9 @@ use std::time::Duration;
 pub use self::audit::{AuditError, SkuSight, ThreeWay, audit};
 use self::core::Core;
 pub use self::pass_over::{PassOverError, pass_over};
-pub use self::queues::{LookError, QueueSight, QueuesError, RetireError, Retired, Standing, queues, retire};
+pub use self::queues::{
+    LookError, QueueCondition, QueueSight, QueuesError, RetireError, Retired, queues, retire,
+};
 pub use self::reach::unreachable;
 pub use self::settle::consume::ledger_missed_within;
 pub use self::stages::{Connect, Ending, Ends, Identity, Server, Stage};

@@ -30,7 +30,7 @@ impl Slot {
 
 /// The sales of the ledger, up to some entry.
 #[derive(Debug, Default)]
-pub(super) struct Sales {
+pub(super) struct FollowedSales {
     registry: engine::Sales,
     /// Of all sales, in the order of their SKUs' numbers.
     slots: Arc<[Slot]>,
@@ -40,7 +40,7 @@ pub(super) struct Sales {
     times_back: u64,
 }
 
-impl Sales {
+impl FollowedSales {
     /// The last entry that was followed of the ledger that has gone back so often: of a new one, none.
     pub(super) fn after(&self, times_back: u64) -> Seq {
         if times_back == self.times_back { self.after } else { Seq(0) }
@@ -55,7 +55,7 @@ impl Sales {
         }
         let mut before = shelf.current();
         if times_back > self.times_back {
-            *self = Sales { times_back, ..Sales::default() };
+            *self = FollowedSales { times_back, ..FollowedSales::default() };
             // Another sale may have the place and the version that one had which is gone.
             before = Arc::new(before.begun_anew());
         }
@@ -133,7 +133,7 @@ mod tests {
     /// A database that has lost its tail gives the numbers of what is gone to others.
     #[test]
     fn of_a_ledger_that_went_back_nothing_is_kept() {
-        let (mut sales, shelf) = (Sales::default(), Shelf::default());
+        let (mut sales, shelf) = (FollowedSales::default(), Shelf::default());
         let titles =
             || -> Vec<String> { shelf.current().sales.iter().map(|sale| sale.spec.title.clone()).collect() };
         sales.follow(

@@ -17,19 +17,19 @@ const NOT_OF_THE_API: [&str; 7] = ["u32", "u64", "i64", "struct ", "serde", "bor
 
 /// Every body that the API takes: it is understood, or said in the API's words why not.
 pub fn bodies(data: &[u8]) {
-    if let Some(Some(address)) = told(routes::orders::understand(data)) {
+    if let Some(Some(address)) = answered(routes::orders::understand(data)) {
         assert!(serde_json::from_slice::<serde_json::Value>(&address).is_ok(), "{address:?}");
     }
     for read in routes::sales::understand(data) {
-        told(read);
+        answered(read);
     }
-    told(routes::payments::understand(data));
-    told(routes::buyers::understand(data));
-    told(routes::operators::understand(data));
-    told(published::understand(data));
+    answered(routes::payments::understand(data));
+    answered(routes::buyers::understand(data));
+    answered(routes::operators::understand(data));
+    answered(published::understand(data));
 }
 
-fn told<T>(read: Result<T, Problem>) -> Option<T> {
+fn answered<T>(read: Result<T, Problem>) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(problem) => {

@@ -104,7 +104,7 @@ const NOT_YET: &str = "not reached yet since the start";
 pub struct Health {
     /// Read for every order.
     unmet: [AtomicBool; NEEDS.len()],
-    standing: Mutex<[Standing; NEEDS.len()]>,
+    standing: Mutex<[NeedState; NEEDS.len()]>,
     /// Of a gate that can be used.
     part_away: Mutex<Option<PartAway>>,
     /// As they were read last.
@@ -114,7 +114,7 @@ pub struct Health {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum NeedState {
     #[default]
     Met,
     /// Not met, and not tried in full: no error.
@@ -136,7 +136,7 @@ impl Health {
         let health = Health::default();
         for need in [Need::Gate, Need::Broker, Need::Backlog] {
             let (index, _) = place(need);
-            health.lock()[index] = Standing::NotYet;
+            health.lock()[index] = NeedState::NotYet;
             health.unmet[index].store(true, Ordering::Release);
         }
         health
@@ -148,15 +148,15 @@ impl Health {
             return self.note_fault(need, None);
         }
         let known = match &self.lock()[place(need).0] {
-            Standing::Unmet(fault) => fault.clone(),
-            Standing::Met | Standing::NotYet => None,
+            NeedState::Unmet(fault) => fault.clone(),
+            NeedState::Met | NeedState::NotYet => None,
         };
-        self.stand(need, Standing::Unmet(known))
+        self.stand(need, NeedState::Unmet(known))
     }
 
     /// As [`Health::note`], with what keeps the need from being met. Another fault than before is logged, too.
     pub(crate) fn note_fault(&self, need: Need, fault: Option<String>) -> bool {
-        self.stand(need, fault.map_or(Standing::Met, |fault| Standing::Unmet(Some(fault))))
+        self.stand(need, fault.map_or(NeedState::Met, |fault| NeedState::Unmet(Some(fault))))
     }
 
     /// As [`Health::note_fault`], with what is seen of a fault that may be over at the next try: it changes from try to
@@ -164,29 +164,29 @@ impl Health {
     pub(crate) fn note_passing(&self, need: Need, fault: String) -> bool {
         let (index, _) = place(need);
         match &mut self.lock()[index] {
-            Standing::Unmet(known) => {
+            NeedState::Unmet(known) => {
                 *known = Some(fault);
                 return false;
             }
-            Standing::Met | Standing::NotYet => {}
+            NeedState::Met | NeedState::NotYet => {}
         }
         self.note_fault(need, Some(fault))
     }
 
-    fn stand(&self, need: Need, now: Standing) -> bool {
+    fn stand(&self, need: Need, now: NeedState) -> bool {
         let (index, text) = place(need);
-        if now == Standing::Met && self.is_met(need) {
+        if now == NeedState::Met && self.is_met(need) {
             return false;
         }
         let mut standing = self.lock();
         let before = std::mem::replace(&mut standing[index], now.clone());
-        self.unmet[index].store(now != Standing::Met, Ordering::Release);
+        self.unmet[index].store(now != NeedState::Met, Ordering::Release);
         drop(standing);
         match (before, &now) {
             (before, now) if before == *now => return false,
-            (Standing::NotYet, Standing::Met) => return false,
-            (Standing::Unmet(_), Standing::Met) => tracing::info!("over: {text}"),
-            (Standing::Unmet(_), now) => tracing::warn!("still not ready: {}", now.reason(text)),
+            (NeedState::NotYet, NeedState::Met) => return false,
+            (NeedState::Unmet(_), NeedState::Met) => tracing::info!("over: {text}"),
+            (NeedState::Unmet(_), now) => tracing::warn!("still not ready: {}", now.reason(text)),
             (_, now) => tracing::error!("not ready: {}", now.reason(text)),
         }
         true
@@ -212,7 +212,7 @@ impl Health {
     fn first_unmet(&self, counts: impl Fn(Need) -> bool) -> Option<(Need, String)> {
         let standing = self.lock();
         let mut needs = NEEDS.iter().zip(standing.iter());
-        let unmet = needs.find(|((need, _), standing)| **standing != Standing::Met && counts(*need));
+        let unmet = needs.find(|((need, _), standing)| **standing != NeedState::Met && counts(*need));
         unmet.map(|((need, text), standing)| (*need, standing.reason(text)))
     }
 
@@ -230,7 +230,7 @@ impl Health {
         let standing = self.lock();
         ENGINES.map(|(engine, needs)| {
             let unmet =
-                needs.iter().map(|need| place(*need)).find(|(index, _)| standing[*index] != Standing::Met);
+                needs.iter().map(|need| place(*need)).find(|(index, _)| standing[*index] != NeedState::Met);
             (engine, unmet.map(|(index, text)| standing[index].reason(text)).or_else(|| remark(engine)))
         })
     }
@@ -294,17 +294,17 @@ impl Health {
         known.values().map(|remark| format!("{}\n", remark.text)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, [Standing; NEEDS.len()]> {
+    fn lock(&self) -> MutexGuard<'_, [NeedState; NEEDS.len()]> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Standing {
+impl NeedState {
     fn reason(&self, text: &str) -> String {
         match self {
-            Standing::NotYet => format!("{text}: {NOT_YET}"),
-            Standing::Unmet(Some(fault)) => format!("{text}: {fault}"),
-            Standing::Unmet(None) | Standing::Met => text.to_owned(),
+            NeedState::NotYet => format!("{text}: {NOT_YET}"),
+            NeedState::Unmet(Some(fault)) => format!("{text}: {fault}"),
+            NeedState::Unmet(None) | NeedState::Met => text.to_owned(),
         }
     }
 }

@@ -11,8 +11,8 @@ use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{
-    AppendError, Audit, Batch, Changes, EndpointChange, Events, OperatorLog, OperatorLogAsked, OrderLife,
-    OrderLine, Progress, Told,
+    AppendError, Audit, Batch, Changes, EndpointChange, EndpointProgress, Events, OperatorLog,
+    OperatorLogAsked, OrderLife, OrderLine, Told,
 };
 use crate::clock::Notes;
 
@@ -189,7 +189,7 @@ impl Ledger {
     /// As [`Ledger::append`], but the book stays right; to do it again changes nothing.
     pub fn note_progress(
         &mut self,
-        progress: &[(String, Progress)],
+        progress: &[(String, EndpointProgress)],
         changes: &[(String, EndpointChange)],
     ) -> Result<(), AppendError> {
         match self {

@@ -146,11 +146,8 @@ impl Skus {
     /// at least the SKUs were read: it is damage.
     pub(super) fn line(&self, row: OrderRow) -> Option<OrderLine> {
         let SkuTerms { sale, product, currency, payment, .. } = self.0.get(row.id.sku.0 as usize)?;
-        let status = match (row.closed.and_then(|(kind, _)| closing(kind)), payment) {
-            (Some(how), _) => Closing::status(how),
-            (None, Payment::WithinMs(_)) => Status::Held,
-            (None, Payment::OnPlacing) => Status::Paid,
-        };
+        let closed = row.closed.and_then(|(kind, _)| closing(kind));
+        let status = closed.map_or_else(|| payment.placed_as(), Closing::status);
         let refunded = match status {
             Status::Refunded => row.unit_price.saturating_mul(u64::from(row.quantity)),
             _ => row.refunded,

@@ -145,7 +145,7 @@ pub enum EndpointChange {
 
 /// What has changed of an endpoint, to be stored whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct EndpointProgress {
     pub sent_to: u64,
     pub disabled: bool,
     /// New or changed.

@@ -215,7 +215,7 @@ impl<'a> ResponseWriter<'a> {
         self
     }
 
-    /// Called by the loop when the service is done: an unfinished response becomes a 500.
+    /// The service is done: an unfinished response becomes a 500.
     pub(super) fn finish(self) {
         if self.state == State::Finished {
             return;
@@ -227,7 +227,7 @@ impl<'a> ResponseWriter<'a> {
         ResponseWriter::new((self.out, self.shared), self.date, self.shape).head(500).empty();
     }
 
-    /// Called by the loop when the answer comes later: nothing may stand in the buffer.
+    /// The answer comes later: nothing may stand in the buffer.
     pub(super) fn discard(self) {
         debug_assert!(self.state == State::Unstarted, "Answer::Later, but a response was begun");
         self.out.truncate(self.start);

@@ -1,5 +1,4 @@
 //! Ending event loops from outside: the handle that wakes a loop and the one that stops all of them.
-//! Used by the binary's signal handling, by the book writer (to wake, and to abort) and by tests.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -47,7 +47,7 @@ fn sale() -> SaleSpec {
 }
 
 /// Rehearsals, and a writer that keeps whatever is to be kept.
-struct Stage {
+struct Fixture {
     /// Dropped before its writer.
     rehearsals: Option<Rehearsals>,
     stop: Stop,
@@ -58,13 +58,13 @@ struct Stage {
     writer: Option<JoinHandle<()>>,
 }
 
-impl Stage {
-    fn of(script: &str) -> Stage {
+impl Fixture {
+    fn of(script: &str) -> Fixture {
         let arguments = ["-c", script, "rehearse"].map(OsString::from).into();
-        Stage::with(Some(RehearseCommand { program: "/bin/sh".into(), arguments, clean_up: Vec::new() }))
+        Fixture::with(Some(RehearseCommand { program: "/bin/sh".into(), arguments, clean_up: Vec::new() }))
     }
 
-    fn with(command: Option<RehearseCommand>) -> Stage {
+    fn with(command: Option<RehearseCommand>) -> Fixture {
         let mailbox = Mailbox::new(Vec::new(), 4);
         let core = Intake::new(wall_clock, UNLIMITED);
         let stop = Stop::new();
@@ -90,7 +90,14 @@ impl Stage {
                 }
             }
         };
-        Stage { rehearsals: Some(rehearsals), stop, kept, over, refuses, writer: Some(thread::spawn(write)) }
+        Fixture {
+            rehearsals: Some(rehearsals),
+            stop,
+            kept,
+            over,
+            refuses,
+            writer: Some(thread::spawn(write)),
+        }
     }
 
     fn all(&self) -> &Rehearsals {
@@ -122,7 +129,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.rehearsals = None;
         self.over.store(true, Ordering::Relaxed);
@@ -155,7 +162,7 @@ fn how_it_ended_is_said_by_what_it_printed() {
             "It ended (exit status: 0), and what it printed can't be read.",
         ),
     ] {
-        let stage = Stage::of(script);
+        let stage = Fixture::of(script);
         assert_eq!(stage.shown(), json!({ "state": "none" }));
         stage.begin().unwrap();
         let ended = stage.ended();
@@ -173,7 +180,7 @@ fn how_it_ended_is_said_by_what_it_printed() {
 #[test]
 fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
     let script = "echo \"$*\" >&2; cat >&2; echo >&2; while [ ! -e /proc/$PPID/gone ]; do sleep 0.05; done";
-    let stage = Stage::of(script);
+    let stage = Fixture::of(script);
     stage.begin().unwrap();
     let playing = stage.until(|shown| shown["progress"].as_str().is_some_and(|line| line.starts_with('{')));
     let written: Value = serde_json::from_str(playing["progress"].as_str().unwrap()).unwrap();
@@ -199,7 +206,7 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
 
 #[test]
 fn what_is_said_is_kept_within_its_bound() {
-    let stage = Stage::of(
+    let stage = Fixture::of(
         "i=0; printf 'error: ' >&2; while [ $i -lt 300 ]; do printf ä >&2; i=$((i+1)); done; exit 1",
     );
     stage.begin().unwrap();
@@ -211,7 +218,7 @@ fn what_is_said_is_kept_within_its_bound() {
 
 #[test]
 fn a_server_that_stops_ends_it() {
-    let stage = Stage::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    let stage = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
     stage.begin().unwrap();
     stage.stop.request();
     assert_eq!(stage.ended()["says"], "Stopped: the server stops.");
@@ -227,7 +234,7 @@ fn it_is_not_told_to_end_when_whoever_began_it_has() {
     let arguments = ["--pdeathsig", "TERM", "/bin/sh", "-c", script, "rehearse"];
     let arguments = arguments.map(OsString::from).into();
     let command = RehearseCommand { program: "setpriv".into(), arguments, clean_up: Vec::new() };
-    let stage = Stage::with(Some(command));
+    let stage = Fixture::with(Some(command));
     thread::scope(|scope| {
         let event_loop = scope.spawn(|| {
             stage.begin().unwrap();
@@ -240,10 +247,10 @@ fn it_is_not_told_to_end_when_whoever_began_it_has() {
 
 #[test]
 fn what_can_not_be_started_is_said() {
-    let stage = Stage::with(None);
+    let stage = Fixture::with(None);
     assert!(matches!(stage.all().check(&sale()), Err(NotBegun::Off)));
     assert!(matches!(stage.begin(), Err(NotBegun::Off)));
-    let stage = Stage::with(Some(RehearseCommand {
+    let stage = Fixture::with(Some(RehearseCommand {
         program: "/nowhere/doorbuster".into(),
         arguments: Vec::new(),
         clean_up: Vec::new(),
@@ -286,7 +293,7 @@ fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
 
 #[test]
 fn a_sale_with_a_line_is_not_rehearsed() {
-    let stage = Stage::of("exit 0");
+    let stage = Fixture::of("exit 0");
     let mut with_line = sale();
     with_line.items[0].line = Some(LineTerms {
         units: 1,
@@ -302,7 +309,7 @@ fn a_sale_with_a_line_is_not_rehearsed() {
 
 #[test]
 fn none_is_begun_while_another_is_played_elsewhere() {
-    let stage = Stage::of("exit 0");
+    let stage = Fixture::of("exit 0");
     let begun = ": sale 3, 300 buyers within 4 s, begun by anna";
     stage.all().elsewhere.set(Some(begun.to_owned()));
     let said = format!("Another rehearsal of this installation is under way{begun}.");
@@ -315,7 +322,7 @@ fn none_is_begun_while_another_is_played_elsewhere() {
 
 #[test]
 fn what_could_not_be_kept_is_said() {
-    let stage = Stage::of("echo '{\"verdict\": \"Carries 9 orders/s.\"}'");
+    let stage = Fixture::of("echo '{\"verdict\": \"Carries 9 orders/s.\"}'");
     stage.refuses.store(true, Ordering::Relaxed);
     stage.begin().unwrap();
     let says = "Carries 9 orders/s. This could not be kept in the operators' log.";

@@ -10,7 +10,7 @@ use crate::ledger::EndpointChange;
 
 /// One endpoint, as it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct EndpointState {
     /// Whether this server tells it; otherwise another one of the cluster does, and this is what the ledger has.
     pub here: bool,
     /// Every event up to this entry was answered, or waits.
@@ -44,7 +44,7 @@ pub struct Control {
 
 #[derive(Debug, Default)]
 struct Shared {
-    standing: Standing,
+    standing: EndpointState,
     /// By their numbers.
     tests: Vec<u64>,
     last_test: u64,
@@ -55,7 +55,7 @@ impl Control {
         Control { name, url, duty, shared: Mutex::default() }
     }
 
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> EndpointState {
         self.lock().standing.clone()
     }
 
@@ -86,7 +86,7 @@ impl Control {
         mem::take(&mut self.lock().tests)
     }
 
-    pub(super) fn show(&self, update: impl FnOnce(&mut Standing)) {
+    pub(super) fn show(&self, update: impl FnOnce(&mut EndpointState)) {
         update(&mut self.lock().standing);
     }
 

@@ -4,7 +4,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Standing;
+use super::EndpointState;
 use crate::metrics::Metrics;
 
 type Endpoint = [(&'static str, String); 1];
@@ -68,8 +68,8 @@ impl Counts {
 
 impl EndpointCounts {
     /// Shows how the endpoint stands; of one that another server tells, nothing.
-    pub(super) fn show(&self, standing: &Standing) {
-        let standing = if standing.here { standing } else { &Standing::default() };
+    pub(super) fn show(&self, standing: &EndpointState) {
+        let standing = if standing.here { standing } else { &EndpointState::default() };
         let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.waiting.set(gauge(standing.waiting));
         self.given_up.set(gauge(standing.dead));

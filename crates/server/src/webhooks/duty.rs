@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::ledger::{EndpointChange, Progress, Waiting};
+use crate::ledger::{EndpointChange, EndpointProgress, Waiting};
 use crate::time::{Condvar, Instant};
 
 /// Changes that were asked for and are not stored yet: more are refused.
@@ -27,7 +27,7 @@ struct Shared {
     here: Option<Here>,
     /// How often it has begun.
     number: u64,
-    notes: BTreeMap<String, Progress>,
+    notes: BTreeMap<String, EndpointProgress>,
     changes: Vec<(String, EndpointChange)>,
 }
 
@@ -86,12 +86,12 @@ impl Duty {
     }
 
     /// How far the endpoints were told, to be stored.
-    pub fn take_progress(&self) -> Vec<(String, Progress)> {
+    pub fn take_progress(&self) -> Vec<(String, EndpointProgress)> {
         mem::take(&mut self.lock().notes).into_iter().collect()
     }
 
     /// What could not be stored: what was noted meanwhile comes after it.
-    pub fn put_progress_back(&self, progress: Vec<(String, Progress)>) {
+    pub fn put_progress_back(&self, progress: Vec<(String, EndpointProgress)>) {
         let mut shared = self.lock();
         for (endpoint, mut before) in progress {
             if let Some(after) = shared.notes.remove(&endpoint) {
@@ -114,7 +114,7 @@ impl Duty {
     }
 
     /// Notes what has changed since the last call, if this is still the n-th time that it is this server's task.
-    pub(super) fn note(&self, number: u64, endpoint: &str, progress: Progress) {
+    pub(super) fn note(&self, number: u64, endpoint: &str, progress: EndpointProgress) {
         let mut shared = self.lock();
         if shared.here.is_none() || shared.number != number {
             return;
@@ -162,8 +162,8 @@ impl Shared {
 }
 
 /// Makes one progress of two that follow each other.
-fn follow(before: &mut Progress, after: Progress) {
-    let Progress { sent_to, disabled, waiting, answered } = after;
+fn follow(before: &mut EndpointProgress, after: EndpointProgress) {
+    let EndpointProgress { sent_to, disabled, waiting, answered } = after;
     (before.sent_to, before.disabled) = (sent_to, disabled);
     let mut rows: BTreeMap<u64, Waiting> = before.waiting.drain(..).map(|row| (row.seq, row)).collect();
     for seq in &answered {
@@ -186,11 +186,11 @@ mod tests {
         Waiting { seq, about, since: UnixMs(0), attempts, next_at: UnixMs(0), dead: false, error }
     }
 
-    fn progress(sent_to: u64, waiting: &[Waiting], answered: &[u64]) -> Progress {
-        Progress { sent_to, disabled: false, waiting: waiting.to_vec(), answered: answered.to_vec() }
+    fn progress(sent_to: u64, waiting: &[Waiting], answered: &[u64]) -> EndpointProgress {
+        EndpointProgress { sent_to, disabled: false, waiting: waiting.to_vec(), answered: answered.to_vec() }
     }
 
-    fn taken(progress: &[(&str, Progress)]) -> Vec<(String, Progress)> {
+    fn taken(progress: &[(&str, EndpointProgress)]) -> Vec<(String, EndpointProgress)> {
         progress.iter().map(|(name, progress)| ((*name).to_owned(), progress.clone())).collect()
     }
 

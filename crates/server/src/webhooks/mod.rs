@@ -18,7 +18,7 @@ mod signature;
 
 use std::sync::Arc;
 
-pub use control::{Control, Standing};
+pub use control::{Control, EndpointState};
 pub use counts::Counts;
 pub use deliver::{Client, Deliver, NotDelivered, Shop};
 pub use duty::{Busy, Duty};

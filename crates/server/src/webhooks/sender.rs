@@ -20,7 +20,7 @@ use super::schedule::{self, Next};
 use super::{Counts, Endpoint};
 use crate::clock::Clock;
 use crate::intake::{Health, Remark, Remarks};
-use crate::ledger::{EventReader, OpenError, Progress, Told, Waiting};
+use crate::ledger::{EndpointProgress, EventReader, OpenError, Told, Waiting};
 use crate::recurring::Recurring;
 
 /// Events of one round.
@@ -337,7 +337,7 @@ impl Sender {
     /// What is to be stored, and shown.
     fn note(&self, waiting: Vec<Waiting>, answered: Vec<u64>) {
         let Some(number) = self.number else { return };
-        let progress = Progress { sent_to: self.sent_to, disabled: self.disabled, waiting, answered };
+        let progress = EndpointProgress { sent_to: self.sent_to, disabled: self.disabled, waiting, answered };
         self.shared.duty.note(number, &self.endpoint.name, progress);
         self.show();
     }

@@ -12,7 +12,7 @@ use server::ledger::{Batch, Ledger, OrderLine, What};
 use crate::embedded::{Harness, NO_LIMITS, accepted, open_sale, order, read};
 use crate::history::sale;
 use crate::ledger::commit;
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 const AT: u64 = 2_000;
 const BONN: &[u8] = br#"{"name":"O'Neil","city":"Bonn \\ No. 1"}"#;
@@ -22,7 +22,7 @@ fn id(hash: u128) -> OrderId {
 }
 
 /// Three orders of buyer 7, without an address: the last is paid.
-fn placed(place: &Place) -> (Ledger, Book, [Seq; 3]) {
+fn placed(place: &LedgerHome) -> (Ledger, Book, [Seq; 3]) {
     let (mut ledger, mut book) = (place.open(), Book::new());
     let mut spec =
         SaleSpec { starts_at: UnixMs(0), ends_at: UnixMs(engine::limits::SALE_TIME_MS_MAX), ..sale(1) };
@@ -65,7 +65,7 @@ fn give(book: &mut Book, ledger: &mut Ledger, hash: u128) -> Seq {
     entry.unwrap()
 }
 
-fn exported(place: &Place, since: u64) -> Vec<OrderLine> {
+fn exported(place: &LedgerHome, since: u64) -> Vec<OrderLine> {
     let mut lines = Vec::new();
     place.source().export(since, &mut |line| lines.push(line)).unwrap();
     lines
@@ -74,7 +74,7 @@ fn exported(place: &Place, since: u64) -> Vec<OrderLine> {
 #[test]
 fn an_address_that_is_given_later_is_with_the_order_from_then_on() {
     let text = String::from_utf8(BONN.to_vec()).unwrap();
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book, seqs) = placed(&place);
         let before = book.next_seq().0 - 1;
         assert_eq!(ledger.kept_address(seqs[0]).unwrap(), KeptAddress::Missing);
@@ -120,7 +120,7 @@ fn an_address_that_is_given_later_is_with_the_order_from_then_on() {
 
 #[test]
 fn an_address_that_is_given_later_goes_with_its_time_and_with_its_buyer() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book, seqs) = placed(&place);
         give(&mut book, &mut ledger, 1);
         commit(&mut book, &mut ledger, AT, vec![Command::EraseBuyer(BuyerId(7))]);

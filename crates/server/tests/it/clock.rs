@@ -12,7 +12,7 @@ use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 
 use crate::embedded::{CHECKS, Harness, NO_LIMITS, accepted, open_sale, order, read, wait_until};
 use crate::history::sale;
-use crate::places::{Database, Place};
+use crate::places::{Database, LedgerHome};
 
 /// One wall clock for each test: they run beside each other, and a clock is a plain function.
 static WALLS: [AtomicU64; 17] = [const { AtomicU64::new(0) }; 17];
@@ -365,7 +365,7 @@ fn a_new_ledger_asks_nothing_and_an_old_one_only_about_the_past() {
 
 #[test]
 fn a_ledger_on_mysql_keeps_the_clock_as_well() {
-    let place = Place::MySql(Database::shared().into());
+    let place = LedgerHome::MySql(Database::shared().into());
     let start = |past_noon_ms| {
         set::<9>(past_noon_ms);
         Harness::at(wall::<9>, place.open(), NO_LIMITS, CHECKS)

@@ -5,13 +5,13 @@ use server::ledger::{Buyers, Ledger, OrderLine};
 
 use crate::history::{sale, seen, text_of};
 use crate::ledger::{commit, gone_from_the_file, history};
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 fn erase(book: &mut Book, ledger: &mut Ledger, at: u64, buyers: &[BuyerId]) {
     commit(book, ledger, at, buyers.iter().map(|buyer| Command::EraseBuyer(*buyer)).collect());
 }
 
-fn exported(place: &Place) -> Vec<OrderLine> {
+fn exported(place: &LedgerHome) -> Vec<OrderLine> {
     let mut lines = Vec::new();
     place.source().export(0, &mut |line| lines.push(line)).unwrap();
     lines
@@ -24,7 +24,7 @@ fn buyers() -> [BuyerId; 2] {
 
 #[test]
 fn what_names_a_buyer_goes_and_the_books_stay() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let end = history(&mut book, &mut ledger, 9, 150);
         let before = exported(&place);
@@ -55,7 +55,7 @@ fn what_names_a_buyer_goes_and_the_books_stay() {
             let expected = OrderLine { buyer: name.clone(), address, ..old.clone() };
             assert_eq!(new, expected);
         }
-        if let Place::Sqlite(dir) = &place {
+        if let LedgerHome::Sqlite(dir) = &place {
             gone_from_the_file(dir.path(), &mut ledger, &before, erased);
         }
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
@@ -71,7 +71,7 @@ fn what_names_a_buyer_goes_and_the_books_stay() {
 
 #[test]
 fn an_audit_still_finds_a_text_that_nobody_erased() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let end = history(&mut book, &mut ledger, 9, 60);
         let [_, hash] = buyers();
@@ -86,7 +86,7 @@ fn an_audit_still_finds_a_text_that_nobody_erased() {
 
 #[test]
 fn who_orders_in_the_batch_of_their_erasure_has_a_name() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let [_, hash] = buyers();
         let order = |key| {

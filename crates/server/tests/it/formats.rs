@@ -13,7 +13,7 @@ use server::ledger::sqlite::{self, FILE_NAME, SqliteLedger, Synchronous};
 use server::ledger::{OpenError, OrderLine, Source};
 
 use crate::mysql_proxy::{Cut, Proxy};
-use crate::places::{Database, Place};
+use crate::places::{Database, LedgerHome};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ledgers").join(name)
@@ -25,13 +25,13 @@ fn answers(name: &str) -> Value {
 }
 
 /// A ledger of SQLite's first format, as a server leaves it.
-fn old_sqlite() -> Place {
+fn old_sqlite() -> LedgerHome {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE_NAME);
     std::fs::copy(fixture("sqlite-1.db"), &path).unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
-    Place::Sqlite(dir)
+    LedgerHome::Sqlite(dir)
 }
 
 /// A database with the tables and rows of a dump.
@@ -81,7 +81,7 @@ fn refunds(payments: impl Iterator<Item = engine::PaymentView>) -> Value {
 
 #[test]
 fn embedded_ledgers_of_older_formats_read_as_they_did() {
-    let places = [(old_sqlite(), "sqlite-1"), (Place::MySql(old_mysql("mysql-2").into()), "mysql-2")];
+    let places = [(old_sqlite(), "sqlite-1"), (LedgerHome::MySql(old_mysql("mysql-2").into()), "mysql-2")];
     for (place, name) in places {
         let older = place.source().audit().unwrap_err().to_string();
         assert!(older.contains("older format") && older.contains("serve on it once"), "{older}");
@@ -236,7 +236,7 @@ fn a_server_that_runs_is_refused_by_name_when_a_newer_one_has_migrated() {
 
 #[test]
 fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         place.open();
         let kind = "INSERT INTO further_entries (seq, at, kind, body) VALUES (1, 1, 'turn', x'00')";
         place.tamper(kind);
@@ -245,19 +245,19 @@ fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
             assert!(refused.contains("run the release that wrote it"), "{refused}");
         }
         let version = match &place {
-            Place::Sqlite(_) => "PRAGMA user_version = 9",
-            Place::MySql(_) => "REPLACE INTO meta VALUES ('version', '9')",
+            LedgerHome::Sqlite(_) => "PRAGMA user_version = 9",
+            LedgerHome::MySql(_) => "REPLACE INTO meta VALUES ('version', '9')",
         };
         match &place {
-            Place::Sqlite(dir) => {
+            LedgerHome::Sqlite(dir) => {
                 rusqlite::Connection::open(dir.path().join(FILE_NAME))
                     .unwrap()
                     .execute_batch(version)
                     .unwrap();
             }
-            Place::MySql(database) => database.connection().query_drop(version).unwrap(),
+            LedgerHome::MySql(database) => database.connection().query_drop(version).unwrap(),
         }
-        let known = if matches!(place, Place::Sqlite(_)) { "up to 5" } else { "up to 8" };
+        let known = if matches!(place, LedgerHome::Sqlite(_)) { "up to 5" } else { "up to 8" };
         for refused in refusals(&place) {
             assert!(refused.contains("format 9") && refused.contains(known), "{refused}");
             assert!(refused.contains("run the newer one"), "{refused}");
@@ -266,7 +266,7 @@ fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
 }
 
 /// Of a writer, an audit, an export and a page of the feed.
-fn refusals(place: &Place) -> [String; 4] {
+fn refusals(place: &LedgerHome) -> [String; 4] {
     let text = |error: OpenError| {
         assert!(!error.is_damage(), "{error}");
         error.to_string()
@@ -298,7 +298,7 @@ fn a_migration_of_a_file_that_fails_anywhere_is_finished_by_a_later_start() {
     ] {
         for nth in 1.. {
             let place = old_sqlite();
-            let Place::Sqlite(dir) = &place else { unreachable!("it is a file") };
+            let LedgerHome::Sqlite(dir) = &place else { unreachable!("it is a file") };
             vfs.arm(Fault { operation, nth, effect, lasting: true, files: Which::Any });
             let opened = SqliteLedger::open(options(dir.path(), name));
             let fired = vfs.fired() > 0;
@@ -313,7 +313,7 @@ fn a_migration_of_a_file_that_fails_anywhere_is_finished_by_a_later_start() {
                     std::fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
                 }
             }
-            let copy = Place::Sqlite(copy);
+            let copy = LedgerHome::Sqlite(copy);
             copy.load().unwrap();
             check(&copy.source(), "sqlite-1");
             if !fired {

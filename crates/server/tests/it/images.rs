@@ -3,7 +3,7 @@
 use engine::UnixMs;
 use server::ledger::Source;
 
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 const AT: UnixMs = UnixMs(1_700_000_000_000);
 
@@ -17,7 +17,7 @@ fn names(source: &Source, after: &str, max: usize) -> Vec<String> {
 
 #[test]
 fn images_are_kept_by_their_names_until_they_are_removed() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         drop(place.open());
         let source = place.source();
         assert_eq!((source.image(&name(1)).unwrap(), names(&source, "", 9)), (None, Vec::new()));

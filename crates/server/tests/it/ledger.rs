@@ -10,7 +10,7 @@ use server::ledger::sqlite::FILE_NAME;
 use server::ledger::{Batch, Ledger, OpenError, OrderLine, mysql, sqlite};
 
 use crate::history::{Random, commands, sale, seen, texts};
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 /// Carries out a batch of commands and appends what came of it.
 pub(crate) fn commit(book: &mut Book, ledger: &mut Ledger, at: u64, commands: Vec<Command>) -> Vec<Entry> {
@@ -59,7 +59,7 @@ fn correct_clock(book: &mut Book, ledger: &mut Ledger, from: u64, to: u64) {
 
 #[test]
 fn the_clocks_notes_are_kept_and_void_after_a_correction() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         assert_eq!(ledger.clock_notes().unwrap(), Notes::default());
         let never = Some(UnixMs(i64::MAX.unsigned_abs()));
@@ -82,7 +82,7 @@ fn the_clocks_notes_are_kept_and_void_after_a_correction() {
 
 #[test]
 fn addresses_are_as_old_as_the_corrected_clock_says() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = ledger.load().unwrap();
         let place_one = |hash: u128| {
@@ -107,7 +107,7 @@ fn addresses_are_as_old_as_the_corrected_clock_says() {
 fn what_was_appended_comes_back_as_the_same_book() {
     for seed in 0..12 {
         let mut states = Vec::new();
-        for place in Place::each() {
+        for place in LedgerHome::each() {
             let mut book = Book::new();
             for part in 0..3 {
                 let mut ledger = place.open();
@@ -139,7 +139,7 @@ fn what_was_appended_comes_back_as_the_same_book() {
 
 #[test]
 fn entries_about_sales_are_read_alone_and_from_one_on() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let id = engine::SaleId(1);
         let created = vec![Command::CreateSale(sale(1)), Command::Pause(id), Command::Resume(id)];
@@ -159,7 +159,7 @@ fn entries_about_sales_are_read_alone_and_from_one_on() {
     }
 }
 
-fn exported(place: &Place) -> Vec<OrderLine> {
+fn exported(place: &LedgerHome) -> Vec<OrderLine> {
     let mut lines = Vec::new();
     place.source().export(0, &mut |line| lines.push(line)).unwrap();
     lines
@@ -167,7 +167,7 @@ fn exported(place: &Place) -> Vec<OrderLine> {
 
 #[test]
 fn the_id_secret_is_made_once() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let first = place.open().id_secret().unwrap();
         assert_ne!(first, [0; 16]);
         assert_eq!(place.open().id_secret().unwrap(), first);
@@ -176,7 +176,7 @@ fn the_id_secret_is_made_once() {
 
 #[test]
 fn a_demo_takes_an_empty_ledger_or_its_own() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         assert!(!place.open().is_for_demo(false).unwrap());
         assert!(place.open().is_for_demo(true).unwrap());
         assert!(place.open().is_for_demo(false).unwrap());
@@ -185,7 +185,7 @@ fn a_demo_takes_an_empty_ledger_or_its_own() {
 
 #[test]
 fn readers_refuse_what_is_not_there() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let refused = place.source().audit().unwrap_err();
         assert!(
             matches!(
@@ -196,8 +196,8 @@ fn readers_refuse_what_is_not_there() {
             "{refused}"
         );
         match &place {
-            Place::Sqlite(dir) => std::fs::write(dir.path().join(FILE_NAME), "no database").unwrap(),
-            Place::MySql(database) => {
+            LedgerHome::Sqlite(dir) => std::fs::write(dir.path().join(FILE_NAME), "no database").unwrap(),
+            LedgerHome::MySql(database) => {
                 database.connection().query_drop("CREATE TABLE meta (other INT)").unwrap();
             }
         }
@@ -216,7 +216,7 @@ fn readers_refuse_what_is_not_there() {
 
 #[test]
 fn an_export_has_every_order_once_and_goes_on_from_its_cursor() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 77, 150);
@@ -257,7 +257,7 @@ fn assert_are_of_book(known: &HashMap<String, (Status, u64)>, book: &Book) {
 
 #[test]
 fn the_feed_reaches_the_same_state_page_by_page() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 5, 120);
@@ -292,7 +292,7 @@ fn the_feed_reaches_the_same_state_page_by_page() {
 
 #[test]
 fn addresses_go_after_their_time_and_no_sooner() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = Book::new();
         let end = history(&mut book, &mut ledger, 9, 150);
@@ -307,7 +307,7 @@ fn addresses_go_after_their_time_and_no_sooner() {
             before.iter().any(|old| old.placed_at.0 < cutoff && old.address.is_some()),
             "nothing was there to purge"
         );
-        if let Place::Sqlite(dir) = &place {
+        if let LedgerHome::Sqlite(dir) = &place {
             gone_from_the_file(dir.path(), &mut ledger, &before, |line| line.placed_at.0 < cutoff);
         }
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
@@ -339,14 +339,14 @@ pub(crate) fn gone_from_the_file(
 
 #[test]
 fn messages_are_kept_and_go_with_their_time() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
-        let count = |place: &Place| match place {
-            Place::Sqlite(dir) => {
+        let count = |place: &LedgerHome| match place {
+            LedgerHome::Sqlite(dir) => {
                 let connection = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
                 connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap()
             }
-            Place::MySql(database) => {
+            LedgerHome::MySql(database) => {
                 let mut connection = database.connection();
                 connection.query_first("SELECT COUNT(*) FROM messages").unwrap().unwrap_or(0)
             }
@@ -382,7 +382,7 @@ fn an_audit_names_what_is_broken() {
         ("UPDATE sale_events SET kind = 'burnt' WHERE seq = 1", "makes no sense"),
     ];
     for (sql, expected) in tampered {
-        for place in Place::each() {
+        for place in LedgerHome::each() {
             let mut ledger = place.open();
             let mut book = Book::new();
             let place_order = |hash| {
@@ -409,7 +409,7 @@ fn an_audit_names_what_is_broken() {
 
 #[test]
 fn an_audit_that_had_to_stop_says_so() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 33, 60);
@@ -428,7 +428,7 @@ fn an_audit_that_had_to_stop_says_so() {
 
 #[test]
 fn a_number_that_is_far_off_is_a_gap_and_costs_no_time_and_no_memory() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         history(&mut Book::new(), &mut ledger, 33, 60);
         drop(ledger);
@@ -442,7 +442,7 @@ fn a_number_that_is_far_off_is_a_gap_and_costs_no_time_and_no_memory() {
 
 #[test]
 fn a_report_is_what_the_orders_add_up_to_and_stays_so_as_of_its_entry() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 34, 60);

@@ -13,7 +13,7 @@ use server::webhooks::Noticing;
 
 use crate::history::{self, sale};
 use crate::ledger::commit;
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 const SKU: SkuId = SkuId(0);
 const PEOPLE: u64 = 8;
@@ -63,7 +63,7 @@ fn at(book: &Book, place: u32) -> BuyerId {
 
 #[test]
 fn every_entry_of_a_line_comes_back_as_it_was() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut book = ledger.load().unwrap();
         let mut kinds = BTreeSet::new();
@@ -147,7 +147,7 @@ fn turns_told(reader: &mut EventReader) -> Vec<OpenedTurn> {
 
 #[test]
 fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut sale = sold_to_its_line();
         let item = &mut sale.items[0];
@@ -197,7 +197,7 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
 /// What was set aside for somebody may come back to the line.
 #[test]
 fn the_shop_is_not_told_that_what_is_in_turns_is_sold_out() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut sale = sold_to_its_line();
         sale.items.truncate(1);

@@ -7,7 +7,7 @@ use server::ledger::{Batch, Ledger, LifeStep, OrderLife, Source};
 
 use crate::history::sale;
 use crate::ledger::commit;
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 struct Shop {
     ledger: Ledger,
@@ -66,7 +66,7 @@ fn said(life: &OrderLife) -> Vec<String> {
 
 #[test]
 fn what_became_of_an_order_is_found_by_its_entry_with_who_did_it() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut shop = Shop { ledger: place.open(), book: Book::new(), at: 1_000 };
         shop.does(vec![Command::CreateSale(sale(1))]);
         let source = place.source();
@@ -111,7 +111,7 @@ fn what_became_of_an_order_is_found_by_its_entry_with_who_did_it() {
 
 #[test]
 fn an_order_with_more_refunds_than_are_shown_is_shown_with_the_first() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut shop = Shop { ledger: place.open(), book: Book::new(), at: 1_000 };
         shop.does(vec![Command::CreateSale(sale(1))]);
         let (order, seq) = shop.place(1, 1);

@@ -12,7 +12,7 @@ use server::ledger::{AppendError, Batch, Ledger};
 use crate::history::{sale, seen};
 use crate::ledger::{commit, history};
 use crate::mysql_proxy::{Cut, Proxy};
-use crate::places::{Database, Place};
+use crate::places::{Database, LedgerHome};
 
 /// Short enough for a test, and each below the next as in the program.
 pub(crate) const LIMITS: Limits = Limits {
@@ -63,14 +63,14 @@ fn orders(database: &Database) -> u64 {
 }
 
 fn sound(database: Database) {
-    let audit = Place::MySql(database.into()).source().audit().unwrap();
+    let audit = LedgerHome::MySql(database.into()).source().audit().unwrap();
     assert_eq!(audit.broken, Vec::<String>::new());
     assert!(audit.complete);
 }
 
 #[test]
 fn the_one_that_starts_takes_over_and_the_one_before_stops() {
-    let place = Place::MySql(Database::shared().into());
+    let place = LedgerHome::MySql(Database::shared().into());
     let (mut first, mut book) = (place.open(), Book::new());
     history(&mut book, &mut first, 3, 20);
     let mut second = place.open();
@@ -142,7 +142,12 @@ fn a_newer_ledger_is_refused() {
     let refused = MySqlLedger::open(database.options.clone()).unwrap_err();
     assert!(matches!(refused, OpenError::Newer { found: 99, .. }), "{refused}");
     assert!(
-        Place::MySql(database.into()).source().audit().unwrap_err().to_string().contains("newer doorbuster")
+        LedgerHome::MySql(database.into())
+            .source()
+            .audit()
+            .unwrap_err()
+            .to_string()
+            .contains("newer doorbuster")
     );
 }
 

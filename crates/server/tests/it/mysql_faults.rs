@@ -13,7 +13,7 @@ use crate::engines::Engines;
 
 use crate::embedded::{Harness, NO_LIMITS, accepted, open_sale, order, read, wait_until};
 use crate::mysql_book::LIMITS;
-use crate::places::{Database, Place};
+use crate::places::{Database, LedgerHome};
 
 fn options(database: &Database) -> Options {
     Options { limits: LIMITS, ..database.options.clone() }
@@ -60,7 +60,7 @@ fn settle(harness: &mut Harness, hash: u128) -> Duration {
 
 /// Every order that somebody was answered is accepted.
 fn all_there(database: Database, accepted: &[u128]) {
-    let place = Place::MySql(database.into());
+    let place = LedgerHome::MySql(database.into());
     let book = place.load().unwrap();
     for hash in accepted {
         let id = OrderId { sku: SkuId(0), hash: *hash };

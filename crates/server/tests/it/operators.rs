@@ -5,7 +5,7 @@ use server::ledger::{Batch, Ledger, OperatorLog, OperatorLogAsked};
 
 use crate::history::sale;
 use crate::ledger::commit;
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 /// As long as can be, so that what bounds a row is met.
 pub(crate) fn longest(role: Role) -> Operator {
@@ -22,7 +22,7 @@ fn operate(book: &mut Book, ledger: &mut Ledger, command: Command, why: &str) {
     ledger.append(&Batch { entries: &entries, addresses: &[], buyers: &[], messages: &[], at }).unwrap();
 }
 
-fn page(place: &Place, before: u64, sale: Option<SaleId>, max: u64) -> OperatorLog {
+fn page(place: &LedgerHome, before: u64, sale: Option<SaleId>, max: u64) -> OperatorLog {
     place.source().operator_log(&OperatorLogAsked { before, sale, max }).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn said(page: &OperatorLog) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn operators_and_what_they_did_come_back_as_they_were() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         assert_eq!(page(&place, u64::MAX, None, 9), OperatorLog::default());
         commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
@@ -62,7 +62,7 @@ fn operators_and_what_they_did_come_back_as_they_were() {
 
 #[test]
 fn what_was_changed_is_said_from_what_to_what() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
         let change = SaleChange { payment_ms: Some(60_000), ..SaleChange::default() };
@@ -84,7 +84,7 @@ fn what_was_changed_is_said_from_what_to_what() {
 /// Of a night with a line, only entries of the line were looked at, and nothing was found.
 #[test]
 fn what_operators_did_is_found_whatever_else_there_is() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale(1))]);
         operate(&mut book, &mut ledger, Command::Pause(SaleId(1)), "first");

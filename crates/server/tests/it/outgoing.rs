@@ -6,13 +6,13 @@ use engine::{
     Accepted, Adjust, Book, Command, Disposition, Notice, Pay, SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 use server::intake::catalog::Catalog;
-use server::ledger::{EndpointChange, EventReader, Outgoing, Progress, Told, Waiting, What};
+use server::ledger::{EndpointChange, EndpointProgress, EventReader, Outgoing, Told, Waiting, What};
 
 use server::webhooks::Noticing;
 
 use crate::history::sale;
 use crate::ledger::{commit, history};
-use crate::places::Place;
+use crate::places::LedgerHome;
 
 fn all(reader: &mut EventReader) -> Vec<Outgoing> {
     let (mut events, mut after) = (Vec::new(), 0);
@@ -28,7 +28,7 @@ fn all(reader: &mut EventReader) -> Vec<Outgoing> {
 
 #[test]
 fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut reader = place.source().event_reader().unwrap();
         history(&mut book, &mut ledger, 9, 200);
@@ -89,7 +89,7 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
 
 #[test]
 fn the_payment_that_paid_for_an_order_is_found_from_its_entries() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let at = history(&mut book, &mut ledger, 9, 300);
         let mut reader = place.source().event_reader().unwrap();
@@ -122,7 +122,7 @@ fn the_payment_that_paid_for_an_order_is_found_from_its_entries() {
 
 #[test]
 fn how_far_an_endpoint_was_told_is_kept() {
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut reader = place.source().event_reader().unwrap();
         assert_eq!(reader.told("shop").unwrap(), None);
@@ -137,7 +137,7 @@ fn how_far_an_endpoint_was_told_is_kept() {
         };
         let progress = |sent_to, waiting: &[Waiting], answered: &[u64]| {
             let (waiting, answered) = (waiting.to_vec(), answered.to_vec());
-            Progress { sent_to, disabled: sent_to == 12, waiting, answered }
+            EndpointProgress { sent_to, disabled: sent_to == 12, waiting, answered }
         };
         let first = progress(9, &[row(3, ""), row(4, "a'b\\")], &[]);
         ledger
@@ -163,7 +163,7 @@ fn how_far_an_endpoint_was_told_is_kept() {
 #[test]
 fn what_the_clock_and_the_stock_do_is_noticed_once() {
     const SKU: SkuId = SkuId(0);
-    for place in Place::each() {
+    for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut spec = SaleSpec { starts_at: UnixMs(100_000), ends_at: UnixMs(200_000), ..sale(1) };
         spec.items.truncate(1);

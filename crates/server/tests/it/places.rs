@@ -65,27 +65,27 @@ impl Drop for Database {
 
 /// One backend's place for one ledger.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum LedgerHome {
     Sqlite(tempfile::TempDir),
     MySql(Box<Database>),
 }
 
-impl Place {
+impl LedgerHome {
     /// One of each backend, empty.
-    pub(crate) fn each() -> [Place; 2] {
-        [Place::Sqlite(tempfile::tempdir().unwrap()), Place::MySql(Database::shared().into())]
+    pub(crate) fn each() -> [LedgerHome; 2] {
+        [LedgerHome::Sqlite(tempfile::tempdir().unwrap()), LedgerHome::MySql(Database::shared().into())]
     }
 
     pub(crate) fn try_open(&self) -> Result<Ledger, OpenError> {
         Ok(match self {
-            Place::Sqlite(dir) => SqliteLedger::open(sqlite::Options {
+            LedgerHome::Sqlite(dir) => SqliteLedger::open(sqlite::Options {
                 data_dir: dir.path().to_owned(),
                 synchronous: Synchronous::Full,
                 checkpoint_pages: 16,
                 vfs: None,
             })?
             .into(),
-            Place::MySql(database) => MySqlLedger::open(database.options.clone())?.into(),
+            LedgerHome::MySql(database) => MySqlLedger::open(database.options.clone())?.into(),
         })
     }
 
@@ -100,8 +100,8 @@ impl Place {
 
     pub(crate) fn source(&self) -> Source {
         match self {
-            Place::Sqlite(dir) => Source::Directory(dir.path().to_owned()),
-            Place::MySql(database) => Source::MySql(Box::new(database.options.clone())),
+            LedgerHome::Sqlite(dir) => Source::Directory(dir.path().to_owned()),
+            LedgerHome::MySql(database) => Source::MySql(Box::new(database.options.clone())),
         }
     }
 
@@ -113,11 +113,11 @@ impl Place {
     /// Past every program; returns how many rows that touched.
     pub(crate) fn execute(&self, sql: &str) -> u64 {
         match self {
-            Place::Sqlite(dir) => {
+            LedgerHome::Sqlite(dir) => {
                 let connection = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
                 connection.execute(sql, []).unwrap() as u64
             }
-            Place::MySql(database) => {
+            LedgerHome::MySql(database) => {
                 let mut connection = database.connection();
                 connection.query_drop(sql).unwrap();
                 connection.affected_rows()

@@ -15,7 +15,7 @@ use super::chart;
 use super::figures::{self, Figure};
 use super::format::utc;
 use super::model::{Report, ScenarioReport, Size};
-use super::verdict::{self, Standing};
+use super::verdict::{self, Grade};
 use super::words;
 
 const STYLE: &str = concat!(include_str!("../chart/chart.css"), include_str!("style.css"));
@@ -104,9 +104,9 @@ fn escaped_for_markdown(text: &str) -> String {
 fn page(report: &Report) -> Value {
     let verdict = verdict::of(report);
     let standing = match verdict.standing {
-        Standing::Valid => "good",
-        Standing::NotToBeQuoted => "open",
-        Standing::Invalid => "bad",
+        Grade::Valid => "good",
+        Grade::NotToBeQuoted => "open",
+        Grade::Invalid => "bad",
     };
     let revision: String =
         report.git_revision.iter().map(|of| format!(", sources {}", shortened(of))).collect();

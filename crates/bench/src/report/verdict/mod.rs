@@ -51,7 +51,7 @@ enum Short {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Grade {
     Valid,
     /// Its figures are right in kind, and too weak to be quoted.
     NotToBeQuoted,
@@ -61,13 +61,13 @@ pub enum Standing {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    pub standing: Standing,
+    pub standing: Grade,
     pub sentence: String,
 }
 
 impl Verdict {
     pub fn is_invalid(&self) -> bool {
-        self.standing == Standing::Invalid
+        self.standing == Grade::Invalid
     }
 }
 
@@ -98,7 +98,7 @@ pub fn of(report: &Report) -> Verdict {
 }
 
 fn judged(report: &Report) -> Verdict {
-    let invalid = |why: String| Verdict { standing: Standing::Invalid, sentence: format!("INVALID: {why}") };
+    let invalid = |why: String| Verdict { standing: Grade::Invalid, sentence: format!("INVALID: {why}") };
     if let Some(why) = report.unfit().or_else(|| contradiction(report)) {
         return invalid(why);
     }
@@ -120,7 +120,7 @@ fn judged(report: &Report) -> Verdict {
             measured.iter().filter(|of| doubt(of, report.size).is_some() || short(of, report.size).is_some());
         let rest = headline(report, &weak.collect::<Vec<_>>());
         let rest = rest.map(|rest| format!("; of the others: {rest}")).unwrap_or_default();
-        return Verdict { standing: Standing::Invalid, sentence: format!("{cases}: {why}{rest}") };
+        return Verdict { standing: Grade::Invalid, sentence: format!("{cases}: {why}{rest}") };
     }
     if let Some(why) = report.scenarios.iter().find_map(search::unfound) {
         return invalid(why);
@@ -129,8 +129,8 @@ fn judged(report: &Report) -> Verdict {
         return invalid("nothing was measured".to_owned());
     };
     let (standing, word) = match weakness(report, &measured) {
-        Some(why) => (Standing::NotToBeQuoted, format!("NOT TO BE QUOTED: {why}; ")),
-        None => (Standing::Valid, "valid, ".to_owned()),
+        Some(why) => (Grade::NotToBeQuoted, format!("NOT TO BE QUOTED: {why}; ")),
+        None => (Grade::Valid, "valid, ".to_owned()),
     };
     let place = if report.environment.co_located { "co-located" } else { "the load from another machine" };
     let repeats = match report.repeats {

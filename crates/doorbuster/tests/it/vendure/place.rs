@@ -27,7 +27,7 @@ const WEBHOOK_SECRET: [u8; 32] = *b"secret of the endpoint, 32 bytes";
 
 /// One order on either side: what it came to, how it stands, what the shop has of the buyer's money, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct BothSides {
     amount: i64,
     status: String,
     kept: i64,
@@ -166,7 +166,7 @@ impl Place {
     }
 
     /// Waits until both sides have the same orders, one by one, each made, paid and paid back once; those orders.
-    pub(super) fn settled(&self) -> BTreeMap<String, Standing> {
+    pub(super) fn settled(&self) -> BTreeMap<String, BothSides> {
         let same = || self.sold() == self.made();
         let mut waited = 0;
         wait_until("both sides have the same orders", || {
@@ -190,7 +190,7 @@ impl Place {
         metrics.lines().find_map(counted).unwrap_or_else(|| panic!("{metrics}"))
     }
 
-    fn sold(&self) -> BTreeMap<String, Standing> {
+    fn sold(&self) -> BTreeMap<String, BothSides> {
         let feed = self.operate("GET", "/api/v1/orders?since=0", "");
         assert_eq!(feed["more"], false);
         let standing = |order: &Value| {
@@ -199,14 +199,14 @@ impl Place {
             let paid = if ["paid", "refunded"].contains(&status.as_str()) { amount } else { 0 };
             let kept = paid - order["refunded"].as_i64().unwrap();
             let city = order["address"]["city"].as_str().map(str::to_owned);
-            (text("id"), Standing { amount, status, kept, city })
+            (text("id"), BothSides { amount, status, kept, city })
         };
         // A change that comes later is the newer one.
         feed["orders"].as_array().unwrap().iter().map(standing).collect()
     }
 
     /// The same from Vendure's own tables: its order's state, its payments, its refunds, its address.
-    fn made(&self) -> BTreeMap<String, Standing> {
+    fn made(&self) -> BTreeMap<String, BothSides> {
         let database = self.database();
         let mut query = database
             .prepare(
@@ -226,7 +226,8 @@ impl Place {
                 _ => format!("{noted}, but {state}"),
             };
             let (paid, refunded): (i64, i64) = (row.get(4)?, row.get(5)?);
-            let standing = Standing { amount: row.get(1)?, status, kept: paid - refunded, city: row.get(6)? };
+            let standing =
+                BothSides { amount: row.get(1)?, status, kept: paid - refunded, city: row.get(6)? };
             Ok((row.get(0)?, standing))
         });
         rows.unwrap().map(Result::unwrap).collect()

@@ -1,6 +1,6 @@
 //! What is wrong with the queues, in words for `/readyz`, the log and the audit: which queues, and what to do.
 
-use super::{QueueSight, Queues, Standing};
+use super::{QueueCondition, QueueSight, Queues};
 use crate::queue::Queue;
 
 /// Queues that are named one by one; of more, how many there are.
@@ -48,7 +48,7 @@ impl Faults {
                 arguments(&lost)
             ));
         }
-        let write_only = having(&|sight| sight.standing == Standing::WriteOnly);
+        let write_only = having(&|sight| sight.standing == QueueCondition::WriteOnly);
         if write_only.iter().any(|sight| !sight.lies_at_its_end()) {
             faults.blocking.push(format!(
                 "{} written to and can't be read: give the topic as many read queues as write queues",

@@ -18,7 +18,7 @@ use crate::queue::{AdminError, Administer, Queue, Survey};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSight {
     pub queue: Queue,
-    pub standing: Standing,
+    pub standing: QueueCondition,
     /// Of the oldest message at the broker, and behind the newest. `None`: the broker does not say.
     pub messages: Option<Range<u64>>,
     /// As the ledger has it. `None`: no server has ever read it.
@@ -27,7 +27,7 @@ pub struct QueueSight {
 
 /// Whether the broker has a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum QueueCondition {
     /// It takes messages and gives them.
     InTopic,
     /// It gives what it has, and takes nothing more.
@@ -53,7 +53,7 @@ impl QueueSight {
     }
 
     fn is_removed(&self) -> bool {
-        self.standing == Standing::Removed && !self.is_retired()
+        self.standing == QueueCondition::Removed && !self.is_retired()
     }
 
     /// It was removed, and everything that it ever had is in the ledger.
@@ -82,7 +82,7 @@ impl Queues {
         if faults.blocks() {
             return Err(faults);
         }
-        let live = self.sights.iter().filter(|sight| sight.standing != Standing::Removed);
+        let live = self.sights.iter().filter(|sight| sight.standing != QueueCondition::Removed);
         Ok(live.filter_map(|sight| Some((sight.queue.clone(), sight.messages.as_ref()?.end))).collect())
     }
 }
@@ -127,10 +127,10 @@ fn join(rows: Vec<QueueRow>, survey: &Survey) -> Queues {
                     queues.sights.push(QueueSight {
                         queue: Queue { broker: broker.clone(), number: *number },
                         standing: match (*number < said.read, *number < said.write) {
-                            (true, true) => Standing::InTopic,
-                            (true, false) => Standing::ReadOnly,
-                            (false, true) => Standing::WriteOnly,
-                            (false, false) => Standing::Removed,
+                            (true, true) => QueueCondition::InTopic,
+                            (true, false) => QueueCondition::ReadOnly,
+                            (false, true) => QueueCondition::WriteOnly,
+                            (false, false) => QueueCondition::Removed,
                         },
                         messages: Some(messages.clone()),
                         row: None,
@@ -147,9 +147,9 @@ fn join(rows: Vec<QueueRow>, survey: &Survey) -> Queues {
             Some(sight) => sight.row = Some(row),
             None => {
                 let standing = match survey.brokers.get(&queue.broker) {
-                    Some(Err(why)) => Standing::Silent(why.clone()),
+                    Some(Err(why)) => QueueCondition::Silent(why.clone()),
                     // Only a retired one is not asked for.
-                    Some(Ok(_)) | None => Standing::Removed,
+                    Some(Ok(_)) | None => QueueCondition::Removed,
                 };
                 queues.sights.push(QueueSight { queue, standing, messages: None, row: Some(row) });
             }

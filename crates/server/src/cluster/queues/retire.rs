@@ -4,7 +4,7 @@ use std::fmt;
 
 use engine::Action;
 
-use super::{Holder, LookError, QueueSight, Queues, Standing, look};
+use super::{Holder, LookError, QueueCondition, QueueSight, Queues, look};
 use crate::cluster::start::{StartError, queue_options};
 use crate::config::{Config, Secrets};
 use crate::ledger::mysql::cluster::{Acting, LedgerError, SharedLedger};
@@ -80,7 +80,7 @@ impl fmt::Display for Retired {
 /// All queues of the topic and of the ledger, by their names.
 ///
 /// # Errors
-/// If the ledger or the name servers can't be asked. A broker that does not answer is no error: see [`Standing::Silent`].
+/// If the ledger or the name servers can't be asked. A broker that does not answer is no error: see [`QueueCondition::Silent`].
 pub fn queues(config: &Config, secrets: &Secrets) -> Result<Vec<QueueSight>, QueuesError> {
     open(config, secrets).map(|(_, queues)| queues.sights)
 }
@@ -141,13 +141,13 @@ pub(super) fn check(queues: &Queues, wanted: &Queue, with_unread: bool) -> Resul
     let sight = queues.sights.iter().find(|sight| sight.queue == *wanted);
     let row = sight.and_then(|sight| Some((sight, sight.row.as_ref()?)));
     let (sight, row) = row.ok_or_else(|| RetireError::Unknown(wanted.clone()))?;
-    if row.is_retired() && sight.standing == Standing::Removed {
+    if row.is_retired() && sight.standing == QueueCondition::Removed {
         return Err(RetireError::Before(wanted.clone()));
     }
     if let Some((broker, why)) = queues.silent.first() {
         return Err(RetireError::Silent { broker: broker.clone(), why: why.clone() });
     }
-    if sight.standing != Standing::Removed {
+    if sight.standing != QueueCondition::Removed {
         return Err(RetireError::InTopic(wanted.clone()));
     }
     if let Holder::Server(server) = &row.holder {

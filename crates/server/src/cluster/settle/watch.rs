@@ -139,7 +139,7 @@ enum Wanted<'a> {
 /// What came of it.
 #[derive(Debug)]
 enum Came {
-    /// Of the beginning, of a pause, and of what was told.
+    /// Of the beginning, of a pause, and of what was reported.
     Done,
     Queues(Result<Vec<Queue>, PullError>),
     End(Result<u64, PullError>),
@@ -147,7 +147,7 @@ enum Came {
     Survey(Result<Queues, AdminError>),
 }
 
-/// What comes when what was told is done.
+/// What comes when what was reported is done.
 #[derive(Debug, Default)]
 enum Then {
     #[default]
@@ -318,7 +318,7 @@ mod tests {
         QueueRow { queue: queue.to_owned(), next_offset, generation: 1, holder }
     }
 
-    /// What was asked and told in one round.
+    /// What was asked and reported in one round.
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Round {
         asked: Vec<String>,

@@ -42,7 +42,7 @@ const RECONCILED_AGE_MS_MAX: u64 = 30 * 1000;
 const WEBHOOK_AGE_MS_MAX: u64 = 10 * MINUTE_MS;
 /// No server knows whether a letter was sent again, so it is remembered for as long as by the alert.
 const DEAD_LETTER_AGE_MS_MAX: u64 = 60 * MINUTE_MS;
-/// What was counted by itself is told for so long, and is in the log after that.
+/// What was counted by itself is reported for so long, and is in the log after that.
 const COUNTED_AGE_MS_MAX: u64 = 10 * MINUTE_MS;
 const MINUTE_MS: u64 = 60 * 1000;
 /// A sale that begins so soon is what everybody waits for.

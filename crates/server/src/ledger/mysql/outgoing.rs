@@ -13,7 +13,7 @@ use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
+    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, Told, Waiting, What,
 };
 use crate::ledger::rows::{buyer_row, further, int, notice};
 
@@ -235,7 +235,7 @@ fn told(connection: &mut Conn, endpoint: &str) -> Result<Option<Told>, OpenError
 
 /// What stores how far endpoints were told, and what was changed of them since. To do so again changes nothing.
 pub(in crate::ledger::mysql) fn statements(
-    progress: &[(String, Progress)],
+    progress: &[(String, EndpointProgress)],
     changes: &[(String, EndpointChange)],
 ) -> Vec<String> {
     let told = progress.iter().flat_map(|(endpoint, progress)| store(endpoint, progress));
@@ -259,10 +259,10 @@ fn carry_out(endpoint: &str, change: EndpointChange) -> Vec<String> {
     }
 }
 
-fn store(endpoint: &str, progress: &Progress) -> Vec<String> {
+fn store(endpoint: &str, progress: &EndpointProgress) -> Vec<String> {
     /// Values of one statement.
     const ROWS_MAX: usize = 500;
-    let Progress { sent_to, disabled, waiting, answered } = progress;
+    let EndpointProgress { sent_to, disabled, waiting, answered } = progress;
     let mut name = String::new();
     hex(&mut name, endpoint.as_bytes());
     let disabled = u8::from(*disabled);

@@ -15,7 +15,7 @@ use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, Events, Outgoing, Progress, Refund, Told, Waiting, What,
+    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, Told, Waiting, What,
 };
 use crate::ledger::rows::{int, notice};
 
@@ -267,7 +267,7 @@ impl SqliteLedger {
     /// As [`SqliteLedger::append`], but the book stays right.
     pub fn note_progress(
         &mut self,
-        progress: &[(String, Progress)],
+        progress: &[(String, EndpointProgress)],
         changes: &[(String, EndpointChange)],
     ) -> Result<(), AppendError> {
         let noted = note(&self.connection, progress, changes);
@@ -281,11 +281,11 @@ impl SqliteLedger {
 
 fn note(
     connection: &Connection,
-    progress: &[(String, Progress)],
+    progress: &[(String, EndpointProgress)],
     changes: &[(String, EndpointChange)],
 ) -> Result<(), rusqlite::Error> {
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    for (endpoint, Progress { sent_to, disabled, waiting, answered }) in progress {
+    for (endpoint, EndpointProgress { sent_to, disabled, waiting, answered }) in progress {
         connection
             .prepare_cached("INSERT OR REPLACE INTO webhook_endpoints VALUES (?1, ?2, ?3)")?
             .execute(params![endpoint, int(*sent_to), disabled])?;

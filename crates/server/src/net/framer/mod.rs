@@ -8,7 +8,7 @@ use crate::net::limits::Limits;
 
 /// How far the request at the start of the input is known.
 #[derive(Debug)]
-enum Stage {
+enum HowFar {
     /// Its head is incomplete; bytes up to here hold no line end that was not looked at.
     Head { seen: usize },
     /// Its head is complete; with its body it takes this many bytes.
@@ -31,21 +31,21 @@ pub(in crate::net) enum Step<'a> {
 /// The framing state of one connection.
 #[derive(Debug)]
 pub(in crate::net) struct Framer {
-    stage: Stage,
+    stage: HowFar,
     /// The client asked for `100 Continue` and has not got it.
     continue_owed: bool,
 }
 
 impl Framer {
     pub(in crate::net) fn new() -> Framer {
-        Framer { stage: Stage::Head { seen: 0 }, continue_owed: false }
+        Framer { stage: HowFar::Head { seen: 0 }, continue_owed: false }
     }
 
     /// Removes the chunked coding from what has arrived of a chunked body. Returns the new length of the
     /// input, which only shrinks. Does nothing at any other stage.
     pub(in crate::net) fn decode(&mut self, input: &mut [u8]) -> Result<usize, Malformed> {
         match &mut self.stage {
-            Stage::Chunked { head_bytes, chunks } if chunks.complete().is_none() => {
+            HowFar::Chunked { head_bytes, chunks } if chunks.complete().is_none() => {
                 Ok(*head_bytes + chunks.decode(&mut input[*head_bytes..])?)
             }
             _ => Ok(input.len()),
@@ -62,7 +62,7 @@ impl Framer {
         body_bytes_max: impl FnOnce(&Head<'_>) -> usize,
     ) -> Result<Step<'a>, Malformed> {
         match &mut self.stage {
-            Stage::Head { seen } => {
+            HowFar::Head { seen } => {
                 // A head that trickles in is parsed again only when a line was completed: `headers_max`
                 // bounds how often that is, so a slow client costs no more than a fast one.
                 if *seen > 0 && input.len() < limits.head_bytes_max && !input[*seen..].contains(&b'\n') {
@@ -75,14 +75,14 @@ impl Framer {
                 };
                 self.begin_body(input, head, body_bytes_max)
             }
-            Stage::Length { total } if input.len() < *total => {
+            HowFar::Length { total } if input.len() < *total => {
                 Ok(Step::More { send_continue: std::mem::take(&mut self.continue_owed) })
             }
-            Stage::Length { total } => {
+            HowFar::Length { total } => {
                 let total = *total;
                 self.complete(input, slots, limits, total)
             }
-            Stage::Chunked { head_bytes, chunks } => match chunks.complete() {
+            HowFar::Chunked { head_bytes, chunks } => match chunks.complete() {
                 Some(body_bytes) => {
                     let total = *head_bytes + body_bytes;
                     self.complete(input, slots, limits, total)
@@ -107,13 +107,13 @@ impl Framer {
                 if input.len() - head.bytes >= length {
                     return Ok(self.hand_out(input, head, length));
                 }
-                self.stage = Stage::Length { total: head.bytes + length };
+                self.stage = HowFar::Length { total: head.bytes + length };
                 Ok(Step::More { send_continue: head.expects_continue })
             }
             Framing::Chunked => {
                 let chunks = Chunks::new(body_bytes_max(&head));
                 self.continue_owed = head.expects_continue;
-                self.stage = Stage::Chunked { head_bytes: head.bytes, chunks };
+                self.stage = HowFar::Chunked { head_bytes: head.bytes, chunks };
                 Ok(Step::Decode)
             }
         }
@@ -133,7 +133,7 @@ impl Framer {
     }
 
     fn hand_out<'a>(&mut self, input: &'a [u8], head: Head<'a>, body_bytes: usize) -> Step<'a> {
-        self.stage = Stage::Head { seen: 0 };
+        self.stage = HowFar::Head { seen: 0 };
         self.continue_owed = false;
         let consumed = head.bytes + body_bytes;
         Step::Complete { body: &input[head.bytes..consumed], head, consumed }

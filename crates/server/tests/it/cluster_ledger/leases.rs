@@ -8,7 +8,7 @@ use server::ledger::mysql::cluster::{
     Holder, LedgerError, QUEUE_LEASE_MS, QueueRow, ServerClock, SharedLedger,
 };
 use server::ledger::mysql::{MySqlLedger, OpenError};
-use server::ledger::{EndpointChange, Progress, Source, Told};
+use server::ledger::{EndpointChange, EndpointProgress, Source, Told};
 
 use super::{START, assert_sound, one_sku, open, orders, progress};
 use crate::places::Database;
@@ -69,7 +69,8 @@ fn how_far_the_shop_was_told_is_stored_by_the_holder_of_the_task_and_changed_by_
     let told = |sent_to, disabled| Some(Told { sent_to, disabled, waiting: Vec::new() });
     assert_eq!(reader.told("shop").unwrap(), told(last, false), "it begins now");
     let lease = first.lease(TELLING, 1, LONG_MS).unwrap().unwrap();
-    let progress = |sent_to| [("shop".to_owned(), Progress { sent_to, ..Progress::default() })];
+    let progress =
+        |sent_to| [("shop".to_owned(), EndpointProgress { sent_to, ..EndpointProgress::default() })];
     first.note_told(&lease, &progress(last + 5)).unwrap();
     first.know_endpoints(&["shop"]).unwrap();
     assert_eq!(reader.told("shop").unwrap(), told(last + 5, false), "it is known already");

@@ -11,7 +11,7 @@ use crate::clock::Notes;
 use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
 use crate::ledger::mysql::outgoing::statements;
 use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int, kept_address};
-use crate::ledger::{AppendError, EndpointChange, Progress};
+use crate::ledger::{AppendError, EndpointChange, EndpointProgress};
 
 impl MySqlLedger {
     /// The secret that order ids are made with: made once, kept in the ledger, shared by all its servers.
@@ -77,7 +77,7 @@ impl MySqlLedger {
     /// As [`MySqlLedger::append`]; to do it again after an unknown outcome changes nothing.
     pub fn note_progress(
         &mut self,
-        progress: &[(String, Progress)],
+        progress: &[(String, EndpointProgress)],
         changes: &[(String, EndpointChange)],
     ) -> Result<(), AppendError> {
         self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |script| {

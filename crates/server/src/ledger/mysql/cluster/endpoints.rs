@@ -8,7 +8,7 @@ use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::book::last_seq;
 use crate::ledger::mysql::outgoing::statements;
 use crate::ledger::mysql::sql::{Script, quoted, unsigned};
-use crate::ledger::{EndpointChange, Progress};
+use crate::ledger::{EndpointChange, EndpointProgress};
 
 impl SharedLedger {
     /// Endpoints that nobody has heard of yet are told what happens from now on.
@@ -32,7 +32,11 @@ impl SharedLedger {
     ///
     /// # Errors
     /// See [`LedgerError`]; [`LedgerError::Fenced`] if the lease is another server's. To do it again changes nothing.
-    pub fn note_told(&mut self, lease: &Lease, progress: &[(String, Progress)]) -> Result<(), LedgerError> {
+    pub fn note_told(
+        &mut self,
+        lease: &Lease,
+        progress: &[(String, EndpointProgress)],
+    ) -> Result<(), LedgerError> {
         self.attempt(|session, parts| {
             let mut script = Script::default();
             script.push(session.begin());
