@@ -342,7 +342,7 @@ impl Connection {
         now: UnixMs,
         mut work: impl FnMut(&mut WorkingSet<'_>, &mut Tables) -> Result<T, Failure>,
     ) -> Result<T, LedgerError> {
-        self.attempt(true, |connection, inside| {
+        let (value, end) = self.attempt(true, |connection, inside| {
             inside.keep_state();
             connection.fenced(inside)?;
             let Connection { sales, holds_ended, .. } = connection;
@@ -354,6 +354,7 @@ impl Connection {
             let ahead = set.sales_are_ahead();
             let of = |entry| HoldEnded::of(entry, |order| set.order_at(order));
             let ended: Vec<_> = set.entries().iter().filter_map(of).collect();
+            let end = set.entries().last().map(|entry| (entry.seq, entry.at));
             let stored = worked.map(|value| {
                 let effects = set.into_effects();
                 let is_stored = effects.is_some();
@@ -363,16 +364,18 @@ impl Connection {
             match stored {
                 Ok((value, true)) => {
                     holds_ended.extend(ended);
-                    Ok(value)
+                    Ok((value, end))
                 }
                 stored => {
                     if ahead {
                         *sales = Sales::new();
                     }
-                    stored.map(|(value, _)| value)
+                    stored.map(|(value, _)| (value, None))
                 }
             }
-        })
+        })?;
+        end.into_iter().for_each(|end| self.continuity.committed(end));
+        Ok(value)
     }
 
     fn fenced(&self, inside: &Inside) -> Result<(), Failure> {

@@ -170,8 +170,9 @@ impl SharedLedger {
                 let is_payment = |event: &Event| matches!(event, Event::PaymentRecorded { .. });
                 let payments = set.entries().iter().filter(|entry| is_payment(&entry.event)).count();
                 let entries = set.entries().len();
+                let end = set.entries().last().map(|entry| (entry.seq, entry.at));
                 let stored = write(transaction, committing)?;
-                Ok((value, stored.then_some((ended, entries, payments))))
+                Ok((value, stored.then_some((ended, entries, payments, end))))
             });
             // What was not stored did not happen: the sales are read anew.
             if ahead && !matches!(result, Ok((_, Some(_)))) {
@@ -183,7 +184,8 @@ impl SharedLedger {
             self.tally.failed.inc();
         }
         let (value, stored) = transacted?;
-        let Some((ended, entries, payments)) = stored else { return Ok(value) };
+        let Some((ended, entries, payments, end)) = stored else { return Ok(value) };
+        end.into_iter().for_each(|end| self.continuity.committed(end));
         self.tally.entries.inc_by(entries as u64);
         self.tally.payments.inc_by(payments as u64);
         let room = HOLDS_ENDED_MAX - self.holds_ended.len();

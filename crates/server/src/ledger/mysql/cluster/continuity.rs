@@ -1,7 +1,7 @@
 //! Whether the ledger still has what this server knows to be in it: a replica that takes over may lack the latest transactions.
 //!
-//! A server remembers the newest entry that it has seen, and looks for it with every new connection, and whenever it reads what
-//! the gates are to hear. Whoever finds it missing follows the sales anew and has all gates rebuilt.
+//! A server remembers the newest entry that it has seen or committed, and looks for it with every new connection, and whenever it
+//! reads what the gates are to hear. Whoever finds it missing follows the sales anew and has all gates rebuilt.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,8 @@ struct Known {
 }
 
 impl Continuity {
-    /// The newest entry that was seen, and its time. No two have both in common: a number that is given again is given later.
+    /// The newest entry that was seen, and its time. Hardly two have both in common: a number that is given again is given later,
+    /// unless the ledger's time stood still because a clock was ahead.
     pub fn end(&self) -> (Seq, UnixMs) {
         self.lock().end
     }
@@ -46,6 +47,14 @@ impl Continuity {
                 "the ledger has lost its latest entries: a database without them has taken over. What they answered may not hold; \
                  the gates are rebuilt"
             );
+        }
+    }
+
+    /// Takes in the last entry of a transaction of this server's. Its connection has looked back when it was made.
+    pub fn committed(&self, end: (Seq, UnixMs)) {
+        let mut known = self.lock();
+        if known.end.0 < end.0 {
+            known.end = end;
         }
     }
 
@@ -80,5 +89,9 @@ mod tests {
             "another entry in its place"
         );
         assert_eq!(look(entry(8, 80), Some(80), entry(8, 80)), (entry(8, 80), 2));
+        continuity.committed(entry(9, 95));
+        continuity.committed(entry(7, 99));
+        assert_eq!(continuity.end(), entry(9, 95));
+        assert_eq!(look(entry(9, 95), None, entry(8, 80)), (entry(8, 80), 3), "its own, just answered");
     }
 }
