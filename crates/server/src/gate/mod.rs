@@ -386,7 +386,10 @@ pub fn unguarded_master(nodes: &[NodeHealth]) -> Option<String> {
     nodes.iter().find_map(|NodeHealth { settings, .. }| {
         let setting = settings.settings.iter().find(|setting| setting.weak.is_some())?;
         let engine = &settings.engine;
-        Some(format!("{engine}: {setting}: set it to 1 there and on the replicas, of which two are needed"))
+        Some(format!(
+            "{engine}: {setting}: set min-replicas-to-write to 1 there and on the replicas, of which two are needed, and \
+             min-replicas-max-lag to some seconds"
+        ))
     })
 }
 

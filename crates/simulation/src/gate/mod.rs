@@ -16,7 +16,7 @@ mod sentinel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::commands::Store;
-use self::keys::{Hash, Keys};
+use self::keys::{Hash, Keys, Sorted};
 use self::scripts::Scripts;
 use self::sentinel::Sentinel;
 
@@ -82,6 +82,13 @@ impl Redis {
     /// What it has in a field of a hash.
     pub fn field(&self, key: &[u8], field: &[u8]) -> Option<Vec<u8>> {
         locked(&self.store).keys.read::<Hash>(key).ok()??.get(field).cloned()
+    }
+
+    /// What it has in a sorted set.
+    pub fn members(&self, key: &[u8]) -> Vec<Vec<u8>> {
+        let store = locked(&self.store);
+        let sorted = store.keys.read::<Sorted>(key).ok().flatten();
+        sorted.map(|set| set.members().map(|(member, _)| member.to_vec()).collect()).unwrap_or_default()
     }
 
     /// All that it has now.

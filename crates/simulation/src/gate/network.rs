@@ -210,6 +210,15 @@ impl Network {
         self.lock().nodes.values().filter_map(of).collect()
     }
 
+    /// What any of the servers has in this sorted set.
+    pub fn members(&self, key: &[u8]) -> Vec<Vec<u8>> {
+        let of = |node: &Node| match node {
+            Node::Redis(redis) => redis.members(key),
+            Node::Sentinel(_) => Vec::new(),
+        };
+        self.lock().nodes.values().flat_map(of).collect()
+    }
+
     /// The clock of all servers steps.
     pub fn set_clock(&self, by_ms: i64) {
         let mut inside = self.lock();

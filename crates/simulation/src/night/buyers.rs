@@ -60,6 +60,8 @@ pub(super) struct Told {
     pub(super) wanted: BTreeMap<OrderId, (BuyerId, u32)>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
+    /// From when on the sale was paused, as its operator was answered, until it was to be resumed.
+    pub(super) paused: Option<(Duration, Duration)>,
     /// Units that an operator has asked to take off, and whether that was accepted.
     pub(super) corrected: (u64, bool),
     pub(super) gave_up: u64,

@@ -12,6 +12,9 @@ use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SKU, UNITS};
 /// After a fail-over, while nothing else is wrong, no gate sells for longer what the database does not know of.
 const REBUILT_WITHIN: Duration = Duration::from_secs(4);
 
+/// By clocks that are right: what was asked for longer ago no gate takes.
+const REACHES_GATE_WITHIN: Duration = Duration::from_secs(2);
+
 /// What a database that failed over without its tail has lost, and what a master of Redis has sold that was cut off while its replica
 /// was promoted: what that answered need not hold (docs/guarantees.md).
 struct Undone {
@@ -19,6 +22,7 @@ struct Undone {
     placed: BTreeSet<OrderId>,
     orders: BTreeSet<OrderId>,
     closed: bool,
+    paused: bool,
     payments: BTreeSet<Box<str>>,
     /// What the gates had to sell, and nobody else knew of: at most so many orders were rejected.
     units_freed: u64,
@@ -33,7 +37,7 @@ impl Night {
     fn undone(&self, plan: &Plan) -> Undone {
         let in_brokers = self.engines.brokers.orders();
         let (mut placed, mut orders, mut payments) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        let (mut units_freed, mut adjusted, mut closed) = (0, false, false);
+        let (mut units_freed, mut adjusted, mut closed, mut paused) = (0, false, false, false);
         let is_rejected = |entry: Entry| match entry.event {
             Event::OrderRejected { order, .. } => Some(order),
             _ => None,
@@ -53,6 +57,7 @@ impl Night {
                 }
                 Event::StockAdjusted { units, .. } => (units_freed, adjusted) = (units_freed + units, true),
                 Event::PaymentRecorded { pay, .. } => drop(payments.insert(pay.id)),
+                Event::SalePaused(_) => paused = true,
                 _ => {}
             }
         }
@@ -75,7 +80,7 @@ impl Night {
             !matches!(fault, Fault::GateFailsOver { .. }) && *at + fault.lasts() + REBUILT_WITHIN >= since
         });
         let until = last + REBUILT_WITHIN + others.map(|(_, fault)| fault.lasts()).sum::<Duration>();
-        Undone { placed, orders, closed, payments, units_freed, adjusted, since, until, rejected }
+        Undone { placed, orders, closed, paused, payments, units_freed, adjusted, since, until, rejected }
     }
 
     pub(super) fn check(&mut self, plan: &Plan) -> Played {
@@ -152,6 +157,8 @@ impl Night {
         if told.gave_up > 0 {
             played.broken.push(format!("{} people were never answered", told.gave_up));
         }
+        // What comes late is taken by a gate that was built anew, too.
+        let is_rebuilt = self.askers.counted("gates_built") > 1;
         let in_window = |at: Duration| (undone.since..=undone.until).contains(&at);
         let mut accepted_and_rejected = 0;
         for (id, answers) in &told.orders {
@@ -170,7 +177,11 @@ impl Night {
             accepted_and_rejected += u64::from(rejected);
             let in_time = accepted.is_some_and(|accepted| in_window(accepted.at));
             // What a broker lost and no gate remembers is lost (docs/guarantees.md).
-            let lost = forgotten.contains(id) || undone.orders.contains(id) || (in_time && rejected);
+            // What a broker stores in the place of what it lost may be passed over; it is an order by its reservation, which is not
+            // read again when the database loses that, too.
+            let lost_twice = !forgotten.is_empty() && undone.placed.contains(id);
+            let lost =
+                forgotten.contains(id) || undone.orders.contains(id) || lost_twice || (in_time && rejected);
             if accepted.is_some() && order.is_none() && !lost {
                 says("was accepted and is none");
             }
@@ -190,6 +201,19 @@ impl Night {
                 .is_some()
             {
                 says("was refused for no reason");
+            }
+            let can_be = |reserved: Duration| {
+                answers.iter().any(|one| (one.asked..=one.at + REACHES_GATE_WITHIN).contains(&reserved))
+            };
+            if !is_rebuilt && self.watch.reserved.get(&id.hash).is_some_and(|at| !can_be(*at)) {
+                says("was taken by the gate when nobody had asked for it any more");
+            }
+            let in_pause = |one: &Answered| {
+                told.paused.is_some_and(|(from, to)| from < one.asked && one.at < to && !in_window(one.at))
+            };
+            let is_first = answers.first().is_some_and(|one| one.answer == Answer::Ordered && in_pause(one));
+            if is_first && !undone.paused {
+                says("was taken in a pause");
             }
             let given_up = of(|answer| *answer == Answer::Lost).is_some();
             if given_up && order.is_some() {
@@ -222,7 +246,6 @@ impl Night {
             ("calls lost before", ledger.lost_before),
             ("calls lost after", ledger.lost_after),
             ("calls slow", ledger.slow),
-            ("calls unknown", ledger.unknown),
             ("transactions undone", ledger.undone),
             ("orders undone", self.engines.database.undone().len() as u64),
             ("sends lost before", queue.lost_before),
@@ -232,7 +255,7 @@ impl Night {
             ("sends refused", queue.refused),
             ("messages forgotten", queue.forgotten),
             ("gates built anew", self.askers.counted("gates_built").saturating_sub(1)),
-            ("orders rolled forward", self.askers.counted("rolled_forward")),
+            ("orders rolled forward", self.askers.counted("reservations_rolled_forward")),
         ])
     }
 

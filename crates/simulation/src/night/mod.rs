@@ -180,8 +180,12 @@ impl Night {
         let (from, to) = PAUSED_MS;
         let (paused, lasts) = (random.below(to - from) + from, random.below(PAUSE_MS_MAX));
         self.operator(random, Duration::from_millis(paused as u64), move |people, random| {
-            people.command(&Command::Pause(SALE), random);
+            let paused = people.command(&Command::Pause(SALE), random);
+            let from = people.begun.elapsed();
             time::sleep(Duration::from_millis(lasts as u64));
+            if matches!(paused, Reply::Accepted(_)) {
+                people.told().paused = Some((from, people.begun.elapsed()));
+            }
             // Until it stays so: that it was resumed may be undone, and a pause that was given up on may still come.
             for _ in 0..RESUMED {
                 people.command(&Command::Resume(SALE), random);

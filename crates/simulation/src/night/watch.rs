@@ -9,6 +9,8 @@ use super::{BEGAN, Engines, HOLD_MS, RESTOCK, SKU, UNITS};
 
 /// Where a gate has how many units it can sell.
 pub(super) const GATE: &[u8] = b"{db:00000000}:s";
+/// And what is open there.
+const OPEN: &[u8] = b"{db:00000000}:t";
 pub(super) const LEFT: &[u8] = b"avail";
 
 /// The ledger as it grows, and the first thing that did not hold.
@@ -23,6 +25,8 @@ pub(super) struct Watch {
     pay_by: BTreeMap<Seq, UnixMs>,
     /// Since when each order was seen in the ledger.
     pub(super) placed: BTreeMap<OrderId, Duration>,
+    /// Since when each was seen at a gate, open, by the hash of its id.
+    pub(super) reserved: BTreeMap<u128, Duration>,
     /// A clock is set in this night, so that an order may expire early.
     clock_is_set: bool,
     pub(super) broken: Option<String>,
@@ -35,7 +39,7 @@ impl Watch {
 
     pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
         if self.broken.is_none() {
-            let broken = self.look_at_ledger(engines, at).or_else(|| self.look_at_gates(engines));
+            let broken = self.look_at_ledger(engines, at).or_else(|| self.look_at_gates(engines, at));
             self.broken = broken.map(|broken| format!("after {} ms: {broken}", at.as_millis()));
         }
     }
@@ -74,10 +78,15 @@ impl Watch {
         None
     }
 
-    fn look_at_gates(&mut self, engines: &Engines) -> Option<String> {
+    fn look_at_gates(&mut self, engines: &Engines, at: Duration) -> Option<String> {
         let carried = engines.network.carried();
         if std::mem::replace(&mut self.carried, carried) == carried {
             return None;
+        }
+        for hash in engines.network.members(OPEN) {
+            if let Ok(hash) = <[u8; 16]>::try_from(hash) {
+                self.reserved.entry(u128::from_be_bytes(hash)).or_insert(at);
+            }
         }
         let left = engines.network.fields(GATE, LEFT);
         let left = left.iter().filter_map(|text| std::str::from_utf8(text).ok()?.parse::<i64>().ok());

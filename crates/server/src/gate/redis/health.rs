@@ -14,8 +14,12 @@ use crate::intake::{EngineSettings, Setting};
 /// What the guarantee table's row of Redis depends on.
 const SETTINGS: [&str; 3] = ["appendonly", "appendfsync", MIN_REPLICAS];
 const MIN_REPLICAS: &str = "min-replicas-to-write";
+/// How long none of them need have been heard; 0 turns the other off.
+const MAX_LAG: &str = "min-replicas-max-lag";
 const CUT_OFF: &str =
     "a master that is cut off from the Sentinels goes on taking orders, which may be rejected later";
+const TURNED_OFF: &str =
+    "min-replicas-max-lag is 0, so a master that is cut off from the Sentinels goes on taking orders";
 
 impl Gate {
     /// Every master, as it is now. Asks each, so it is for a readiness check once in a while.
@@ -61,9 +65,16 @@ fn kind_of(server: &str) -> &str {
 
 fn read_setting(connection: &mut Connection, name: &'static str, layout: &Layout) -> Setting {
     let read = Setting::new(name, setting(connection, name));
-    let is_cut_off = matches!(layout, Layout::Sentinel(_)) && name == MIN_REPLICAS;
-    let weak = is_cut_off && read.value.as_ref().is_ok_and(|value| value == "0");
-    Setting { weak: weak.then_some(CUT_OFF), ..read }
+    let is_off = |value: &Result<String, String>| value.as_ref().is_ok_and(|value| value == "0");
+    let can_be_cut_off = matches!(layout, Layout::Sentinel(_)) && name == MIN_REPLICAS;
+    let weak = if !can_be_cut_off {
+        None
+    } else if is_off(&read.value) {
+        Some(CUT_OFF)
+    } else {
+        is_off(&setting(connection, MAX_LAG)).then_some(TURNED_OFF)
+    };
+    Setting { weak, ..read }
 }
 
 fn faulty(address: String, fault: String) -> NodeHealth {

@@ -300,6 +300,9 @@ fn a_setting_that_lets_two_masters_sell_is_marked() {
     let text = shown(&mut gate);
     assert!(text.ends_with("min-replicas-to-write = 1"), "{text}");
     assert!(shown(&mut watched.nodes[0].gate()).ends_with("min-replicas-to-write = 1"));
+    watched.nodes[0].command::<()>(&["CONFIG", "SET", "min-replicas-max-lag", "0"]);
+    let how = server::gate::unguarded_master(&gate.health());
+    assert!(how.is_some(), "that turns it off");
 }
 
 #[test]

@@ -101,6 +101,12 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         plan,
         3,
     ),
+    (
+        "a pause binds no gate",
+        Planted::Script("if phase == 'p' then return {8", "if false then return {8"),
+        plan,
+        40,
+    ),
     ("what the gate is to hear is forgotten", Planted::OutboxForgotten, plan, 3),
     ("an epoch is not raised", Planted::EpochNotRaised, plan, 16),
     ("a gate is rebuilt without marks", Planted::MarksForgotten, plan, 8),
