@@ -1,7 +1,6 @@
 //! From what comes back to the request that waits for it: its answer is written by what it left behind.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use engine::UnixMs;
 
@@ -13,6 +12,7 @@ use super::wire::answer::{Answering, Shape};
 use super::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::{Replies, ResponseWriter, Ticket};
+use crate::time::Instant;
 
 /// Where answers that come later go: the event loop, or a test.
 pub(super) trait Delivery {

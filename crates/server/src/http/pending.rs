@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use engine::SkuId;
 
@@ -21,6 +20,7 @@ use super::wire::answer::{Answering, Shape};
 use super::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::Ticket;
+use crate::time::Instant;
 
 /// Writes the answer to a request, from the reply.
 pub(super) type Show =

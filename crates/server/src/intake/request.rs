@@ -6,6 +6,7 @@ use engine::{BuyerId, By, Command, OrderId, Placement, SkuId};
 
 use super::admission::{BuyerBounds, Over, Permit};
 use crate::net::Ticket;
+use crate::time::Instant;
 
 /// An order to place: parsed once, complete.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct NewOrder {
     /// The address as JSON text, stored with the order.
     pub address: Option<Box<[u8]>>,
     pub admission: Judged,
+    /// When its request was read.
+    pub asked_at: Instant,
 }
 
 /// Who judges an order's admission. Only an order whose key is unknown may be refused by it.

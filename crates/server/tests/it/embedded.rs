@@ -147,7 +147,8 @@ pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
     };
     let admission = Judged::ByTheWriter { over: None, bounds: BuyerBounds::Kept };
     let address = Some(br#"{"city":"Bonn"}"#.as_slice().into());
-    Request::Place(NewOrder { place, buyer_text: None, address, admission })
+    let asked_at = server::time::Instant::now();
+    Request::Place(NewOrder { place, buyer_text: None, address, admission, asked_at })
 }
 
 pub(crate) fn read(hash: u128) -> Request {

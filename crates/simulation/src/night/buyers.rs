@@ -105,7 +105,8 @@ impl People {
 
     fn place(&self, place: Placement, random: &mut Random) -> Answer {
         let admission = Judged::ByTheWriter { over: None, bounds: BuyerBounds::Lifted };
-        let order = NewOrder { place, buyer_text: None, address: None, admission };
+        let asked_at = Instant::now();
+        let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
         match self.ask(Request::Place(order), random) {
             Some(Reply::Pending { .. } | Reply::Order(_)) => Answer::Ordered,
             Some(Reply::Accepted(Accepted::Order { .. })) => Answer::Ordered,

@@ -28,6 +28,9 @@ use crate::time::Instant;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// What was read longer ago is not begun any more: its buyer has asked another server meanwhile, and may have been refused there.
+const ASKED_AGO_MAX: Duration = Duration::from_secs(2);
+
 /// An order before the gate.
 #[derive(Debug)]
 struct Incoming {
@@ -39,6 +42,7 @@ struct Incoming {
     limit: Option<u32>,
     /// It has a key, so it may be known although this server never saw it.
     keyed: bool,
+    asked_at: Instant,
 }
 
 /// The first stage. Lives on one thread.
@@ -135,7 +139,7 @@ impl<'a> Relay<'a> {
 
     /// Admission, and whether what is reserved now could be published.
     fn judge(&mut self, to: ReplyTo, order: NewOrder) {
-        let NewOrder { place, buyer_text, address, admission } = order;
+        let NewOrder { place, buyer_text, address, admission, asked_at } = order;
         let (keyed, permit) = match admission {
             Judged::ByTheLoop(permit) => (false, Ok(permit)),
             Judged::ByTheWriter { over, bounds } => {
@@ -156,7 +160,7 @@ impl<'a> Relay<'a> {
                 Err(why)
             }
         });
-        let asked = Incoming { to, place, buyer_text, address, limit, keyed };
+        let asked = Incoming { to, place, buyer_text, address, limit, keyed, asked_at };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
             Err(why) if keyed => self.looking_up.push((asked, why)),
@@ -216,7 +220,16 @@ impl<'a> Relay<'a> {
     }
 
     fn reserve(&mut self) {
-        let asked = std::mem::take(&mut self.reserving);
+        // In this order: whoever stands still in between asks the gate for what it refuses by the time.
+        let time = self.core.majority_time();
+        let now = Instant::now();
+        let (asked, waited): (Vec<_>, Vec<_>) =
+            self.reserving.drain(..).partition(|asked| now - asked.order().asked_at <= ASKED_AGO_MAX);
+        for asked in waited {
+            let (asked, permit) = asked.into_parts();
+            self.core.admission.take_back(permit);
+            self.not_reserved(asked);
+        }
         if asked.is_empty() {
             return;
         }
@@ -244,7 +257,7 @@ impl<'a> Relay<'a> {
                 Reserve { place, limit, record }
             })
             .collect();
-        let reserved = self.gate.reserve(&requests, self.core.majority_time());
+        let reserved = self.gate.reserve(&requests, time);
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
         for (asked, reserved) in asked.into_iter().zip(reserved) {
             let (asked, permit) = asked.into_parts();
@@ -290,9 +303,16 @@ impl<'a> Relay<'a> {
                 }
             }
             Err(GateError::Unknown(_)) => self.answers.push(asked.to, Reply::Unknown),
-            // Nothing was reserved now. But under its key something may have been, before.
-            Err(_) if asked.keyed => self.ask_ledger(asked),
-            Err(_) => self.answers.push(asked.to, Reply::Unavailable),
+            Err(_) => self.not_reserved(asked),
+        }
+    }
+
+    /// Nothing was reserved now. But under its key something may have been, before.
+    fn not_reserved(&mut self, asked: Incoming) {
+        if asked.keyed {
+            self.ask_ledger(asked);
+        } else {
+            self.answers.push(asked.to, Reply::Unavailable);
         }
     }
 

@@ -527,7 +527,7 @@ impl Writer {
     }
 
     fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
-        let NewOrder { place, buyer_text, address, admission } = order;
+        let NewOrder { place, buyer_text, address, admission, .. } = order;
         let admitted = match admission {
             Judged::ByTheLoop(permit) => Ok(permit),
             Judged::ByTheWriter { over, bounds } => {

@@ -7,7 +7,7 @@ pub(super) mod order_id;
 pub(super) mod order_number;
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::{
     Accepted, BuyerId, Fingerprint, OrderId, OrderView, Placement, ProductId, Refusal, SaleId, SkuId, UnixMs,
@@ -24,6 +24,7 @@ use crate::intake::attempts::{Attempt, Came};
 use crate::intake::{Judged, NewOrder, Outcome, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
+use crate::time::Instant;
 
 /// An order that was admitted as far as the event loop can judge, and has a name.
 #[derive(Debug)]
@@ -250,7 +251,7 @@ impl HttpService {
             return Err(self.turn_away(call, (sku, asks)));
         }
         let place = Placement { id, buyer, quantity, fingerprint };
-        let order = NewOrder { place, buyer_text, address, admission: judged };
+        let order = NewOrder { place, buyer_text, address, admission: judged, asked_at: received };
         let waiting = Waiting::Placing { sku, asks, received, unit_price: None, show: Box::new(show) };
         self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
         Ok(Answer::Later)
