@@ -8,6 +8,7 @@
 mod contract;
 mod tables;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,6 +67,8 @@ struct Inside {
     begun: Instant,
     set_ms: i64,
     away: bool,
+    /// Hosts that do not reach it.
+    cut: BTreeSet<String>,
     read_only: bool,
     random: Random,
     faults: Faults,
@@ -95,6 +98,7 @@ impl Database {
             begun: Instant::now(),
             set_ms: 0,
             away: false,
+            cut: BTreeSet::new(),
             read_only: false,
             random: Random(seed),
             faults: Faults::default(),
@@ -113,6 +117,12 @@ impl Database {
     /// It answers nobody.
     pub fn set_away(&self, away: bool) {
         self.lock().away = away;
+    }
+
+    /// One host does not reach it.
+    pub fn set_cut(&self, host: &str, cut: bool) {
+        let mut inside = self.lock();
+        if cut { inside.cut.insert(host.to_owned()) } else { inside.cut.remove(host) };
     }
 
     /// It is read from, and takes nothing.
@@ -166,8 +176,8 @@ impl Database {
         self.lock().tables.outbox.len()
     }
 
-    pub fn connect(&self) -> Connection {
-        Connection::new(self, Continuity::default())
+    pub fn connect(&self, host: &str) -> Connection {
+        Connection::new(self, host, Continuity::default())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -195,15 +205,15 @@ impl Inside {
         way
     }
 
-    /// Keeps what it was, for a fail-over to go back to.
-    fn keep_state(&mut self) {
-        if !self.keeps_states {
+    /// Keeps what it was before a transaction that has changed it, for a fail-over to go back to.
+    fn keep_state(&mut self, before: Tables) {
+        if before == self.tables {
             return;
         }
         if self.states.len() == STATES_KEPT {
             self.states.remove(0);
         }
-        self.states.push(self.tables.clone());
+        self.states.push(before);
     }
 }
 
@@ -224,6 +234,7 @@ impl<E: std::error::Error> From<E> for Failure {
 #[derive(Debug)]
 pub struct Connection {
     database: Database,
+    host: String,
     sales: Sales,
     sales_since: u64,
     continuity: Continuity,
@@ -233,15 +244,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn new(database: &Database, continuity: Continuity) -> Connection {
-        let (database, life) = (database.clone(), database.lock().lives);
+    fn new(database: &Database, host: &str, continuity: Continuity) -> Connection {
+        let (database, host, life) = (database.clone(), host.to_owned(), database.lock().lives);
         let (sales, sales_since, lease, holds_ended) = (Sales::new(), 0, None, Vec::new());
-        Connection { database, sales, sales_since, continuity, life, lease, holds_ended }
+        Connection { database, host, sales, sales_since, continuity, life, lease, holds_ended }
     }
 
     /// The same server's, for another stage.
     pub fn another(&self) -> Connection {
-        Connection::new(&self.database, self.continuity.clone())
+        Connection::new(&self.database, &self.host, self.continuity.clone())
     }
 
     /// Whether the newest entry that the server has seen is still there.
@@ -292,7 +303,7 @@ impl Connection {
         time::sleep(way);
         let mut inside = database.lock();
         let lost_before = inside.faults.lost_before;
-        if inside.away || (writes && inside.read_only) {
+        if inside.away || inside.cut.contains(&self.host) || (writes && inside.read_only) {
             return Err(Failure::Lost);
         }
         if inside.chance(lost_before) {
@@ -308,7 +319,9 @@ impl Connection {
         if std::mem::replace(&mut self.sales_since, times_back) != times_back {
             self.sales = Sales::new();
         }
+        let before = (writes && inside.keeps_states).then(|| inside.tables.clone());
         let result = work(self, &mut inside);
+        before.into_iter().for_each(|before| inside.keep_state(before));
         let lost_after = inside.faults.lost_after;
         let lost = inside.chance(lost_after);
         inside.happened.lost_after += u64::from(lost);
@@ -330,10 +343,7 @@ impl Connection {
         &mut self,
         mut work: impl FnMut(&mut Inside) -> Result<T, Failure>,
     ) -> Result<T, LedgerError> {
-        self.attempt(true, |_, inside| {
-            inside.keep_state();
-            work(inside)
-        })
+        self.attempt(true, |_, inside| work(inside))
     }
 
     /// One transaction under the writer's lock. What `work` came to is stored unless it was given up.
@@ -343,7 +353,6 @@ impl Connection {
         mut work: impl FnMut(&mut WorkingSet<'_>, &mut Tables) -> Result<T, Failure>,
     ) -> Result<T, LedgerError> {
         let (value, end) = self.attempt(true, |connection, inside| {
-            inside.keep_state();
             connection.fenced(inside)?;
             let Connection { sales, holds_ended, .. } = connection;
             let mut set = WorkingSet::new(sales, now, correction_id);

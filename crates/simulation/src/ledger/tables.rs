@@ -14,7 +14,7 @@ use engine::{
 use server::ledger::mysql::cluster::{LedgerMark, MarksAsked, Placed};
 
 /// How an order was closed, and by which entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Transition {
     seq: Seq,
     at: UnixMs,
@@ -22,7 +22,7 @@ struct Transition {
 }
 
 /// How far a queue was consumed, and by whom.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct QueueState {
     pub(super) next_offset: u64,
     /// 0: nobody's.
@@ -32,7 +32,7 @@ pub(super) struct QueueState {
 }
 
 /// A sign of life.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ServerState {
     pub(super) address: String,
     pub(super) clock_ahead_ms: Option<i64>,
@@ -40,14 +40,14 @@ pub(super) struct ServerState {
 }
 
 /// Who does a task.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct LeaseState {
     pub(super) owner: u64,
     pub(super) leased_until: u64,
     pub(super) generation: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tables {
     /// The one of number n stands at n - 1.
     pub(super) entries: Vec<Entry>,

@@ -84,6 +84,11 @@ pub enum Fault {
     LedgerAway {
         lasts: u64,
     },
+    /// One server does not reach the database.
+    LedgerCut {
+        server: usize,
+        lasts: u64,
+    },
     LedgerReadOnly {
         lasts: u64,
     },
@@ -108,7 +113,7 @@ pub enum Fault {
 }
 
 /// Each kind by a name, for counting.
-pub const KINDS: [&str; 20] = [
+pub const KINDS: [&str; 21] = [
     "a server killed",
     "a server frozen",
     "a faulty way to Redis",
@@ -129,6 +134,7 @@ pub const KINDS: [&str; 20] = [
     "Redis out of one server's reach",
     "a master of Redis that is cut off while its replica is promoted",
     "a broker without a queue",
+    "the database out of one server's reach",
 ];
 
 impl Fault {
@@ -151,6 +157,7 @@ impl Fault {
             Fault::GateCut { .. } => 17,
             Fault::GateFailsOver { .. } => 18,
             Fault::QueueEmptied { .. } => 19,
+            Fault::LedgerCut { .. } => 20,
             Fault::ServerClock { .. } => 12,
             Fault::GateClock { .. } => 13,
             Fault::LedgerClock { .. } => 14,
@@ -185,7 +192,8 @@ impl Fault {
                 let (behind, alone) = (random.of(&[0, 10, 300]), random.of(&[1_000, 10_000]));
                 Fault::GateFailsOver { server, behind, alone, lasts }
             }
-            _ => Fault::QueueEmptied { broker, queue: random.of(&[0, QUEUES_EACH - 1]) },
+            19 => Fault::QueueEmptied { broker, queue: random.of(&[0, QUEUES_EACH - 1]) },
+            _ => Fault::LedgerCut { server, lasts },
         }
     }
 }
@@ -237,6 +245,9 @@ impl fmt::Display for Fault {
                 write!(f, "{} loses the {newest} newest messages of each queue", BROKERS[*broker])
             }
             Fault::LedgerAway { lasts } => write!(f, "the database answers nobody for {lasts} ms"),
+            Fault::LedgerCut { server, lasts } => {
+                write!(f, "{} does not reach the database for {lasts} ms", host(*server))
+            }
             Fault::LedgerReadOnly { lasts } => write!(f, "the database is read-only for {lasts} ms"),
             Fault::LedgerFailsOver { without } => {
                 write!(f, "a replica of the database takes over, without the last {without} transactions")
@@ -334,6 +345,7 @@ impl Fault {
             | Fault::GateFailsOver { lasts, .. }
             | Fault::BrokerCut { lasts, .. }
             | Fault::LedgerAway { lasts }
+            | Fault::LedgerCut { lasts, .. }
             | Fault::LedgerReadOnly { lasts }
             | Fault::ServerClock { lasts, .. }
             | Fault::GateClock { lasts, .. }
@@ -358,8 +370,9 @@ pub(super) enum End {
     Ledger,
     Queue,
     Broker { broker: usize },
-    Reach { server: usize, broker: usize },
+    BrokerReached { server: usize, broker: usize },
     LedgerBack,
+    LedgerReached { server: usize },
     LedgerWrites,
     ServerClock { server: usize, by: i64 },
     GateClock { by: i64 },
@@ -408,21 +421,16 @@ impl Night {
             }
             Fault::BrokerCut { server, broker, lasts } => {
                 engines.brokers.set_cut(&host(server), BROKERS[broker], true);
-                return Some((lasts, End::Reach { server, broker }));
+                return Some((lasts, End::BrokerReached { server, broker }));
             }
             Fault::BrokerForgets { broker, newest } => engines.brokers.forget(BROKERS[broker], None, newest),
             Fault::QueueEmptied { broker, queue } => {
                 engines.brokers.forget(BROKERS[broker], Some(queue), usize::MAX);
             }
-            Fault::LedgerAway { lasts } => {
-                engines.database.set_away(true);
-                return Some((lasts, End::LedgerBack));
-            }
-            Fault::LedgerReadOnly { lasts } => {
-                engines.database.set_read_only(true);
-                return Some((lasts, End::LedgerWrites));
-            }
-            Fault::LedgerFailsOver { without } => engines.database.fail_over(without),
+            Fault::LedgerAway { .. }
+            | Fault::LedgerCut { .. }
+            | Fault::LedgerReadOnly { .. }
+            | Fault::LedgerFailsOver { .. } => return self.begin_at_ledger(fault),
             Fault::ServerClock { server, by, lasts } => {
                 self.schedule.set_clock(&host(server), by);
                 return Some((lasts, End::ServerClock { server, by }));
@@ -439,6 +447,29 @@ impl Night {
         None
     }
 
+    fn begin_at_ledger(&self, fault: Fault) -> Option<(u64, End)> {
+        let database = &self.engines.database;
+        match fault {
+            Fault::LedgerAway { lasts } => {
+                database.set_away(true);
+                Some((lasts, End::LedgerBack))
+            }
+            Fault::LedgerCut { server, lasts } => {
+                database.set_cut(&host(server), true);
+                Some((lasts, End::LedgerReached { server }))
+            }
+            Fault::LedgerReadOnly { lasts } => {
+                database.set_read_only(true);
+                Some((lasts, End::LedgerWrites))
+            }
+            Fault::LedgerFailsOver { without } => {
+                database.fail_over(without);
+                None
+            }
+            _ => unreachable!("it is not of the database"),
+        }
+    }
+
     /// What comes after it, and after how many milliseconds.
     pub(super) fn end(&mut self, end: End) -> Vec<(u64, End)> {
         let engines = &self.engines;
@@ -452,9 +483,10 @@ impl Night {
             End::Ledger => engines.database.set_faults(ledger::Faults::default()),
             End::Queue => engines.brokers.set_faults(queue::Faults::default()),
             End::Broker { broker } => engines.brokers.set_down(BROKERS[broker], false),
-            End::Reach { server, broker } => {
+            End::BrokerReached { server, broker } => {
                 engines.brokers.set_cut(&host(server), BROKERS[broker], false);
             }
+            End::LedgerReached { server } => engines.database.set_cut(&host(server), false),
             End::LedgerBack => engines.database.set_away(false),
             End::LedgerWrites => engines.database.set_read_only(false),
             End::ServerClock { server, by } => self.schedule.set_clock(&host(server), -by),

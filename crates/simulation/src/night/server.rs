@@ -119,7 +119,7 @@ pub(super) fn start(host: &str, life: u64, engines: &Engines, askers: &Askers) {
     let identity = Identity { name: host.to_owned(), id: number * 1_000 + life };
     let server = loop {
         let (engines, topic) = (engines.clone(), config.queue.topic.clone());
-        let (gate, ledger) = (gate_config(host, &engines, &config), engines.database.connect());
+        let (gate, ledger) = (gate_config(host, &engines, &config), engines.database.connect(host));
         let ways = Box::new(Ways { host: host.to_owned(), engines, ledger, topic, gate });
         match Server::new(&config, identity.clone(), Arc::clone(&mailbox), shared.clone(), ways) {
             Ok(server) => break server,

@@ -12,6 +12,8 @@ pub(super) const GATE: &[u8] = b"{db:00000000}:s";
 /// And what is open there.
 const OPEN: &[u8] = b"{db:00000000}:t";
 pub(super) const LEFT: &[u8] = b"avail";
+/// Where a clock is set, until the others have found it out.
+const EARLY_MS_MAX: u64 = 2_000;
 
 /// The ledger as it grows, and the first thing that did not hold.
 #[derive(Debug, Default)]
@@ -27,14 +29,14 @@ pub(super) struct Watch {
     pub(super) placed: BTreeMap<OrderId, Duration>,
     /// Since when each was seen at a gate, open, by the hash of its id.
     pub(super) reserved: BTreeMap<u128, Duration>,
-    /// A clock is set in this night, so that an order may expire early.
-    clock_is_set: bool,
+    /// By how much an order may expire early, for clocks differ.
+    early_ms_max: u64,
     pub(super) broken: Option<String>,
 }
 
 impl Watch {
     pub(super) fn new(clock_is_set: bool) -> Watch {
-        Watch { clock_is_set, ..Watch::default() }
+        Watch { early_ms_max: if clock_is_set { EARLY_MS_MAX } else { 0 }, ..Watch::default() }
     }
 
     pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
@@ -69,8 +71,8 @@ impl Watch {
                 self.pay_by.insert(entry.seq, entry.at.plus(HOLD_MS));
                 self.placed.entry(id).or_insert(at);
             }
-            Event::OrderClosed { order, how: Closing::Expired } if !self.clock_is_set => {
-                let early = self.pay_by.get(&order)?.0.checked_sub(now.0).filter(|early| *early > 0)?;
+            Event::OrderClosed { order, how: Closing::Expired } => {
+                let early = self.pay_by.get(&order)?.0.checked_sub(now.0).filter(|early| *early > self.early_ms_max)?;
                 return Some(format!("order {} has expired {early} ms early", order.0));
             }
             _ => {}

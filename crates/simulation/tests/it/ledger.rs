@@ -167,7 +167,7 @@ fn history(seed: u64) {
     let database = Database::shared();
     let simulated = Simulated::new(UnixMs(START), seed);
     let real = SharedLedger::open(&database.options).unwrap();
-    let ledgers: [Box<dyn ClusterLedger>; 2] = [Box::new(real), Box::new(simulated.connect())];
+    let ledgers: [Box<dyn ClusterLedger>; 2] = [Box::new(real), Box::new(simulated.connect("server"))];
     let mut both = Both { ledgers, claimed: BTreeMap::new(), too_slow: false };
     let (mut random, mut book, mut at) = (Random(seed), Book::new(), START);
     for round in 0..ROUNDS {

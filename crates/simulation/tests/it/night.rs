@@ -14,15 +14,26 @@ const ANSWERS: [&str; 5] = ["ordered", "sold out", "over the limit", "unknown", 
 /// In `make test`: each kind of fault is there ten times.
 const NIGHTS: u64 = 10 * KINDS.len() as u64;
 
+/// Whoever panics has broken it.
+fn play_well(seed: u64, plan: &Plan) -> Played {
+    let played = catch_unwind(|| play(seed, plan, Planted::Nothing));
+    played.unwrap_or_else(|panic| {
+        let why = panic.downcast_ref::<String>().cloned();
+        let why = why.or_else(|| panic.downcast_ref::<&str>().map(|why| (*why).to_owned()));
+        let broken = format!("it panicked: {}", why.unwrap_or_default());
+        Played { broken: vec![broken], ..Played::default() }
+    })
+}
+
 /// The same night with as few of its faults as it takes.
 fn smallest(seed: u64, mut plan: Plan) -> (Plan, Played) {
     let mut at = 0;
     while at < plan.len() {
         let mut fewer = plan.clone();
         fewer.remove(at);
-        if play(seed, &fewer, Planted::Nothing).broken.is_empty() { at += 1 } else { plan = fewer }
+        if play_well(seed, &fewer).broken.is_empty() { at += 1 } else { plan = fewer }
     }
-    let played = play(seed, &plan, Planted::Nothing);
+    let played = play_well(seed, &plan);
     (plan, played)
 }
 
@@ -57,7 +68,7 @@ fn with_each<T: Send>(all: impl Iterator<Item = T> + Send, does: impl Fn(T) + Sy
 fn play_one(seed: u64, total: &Mutex<Total>) {
     let _named = Seed(seed);
     let plan = plan(seed);
-    let played = play(seed, &plan, Planted::Nothing);
+    let played = play_well(seed, &plan);
     let is_well = played.broken.is_empty();
     {
         let mut total = total.lock().unwrap();
@@ -100,6 +111,7 @@ fn nights_that_were_broken_hold() {
     let faulty = |ms, one_in, lasts| at(ms, Fault::FaultyGate { one_in, lasts });
     let fails_over = |ms, without| at(ms, Fault::LedgerFailsOver { without });
     let forgets = |ms, broker, newest| at(ms, Fault::BrokerForgets { broker, newest });
+    let freeze = |ms, server, lasts| at(ms, Fault::Freeze { server, lasts });
     let nights = [
         (
             0..4,
@@ -124,6 +136,18 @@ fn nights_that_were_broken_hold() {
                 at(9_030, Fault::GateRestarted),
                 at(9_094, Fault::FaultyLedger { one_in: 20, lasts: 3_232 }),
                 forgets(12_419, 1, 1),
+            ],
+        ),
+        (20_361..20_362, vec![freeze(4_357, 2, 9_270)]),
+        (
+            20_001..20_002,
+            vec![
+                freeze(5_118, 2, 6_092),
+                freeze(5_275, 0, 9_326),
+                freeze(7_407, 1, 6_425),
+                freeze(8_364, 1, 698),
+                freeze(11_653, 2, 3_149),
+                freeze(11_843, 2, 1_479),
             ],
         ),
     ];
