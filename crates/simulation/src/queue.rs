@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ struct Log {
     /// Of the first body.
     first: u64,
     bodies: Vec<Box<[u8]>>,
+    /// Where messages stood that were lost, and nobody knows of it.
+    lost: Vec<Range<u64>>,
 }
 
 impl Log {
@@ -177,7 +180,9 @@ impl Brokers {
         let is_meant = |of: &Queue| of.broker == broker && queue.is_none_or(|id| id == of.number);
         for (_, log) in inside.logs.iter_mut().filter(|((_, queue), _)| is_meant(queue)) {
             let kept = log.bodies.len().saturating_sub(newest);
+            let end = log.end();
             forgotten.extend(log.bodies.split_off(kept));
+            log.lost.push(log.end()..end);
         }
         inside.happened.forgotten += forgotten.len() as u64;
         inside.forgotten.extend(orders_of(&forgotten));
@@ -192,6 +197,20 @@ impl Brokers {
     /// The orders of which they have lost a message.
     pub fn forgotten(&self) -> BTreeSet<OrderId> {
         self.lock().forgotten.clone()
+    }
+
+    /// The orders whose messages stand where others were lost, and nobody knows of it: they may be passed over.
+    pub fn in_place_of_lost(&self) -> BTreeSet<OrderId> {
+        let inside = self.lock();
+        let of = |log: &Log| {
+            let there = (log.first..).zip(log.bodies.iter().cloned());
+            let bodies: Vec<_> = there
+                .filter(|(at, _)| log.lost.iter().any(|lost| lost.contains(at)))
+                .map(|(_, body)| body)
+                .collect();
+            orders_of(&bodies).collect::<Vec<_>>()
+        };
+        inside.logs.values().flat_map(of).collect()
     }
 
     /// The way of a host to them.
@@ -254,6 +273,15 @@ impl Inside {
 
     fn log(&self, topic: &str, queue: &Queue) -> Option<&Log> {
         self.logs.get(&(topic.to_owned(), queue.clone()))
+    }
+
+    /// Whoever reads a queue hears that its newest messages are lost: what stands in their place is read again.
+    fn found_out(&mut self, topic: &str, error: &PullError) {
+        if let PullError::Ahead { queue, .. } = error
+            && let Some(log) = self.logs.get_mut(&(topic.to_owned(), queue.clone()))
+        {
+            log.lost.clear();
+        }
     }
 
     fn reaches(&self, host: &str, broker: &str) -> bool {
@@ -409,13 +437,16 @@ impl Consume for Connection {
                 .filled
                 .wait_while(&brokers.inside, wait, |inside| !wants.iter().any(|want| has_news(inside, want))),
         );
-        let inside = brokers.lock();
+        let mut inside = brokers.lock();
         let told = fault.take();
         let (mut pulled, mut room) = (Vec::new(), max);
         for want in reached(&inside) {
             let Some(log) = inside.log(topic, &want.0).filter(|_| has_news(&inside, &want)) else { continue };
             match log.read(&want.0, want.1, room.min(PULLED_AT_ONCE)) {
-                Err(error) if told.as_ref() == Some(&want) => return Err(error),
+                Err(error) if told.as_ref() == Some(&want) => {
+                    inside.found_out(topic, &error);
+                    return Err(error);
+                }
                 Err(_) => *fault = Some(want),
                 Ok(found) => {
                     room -= found.messages.len();
@@ -428,7 +459,8 @@ impl Consume for Connection {
             Some((queue, offset)) => {
                 let (queue, offset) = (queue.clone(), *offset);
                 *fault = None;
-                inside.log(topic, &queue).expect("it was found").read(&queue, offset, 0).map(|_| Vec::new())
+                let read = inside.log(topic, &queue).expect("it was found").read(&queue, offset, 0);
+                read.map(|_| Vec::new()).inspect_err(|error| inside.found_out(topic, error))
             }
             None if reached(&inside).len() < from.len() => {
                 Err(PullError::Unreachable("a broker does not answer".to_owned()))

@@ -122,7 +122,11 @@ impl Database {
     /// One host does not reach it.
     pub fn set_cut(&self, host: &str, cut: bool) {
         let mut inside = self.lock();
-        if cut { inside.cut.insert(host.to_owned()) } else { inside.cut.remove(host) };
+        if cut {
+            inside.cut.insert(host.to_owned())
+        } else {
+            inside.cut.remove(host)
+        };
     }
 
     /// It is read from, and takes nothing.

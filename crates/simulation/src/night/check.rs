@@ -159,6 +159,7 @@ impl Night {
         }
         // What comes late is taken by a gate that was built anew, too.
         let is_rebuilt = self.askers.counted("gates_built") > 1;
+        let in_place_of_lost = self.engines.brokers.in_place_of_lost();
         let in_window = |at: Duration| (undone.since..=undone.until).contains(&at);
         let mut accepted_and_rejected = 0;
         for (id, answers) in &told.orders {
@@ -177,9 +178,9 @@ impl Night {
             accepted_and_rejected += u64::from(rejected);
             let in_time = accepted.is_some_and(|accepted| in_window(accepted.at));
             // What a broker lost and no gate remembers is lost (docs/guarantees.md).
-            // What a broker stores in the place of what it lost may be passed over; it is an order by its reservation, which is not
-            // read again when the database loses that, too.
-            let lost_twice = !forgotten.is_empty() && undone.placed.contains(id);
+            // What a broker stores in the place of what it lost may be passed over; it is an order by its reservation, unless that is
+            // lost, too.
+            let lost_twice = in_place_of_lost.contains(id) && (is_rebuilt || undone.placed.contains(id));
             let lost =
                 forgotten.contains(id) || undone.orders.contains(id) || lost_twice || (in_time && rejected);
             if accepted.is_some() && order.is_none() && !lost {

@@ -12,6 +12,8 @@ pub(super) const GATE: &[u8] = b"{db:00000000}:s";
 /// And what is open there.
 const OPEN: &[u8] = b"{db:00000000}:t";
 pub(super) const LEFT: &[u8] = b"avail";
+/// Clocks are read in whole milliseconds.
+const ROUNDED_MS: u64 = 1;
 /// Where a clock is set, until the others have found it out.
 const EARLY_MS_MAX: u64 = 2_000;
 
@@ -36,7 +38,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(clock_is_set: bool) -> Watch {
-        Watch { early_ms_max: if clock_is_set { EARLY_MS_MAX } else { 0 }, ..Watch::default() }
+        Watch { early_ms_max: if clock_is_set { EARLY_MS_MAX } else { ROUNDED_MS }, ..Watch::default() }
     }
 
     pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
@@ -72,7 +74,12 @@ impl Watch {
                 self.placed.entry(id).or_insert(at);
             }
             Event::OrderClosed { order, how: Closing::Expired } => {
-                let early = self.pay_by.get(&order)?.0.checked_sub(now.0).filter(|early| *early > self.early_ms_max)?;
+                let early = self
+                    .pay_by
+                    .get(&order)?
+                    .0
+                    .checked_sub(now.0)
+                    .filter(|early| *early > self.early_ms_max)?;
                 return Some(format!("order {} has expired {early} ms early", order.0));
             }
             _ => {}

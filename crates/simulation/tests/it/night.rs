@@ -138,6 +138,21 @@ fn nights_that_were_broken_hold() {
                 forgets(12_419, 1, 1),
             ],
         ),
+        (
+            20_071..20_072,
+            vec![
+                at(12_087, Fault::QueueEmptied { broker: 1, queue: 1 }),
+                at(13_375, Fault::GateRestored { age: 490 }),
+            ],
+        ),
+        (
+            20_333..20_334,
+            vec![
+                at(7_990, Fault::LedgerAway { lasts: 3_351 }),
+                at(14_394, Fault::QueueEmptied { broker: 1, queue: 0 }),
+                at(14_809, Fault::GateWiped),
+            ],
+        ),
         (20_361..20_362, vec![freeze(4_357, 2, 9_270)]),
         (
             20_001..20_002,

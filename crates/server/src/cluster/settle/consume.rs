@@ -38,6 +38,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Its buyer was answered that
 /// the outcome is unknown; then it is rejected, for its units may be promised to somebody else.
 const OUTDATED_WAITS: Duration = Duration::from_secs(5);
+/// Of a queue that has lost its newest messages, so many are read again: more can't have come until that was found out. What the
+/// ledger has already is left as it is.
+const READ_AGAIN_MAX: u64 = 100_000;
 /// So often within one round, if epochs are raised meanwhile.
 const ASKED_MAX: usize = 3;
 
@@ -315,11 +318,14 @@ impl<'a> Consuming<'a> {
         Ok(())
     }
 
-    /// The broker has lost its newest messages, all of which were consumed: what it stores next has their offsets.
+    /// The broker has lost its newest messages, all of which were consumed: what it has stored since has their offsets, so it is
+    /// read again as far as it may hold that.
     fn rewind(&mut self, queue: &Queue, end: u64) -> Result<(), Interrupted> {
         if let Some(at) = self.owned.iter().position(|(owned, _)| owned == queue) {
             let (owner, generation) = (self.core.options.server_id, self.generations[at]);
-            self.engines.ledger.rewind_queue(&queue.to_string(), owner, generation, end)?;
+            let first = self.engines.consumer.min_offset(queue)?;
+            let to = first.max(end.saturating_sub(READ_AGAIN_MAX));
+            self.engines.ledger.rewind_queue(&queue.to_string(), owner, generation, to)?;
         }
         Ok(())
     }
