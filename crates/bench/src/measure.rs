@@ -64,9 +64,6 @@ pub fn trial<P: Protocol>(
 }
 
 /// A trial under a latency limit.
-///
-/// # Errors
-/// As of [`trial`].
 pub fn trial_within<P: Protocol>(
     latency_limit: Duration,
     generator: &mut Generator,
@@ -83,9 +80,6 @@ pub fn trial_within<P: Protocol>(
 }
 
 /// A closed loop of clients that block, under [`LATENCY_LIMIT`].
-///
-/// # Errors
-/// As of [`trial`].
 pub fn trial_of_clients<C: Client>(
     clients: &mut [C],
     schedule: Schedule,

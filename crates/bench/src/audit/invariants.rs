@@ -41,16 +41,9 @@ pub struct Units {
 
 /// A ledger that can be read from outside.
 pub trait Rows {
-    /// # Errors
-    /// If it can't be read.
     fn units(&mut self) -> anyhow::Result<Units>;
-    /// # Errors
-    /// If it can't be read.
     fn count(&mut self) -> anyhow::Result<u64>;
     /// Calls `each` with the hash of every order.
-    ///
-    /// # Errors
-    /// If it can't be read.
     fn hashes(&mut self, each: &mut dyn FnMut(u128)) -> anyhow::Result<()>;
 }
 
@@ -62,8 +55,6 @@ pub struct Stock {
 }
 
 impl Stock {
-    /// # Errors
-    /// If the server does not say.
     pub fn remaining(self) -> anyhow::Result<u64> {
         let path = format!("/cache/stock?productId={}", self.product);
         let answer = once::exchange(self.server, &once::encode("GET", &path, &[], &[])).context(path)?;
@@ -74,9 +65,6 @@ impl Stock {
 }
 
 /// Until requests with an unknown outcome are orders, or will never be: only then do gate and ledger agree.
-///
-/// # Errors
-/// If the ledger can't be read, or the stop flag is raised.
 pub fn wait_until_still(ledger: &mut dyn Rows, answered: Answered, stop: &AtomicBool) -> anyhow::Result<()> {
     let (mut orders, mut grown) = (ledger.count()?, Instant::now());
     while orders < answered.accepted + answered.unknown && grown.elapsed() < STILL {
@@ -90,8 +78,6 @@ pub fn wait_until_still(ledger: &mut dyn Rows, answered: Answered, stop: &Atomic
     Ok(())
 }
 
-/// # Errors
-/// If the ledger can't be read, or rejected an order that was accepted.
 pub fn none_rejected(ledger: &mut Database) -> anyhow::Result<()> {
     let rejected = ledger.count("rejections")?;
     ensure!(rejected == 0, "AUDIT FAILED: {rejected} accepted orders were rejected by the ledger");
@@ -99,9 +85,6 @@ pub fn none_rejected(ledger: &mut Database) -> anyhow::Result<()> {
 }
 
 /// Of a ledger at rest, or of the embedded profile's, which is read while the server runs. One product is on sale.
-///
-/// # Errors
-/// If the ledger can't be read, or anything in it is not as it must be.
 pub fn audit(
     ledger: &mut dyn Rows,
     stock: Stock,
@@ -126,9 +109,6 @@ pub fn audit(
 }
 
 /// How many orders the ledger holds: every acknowledged one by its id, none twice, and none that nobody was given.
-///
-/// # Errors
-/// If the ledger can't be read, or it is otherwise.
 pub fn acknowledged(
     ledger: &mut dyn Rows,
     answered: Answered,
@@ -190,9 +170,6 @@ pub struct Matched {
 }
 
 /// Looks up each receipt from number `first` on.
-///
-/// # Errors
-/// If one of the two can't be read.
 pub fn compare(
     ledger: &mut dyn Rows,
     orders: u64,

@@ -29,8 +29,6 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// # Errors
-    /// If the file can't be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).truncate(true).read(true).write(true).open(path)?;
         Ok(Self { file: BufWriter::new(file), count: 0, unreadable: 0, failed: None })

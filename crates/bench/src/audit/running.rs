@@ -68,9 +68,6 @@ impl Running {
     }
 
     /// The audit once the ledger has every accepted order, stands still without it, or is broken: no wait mends that.
-    ///
-    /// # Errors
-    /// If the server does not say, or the stop flag is raised meanwhile.
     pub fn drain(&self, answered: Answered) -> anyhow::Result<Value> {
         let (mut most, mut grown) = (0, Instant::now());
         loop {
@@ -121,9 +118,6 @@ impl Running {
     }
 
     /// The gate of every figure from a server that is not ours.
-    ///
-    /// # Errors
-    /// `AUDIT FAILED`, and why; or if the server does not say.
     pub fn close(&self, answered: Answered) -> anyhow::Result<Audit> {
         let method =
             "the server's own audit, and its count of orders before and after: nobody else may have ordered";

@@ -47,9 +47,6 @@ pub struct MySql<W> {
 
 impl<W: Workload> MySql<W> {
     /// The read time limit of the options is how long an answer is waited for.
-    ///
-    /// # Errors
-    /// If there is no server, or it does not let in.
     pub fn connect(options: Opts, workload: W) -> mysql::Result<Self> {
         let connection = Conn::new(options.clone())?;
         Ok(Self { workload, options, connection: Some(connection) })

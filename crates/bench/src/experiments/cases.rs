@@ -143,8 +143,6 @@ impl<'a> Run<'a> {
         self.report.cases.push(case);
     }
 
-    /// # Errors
-    /// If no case was wanted.
     pub(super) fn ensure_some(&self) -> anyhow::Result<()> {
         ensure!(!self.report.cases.is_empty(), "no case has this in its name: {:?}", self.context.only);
         Ok(())

@@ -60,9 +60,6 @@ impl Owner {
 
 /// Marks a command, whatever it starts included, as started by this process. The set of engines that our own environment
 /// names is somebody else's: a command has one only if it was given one before.
-///
-/// # Errors
-/// If `/proc` can't be read.
 pub fn mark(command: &mut Command) -> io::Result<&mut Command> {
     let Owner { pid, started } = Owner::of(std::process::id())?;
     if !command.get_envs().any(|(name, _)| name == SET) {
@@ -81,9 +78,6 @@ pub fn end_own() -> io::Result<Vec<Left>> {
 }
 
 /// The same of what was left by benches that are gone: killed, and so unable to do it themselves.
-///
-/// # Errors
-/// As [`end_own`].
 pub fn end_orphans() -> io::Result<Vec<Left>> {
     end(&|owner| !owner.lives())
 }

@@ -167,9 +167,6 @@ pub(crate) fn run_tool(
 }
 
 /// Starts a server on a free port of this host, and waits until it listens.
-///
-/// # Errors
-/// If it can't be started, ends again and again, or does not listen in time.
 pub(crate) fn start_listening(
     name: &str,
     log: &Path,

@@ -23,9 +23,6 @@ pub trait Client: Send {
     /// Not so after an answer that cost the connection.
     fn is_open(&self) -> bool;
     /// A new connection, in place of one that is not open.
-    ///
-    /// # Errors
-    /// If there is none to be had.
     fn open(&mut self) -> anyhow::Result<()>;
     /// Sends a request and waits for its answer; whether one came. Without a verdict the outcome is unknown.
     fn ask(&mut self, verdicts: &mut Verdicts) -> bool;

@@ -25,9 +25,6 @@ enum Rank {
 
 /// From now on the thread of the load outranks what it measures. Whatever this thread starts later keeps off its
 /// processor, so this comes first.
-///
-/// # Errors
-/// If the system does not allow it.
 pub fn outrank() -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();

@@ -127,9 +127,6 @@ impl PeakOptions {
     }
 
     /// Whether a search by these can mean anything.
-    ///
-    /// # Errors
-    /// If not, and why.
     pub fn check(&self) -> anyhow::Result<()> {
         self.limits().map(drop)
     }

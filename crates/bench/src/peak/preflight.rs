@@ -20,9 +20,6 @@ const NOISE_FOR: Duration = Duration::from_secs(1);
 const NOISE_STEP: Duration = Duration::from_millis(1);
 
 /// How much later than asked a sleeping thread runs again, while nothing else of ours does.
-///
-/// # Errors
-/// If the stop flag is raised.
 pub(super) fn idle_noise(stop: &AtomicBool) -> anyhow::Result<Distribution> {
     let begun = Instant::now();
     let mut late = times();
@@ -49,9 +46,6 @@ pub(super) fn too_noisy(noise: &Distribution, limit: Duration) -> Option<String>
 }
 
 /// Requests per second to an nginx that answers each with nothing: the same bytes, as many users.
-///
-/// # Errors
-/// If nginx can't be started, or does not answer.
 pub(super) fn ceiling(
     folder: &Path,
     traffic: &mut Traffic,

@@ -17,9 +17,6 @@ pub fn resolve(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// IPv4 first: servers listen there, and a name such as `localhost` has often both.
-///
-/// # Errors
-/// If the name stands for no address.
 pub fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, String> {
     let found: Vec<SocketAddr> = (host.trim_matches(['[', ']']), port)
         .to_socket_addrs()

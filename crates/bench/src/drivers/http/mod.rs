@@ -70,14 +70,10 @@ fn surprise(status: u16, body: &[u8]) -> String {
 pub struct Driver(Generator);
 
 impl Driver {
-    /// # Errors
-    /// If an address refuses.
     pub fn connect(settings: Settings) -> io::Result<Self> {
         Generator::connect(settings, &mut Http { workload: &mut Nothing }).map(Self)
     }
 
-    /// # Errors
-    /// See [`Generator::run`].
     pub fn run<W: Workload>(
         &mut self,
         schedule: Schedule,

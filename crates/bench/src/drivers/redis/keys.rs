@@ -27,9 +27,6 @@ pub struct Keys {
 
 impl Keys {
     /// `count` keys of `prefix` and `digits` digits.
-    ///
-    /// # Errors
-    /// If there are not so many.
     pub fn new(prefix: &str, digits: usize, count: u64, order: Order) -> anyhow::Result<Self> {
         let enough = u32::try_from(digits).ok().and_then(|digits| 10_u64.checked_pow(digits));
         ensure!(count > 0, "a load needs a key");

@@ -63,8 +63,6 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// # Errors
-    /// If the workload contradicts itself.
     pub fn new(workload: Workload) -> anyhow::Result<Self> {
         let Workload { command, keys, value_bytes, depth, seed, password, slots } = workload;
         ensure!(depth > 0, "a pipeline has a command");

@@ -81,9 +81,6 @@ impl Topic {
     }
 
     /// The topic is gone; its messages stay in the brokers' logs until those are removed.
-    ///
-    /// # Errors
-    /// If a broker or the name server refuses.
     pub fn delete(self, name_server: SocketAddr) -> anyhow::Result<()> {
         let fields = json!({"topic": self.name});
         for broker in &self.brokers {
@@ -113,9 +110,6 @@ impl Topic {
 
     /// Of each queue, in the order of `all_queues`, the offset that its next message gets: waits until the
     /// brokers' queues show all of their logs.
-    ///
-    /// # Errors
-    /// If a broker does not say.
     pub fn ends(&self) -> anyhow::Result<Vec<u64>> {
         let mut brokers = Vec::new();
         for of in &self.brokers {
@@ -131,9 +125,6 @@ impl Topic {
     }
 
     /// Of each queue, in that order, the offset of the oldest message that is still there.
-    ///
-    /// # Errors
-    /// If a broker does not say.
     pub fn starts(&self) -> anyhow::Result<Vec<u64>> {
         let brokers: Result<Vec<Broker>, _> =
             self.brokers.iter().map(|of| Broker::connect(of.address)).collect();
@@ -143,9 +134,6 @@ impl Topic {
     }
 
     /// Messages that were ever put into it.
-    ///
-    /// # Errors
-    /// As [`Self::ends`].
     pub fn messages(&self) -> anyhow::Result<u64> {
         Ok(self.ends()?.iter().sum())
     }

@@ -185,14 +185,10 @@ struct Page {
     gzipped: Vec<u8>,
 }
 
-/// # Errors
-/// If anything can't be started or measured, or the ledger does not hold what buyers were answered.
 pub fn orders(context: &ScenarioContext, sizes: Sizes) -> anyhow::Result<ScenarioReport> {
     run(context, "Orders of the embedded profile beside nginx", &ORDERS, sizes)
 }
 
-/// # Errors
-/// If anything can't be started or measured.
 pub fn reads(context: &ScenarioContext, sizes: Sizes) -> anyhow::Result<ScenarioReport> {
     run(context, "Reads of the embedded profile beside nginx", &READS, sizes)
 }

@@ -119,9 +119,6 @@ impl Workload for Joins {
 }
 
 /// So many join, as fast as they are answered.
-///
-/// # Errors
-/// If they are refused, or the stop flag is raised.
 pub(super) fn all(context: &ScenarioContext, server: &Target, people: u32) -> anyhow::Result<Joins> {
     let mut joins = Joins::new(people);
     let settings = Settings::keep_alive(server.address(), CONNECTIONS);

@@ -22,8 +22,6 @@ pub(super) fn seed(secret: &Hash, root: &Hash) -> Hash {
     sha256(&[SEED, secret, root, &[0]])
 }
 
-/// # Errors
-/// If the text is not 64 hexadecimal digits.
 pub(super) fn hash_of(text: &str) -> anyhow::Result<Hash> {
     ensure!(text.len() == 64 && text.is_ascii(), "'{text}' is no hash");
     let mut hash = [0; 32];

@@ -53,9 +53,6 @@ struct Turn {
 }
 
 /// All entries of the line and its item, in their order, but for those who joined.
-///
-/// # Errors
-/// If the ledger can't be read, or has an entry of a kind that no night has.
 pub(super) fn read(data_dir: &Path) -> anyhow::Result<Vec<Entry>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let ledger = Connection::open_with_flags(data_dir.join("ledger.db"), flags).context("the ledger")?;

@@ -41,9 +41,6 @@ struct Line<T> {
 
 impl<T> Wire<T> {
     /// So many connections at most, each opened when it is first needed.
-    ///
-    /// # Errors
-    /// If the system has no epoll instance left.
     pub(super) fn new(address: SocketAddr, connections: usize) -> io::Result<Self> {
         let line = |_| Line { stream: None, asked: None, rest: Vec::new(), arrived: Vec::new() };
         Ok(Self {
@@ -61,9 +58,6 @@ impl<T> Wire<T> {
     }
 
     /// Sends on a free connection.
-    ///
-    /// # Errors
-    /// If the server can't be connected to.
     ///
     /// # Panics
     /// If none is free.
@@ -87,9 +81,6 @@ impl<T> Wire<T> {
     }
 
     /// What is answered within this time; it returns with the first.
-    ///
-    /// # Errors
-    /// If the system can't be asked.
     pub(super) fn wait(&mut self, at_most: Duration) -> io::Result<Vec<(T, Answer)>> {
         match self.poll.poll(&mut self.events, Some(at_most)) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),

@@ -221,9 +221,6 @@ impl Generator {
     }
 
     /// As [`Generator::run`]; `watch` is given each second when it is over, on this thread: it must be quick.
-    ///
-    /// # Errors
-    /// As of [`Generator::run`].
     pub fn run_watched<P: Protocol>(
         &mut self,
         schedule: Schedule,
@@ -252,9 +249,6 @@ impl Generator {
     /// As [`Generator::run_until`], in windows that follow each other without a pause: `each` is given the record of
     /// every one when it is over, also of the last, which may be shorter. It runs on this thread, and must be quick.
     /// Whoever makes requests whose loss is none can't go on with this generator: those are not waited for at the end.
-    ///
-    /// # Errors
-    /// As of [`Generator::run_until`].
     pub fn run_in_windows<P: Protocol>(
         &mut self,
         schedule: Schedule,

@@ -86,9 +86,6 @@ pub fn url(address: SocketAddr, database: &str) -> String {
 }
 
 /// Of a client of such a server; it is not connected to.
-///
-/// # Errors
-/// If the URL is none, or its host stands for no address.
 pub fn options(url: &str) -> anyhow::Result<OptsBuilder> {
     let address = address::of_mysql(url).map_err(anyhow::Error::msg)?;
     let options = mysql::Opts::from_url(url).context("the URL of a MySQL server")?;
@@ -101,16 +98,11 @@ pub fn options(url: &str) -> anyhow::Result<OptsBuilder> {
 }
 
 impl Database {
-    /// # Errors
-    /// If the server can't be reached or has no such database.
     pub fn connect(address: SocketAddr, database: Option<&str>) -> anyhow::Result<Self> {
         Self::log_in(options(&url(address, database.unwrap_or_default()))?, address)
     }
 
     /// A server that runs already: `mysql://user:password@host:port/database`.
-    ///
-    /// # Errors
-    /// If the URL is none, or the server can't be reached.
     pub fn open(url: &str) -> anyhow::Result<Self> {
         let address = address::of_mysql(url).map_err(anyhow::Error::msg)?;
         check_greeting(address)?;

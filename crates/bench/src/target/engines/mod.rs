@@ -126,9 +126,6 @@ impl EngineSet {
     }
 
     /// The same with all of its settings.
-    ///
-    /// # Errors
-    /// As [`EngineSet::start`].
     pub fn start_with(site: EngineSite, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
         let set = Self::up_first(site, flushes, &["redis", "mariadb", "rocketmq"], &[], stop)?;
         set.flushes.check(&set.settings()?)?;
@@ -137,9 +134,6 @@ impl EngineSet {
 
     /// Starts only these members, with more settings for `dev/up`, the broker not flushing at once. Whoever calls it asks them whether the settings took
     /// effect.
-    ///
-    /// # Errors
-    /// If one of them can't be started.
     pub fn start_some(
         site: EngineSite,
         names: &[&str],
@@ -150,9 +144,6 @@ impl EngineSet {
     }
 
     /// Starts one Redis alone, with such a log. Whoever calls it asks it whether the setting took effect.
-    ///
-    /// # Errors
-    /// If it can't be started.
     pub fn start_redis(site: EngineSite, redis: RedisLog, stop: &AtomicBool) -> anyhow::Result<Self> {
         let flushes = Flushes { redis, ..Flushes::with_broker(BrokerFlush::Asynchronous) };
         Self::up_first(site, flushes, &["redis"], &[], stop)
@@ -172,9 +163,6 @@ impl EngineSet {
 
     /// Starts nginx with one worker in front of these servers, and the replica that it reads. Pages are kept for this long,
     /// which are written to the folder, if they are.
-    ///
-    /// # Errors
-    /// If it can't be started.
     pub fn up_edge(
         &mut self,
         servers: &[SocketAddr],
@@ -234,9 +222,6 @@ impl EngineSet {
     }
 
     /// Stops members; their data are removed.
-    ///
-    /// # Errors
-    /// If `dev/down` fails.
     pub fn down(&mut self, names: &[&str]) -> anyhow::Result<()> {
         let output = self.script("down").arg("--wipe").args(names).output().context("running dev/down")?;
         ensure!(output.status.success(), "dev/down failed: {}", String::from_utf8_lossy(&output.stderr));
@@ -244,8 +229,6 @@ impl EngineSet {
         Ok(())
     }
 
-    /// # Errors
-    /// If the set has no such member.
     pub fn address(&self, name: &str) -> anyhow::Result<SocketAddr> {
         self.member(name).map(|member| member.address)
     }
@@ -255,8 +238,6 @@ impl EngineSet {
         log_tail(&self.site.folder.join(name).join("log"))
     }
 
-    /// # Errors
-    /// If the set has no such member.
     pub fn watched(&self, name: &str) -> anyhow::Result<Watched> {
         self.member(name).map(|member| Watched::new(&member.name, member.pid))
     }
@@ -272,14 +253,10 @@ impl EngineSet {
         self.members.iter().flat_map(watched).collect()
     }
 
-    /// # Errors
-    /// If the ledger's server can't be reached.
     pub fn database(&self, name: Option<&str>) -> anyhow::Result<Database> {
         Database::connect(self.address("mariadb")?, name)
     }
 
-    /// # Errors
-    /// If the broker can't be reached.
     pub fn broker(&self) -> anyhow::Result<Broker> {
         Broker::connect(self.address("rocketmq-broker")?)
     }
@@ -288,8 +265,6 @@ impl EngineSet {
         self.flushes.broker
     }
 
-    /// # Errors
-    /// If one of the engines does not say.
     pub fn versions(&self) -> anyhow::Result<Versions> {
         let mariadb = self.database(None)?.settings(&["version"])?.remove("version").unwrap_or_default();
         Ok(Versions {
@@ -300,9 +275,6 @@ impl EngineSet {
     }
 
     /// What the figures depend on, as each engine of the set says it.
-    ///
-    /// # Errors
-    /// If one of them does not say.
     pub fn settings(&self) -> anyhow::Result<Vec<EngineSettings>> {
         let versions = self.versions()?;
         let mut redis = Redis::connect(self.address("redis")?)?;
@@ -322,9 +294,6 @@ impl EngineSet {
     }
 
     /// Bytes of the set's data on the disk.
-    ///
-    /// # Errors
-    /// If its folder can't be read.
     pub fn disk_bytes(&self) -> anyhow::Result<u64> {
         let output = Command::new("du").args(["-s", "-B1"]).arg(&self.site.folder).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -358,9 +327,6 @@ impl EngineSet {
     }
 
     /// Kills a member and the processes that it has started (SIGKILL), and waits until all are gone; its data stay.
-    ///
-    /// # Errors
-    /// If there is no such member, or it survives.
     pub fn kill(&mut self, name: &str) -> anyhow::Result<()> {
         let pid = self.member(name)?.pid;
         let mut pids = vec![pid];
@@ -376,9 +342,6 @@ impl EngineSet {
     }
 
     /// Starts a member that was killed, on the data that it left.
-    ///
-    /// # Errors
-    /// As [`EngineSet::up`].
     pub fn restart(&mut self, name: &str, stop: &AtomicBool) -> anyhow::Result<()> {
         self.up(&[name], &[], stop)
     }
@@ -413,8 +376,6 @@ impl Drop for EngineSet {
 }
 
 impl EngineSettings {
-    /// # Errors
-    /// If this setting is another one, or none.
     pub(crate) fn expect(&self, name: &str, wanted: &str) -> anyhow::Result<()> {
         expect(&self.engine, name, self.settings.get(name).map_or("nothing", String::as_str), wanted)
     }
@@ -439,8 +400,6 @@ fn members(said: &str) -> anyhow::Result<Vec<Member>> {
         .collect()
 }
 
-/// # Errors
-/// If the scripts are not there: the benchmark is run from the folder of the sources.
 pub fn find_scripts(folder: &Path) -> anyhow::Result<PathBuf> {
     for (script, does) in [("up", "starts"), ("down", "ends")] {
         ensure!(
