@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bench::target::engines::{BrokerFlush, EngineSet, EngineSite, find_scripts};
+use bench::target::engines::{EngineSet, EngineSite, Flushes, find_scripts};
 use ports::free_ports;
 
 #[test]
@@ -15,7 +15,7 @@ fn a_set_is_started_asked_and_removed() {
     let scripts = find_scripts(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev"))).expect("dev/up");
     let (port_base, _ports) = free_ports();
     let site = EngineSite { scripts, folder: folder.path().join("set"), port_base };
-    let set = EngineSet::start(site, BrokerFlush::Asynchronous, &AtomicBool::new(false)).expect("a set");
+    let set = EngineSet::start(site, Flushes::QUICK, &AtomicBool::new(false)).expect("a set");
 
     let versions = set.versions().expect("engines know their versions");
     assert!(versions.redis.contains('.') && versions.mariadb.contains('.'), "{versions:?}");

@@ -95,7 +95,7 @@ fn load_and_kill(
                 set.kill(member)?;
                 let prober =
                     scope.spawn(move || probe(address, buyer, killed, &[given_up, &options.site.stop]));
-                let restarted = set.restart(member, &options.site.stop);
+                let restarted = set.up(&[member], &[], &options.site.stop);
                 // Whatever happened, the thread must end.
                 given_up.store(restarted.is_err(), Ordering::Relaxed);
                 let probed = prober.join().expect("a buyer does not panic");

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, ensure};
 
-use super::{ScenarioContext, limit};
+use super::{ScenarioContext, Target, limit};
 use crate::goal::median;
 use crate::load::Trial;
 use crate::reference::Row;
@@ -187,6 +187,13 @@ impl ScenarioContext {
             measured.add(once()?);
         }
         Ok(measured)
+    }
+
+    /// Asked by those that need engines or servers of their own.
+    pub(super) fn ensure_spawned(&self) -> anyhow::Result<()> {
+        let spawned = self.target == Target::Spawn;
+        ensure!(spawned, "it starts all that it measures itself, and measures nothing that runs already");
+        Ok(())
     }
 
     pub(super) fn ensure_running(&self) -> anyhow::Result<()> {

@@ -24,7 +24,7 @@ use crate::audit::running::Running;
 use crate::audit::{AUDIT_FAILED, Answered};
 use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{Buyers, RETRIES};
-use crate::host::environment;
+use crate::host::{ensure_free, environment};
 use crate::load::choice::{Random, Weighted};
 use crate::load::schedule::{FlashCrowd, Schedule, Spacing};
 use crate::load::{Generator, Protocol, Settings, Trial};
@@ -139,17 +139,9 @@ impl Rehearsal<'_> {
         if matches!(self.profile, Profile::Engines { .. }) {
             return Ok(());
         }
-        let disk = rustix::fs::statvfs(self.folder).context("asking for the room on the disk")?;
-        let (free, needed) = (disk.f_bavail.saturating_mul(disk.f_frsize), room_for(self.buyers));
-        ensure!(
-            free >= needed,
-            "the disk of {} has {} free, and {} buyers need {}",
-            self.folder.display(),
-            figure(free as f64, "bytes"),
-            self.buyers,
-            figure(needed as f64, "bytes")
-        );
-        Ok(())
+        let bytes = room_for(self.buyers);
+        let needed = format!("{} buyers need {}", self.buyers, figure(bytes as f64, "bytes"));
+        ensure_free(self.folder, bytes, &needed)
     }
 
     /// # Errors

@@ -10,7 +10,7 @@ use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::{Generator, Protocol, Settings, run_clients};
 use bench::target::engines::mariadb;
-use bench::target::engines::{EngineSet, EngineSite, find_scripts};
+use bench::target::engines::{EngineSet, EngineSite, Flushes, find_scripts};
 use bench::tools::{self, ConsumerOptions, ProducerOptions};
 
 use crate::ports::free_ports;
@@ -24,7 +24,7 @@ fn the_drivers_on_real_servers() {
     let (port_base, _ports) = free_ports();
     let site = EngineSite { scripts, folder: folder.path().join("set"), port_base };
     let members = ["rocketmq", "mariadb"];
-    let set = EngineSet::start_some(site, &members, &[], &GO_ON).expect("engines");
+    let set = EngineSet::start_some(site, Flushes::QUICK, &members, &[], &GO_ON).expect("engines");
     let name_server = set.address("rocketmq-namesrv").expect("a name server");
     messages_are_sent_and_consumed(name_server);
     refusals_of_a_broker_are_reported(name_server);

@@ -65,7 +65,7 @@ impl Page {
 }
 
 pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    super::ensure_spawned(context)?;
+    context.ensure_spawned()?;
     let mut run = Run::new(context, "Pages of the edge beside nginx with a file of the same size");
     let mut rows: Vec<(Row, Comparison)> = ROWS
         .into_iter()

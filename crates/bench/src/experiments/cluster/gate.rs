@@ -72,7 +72,7 @@ struct Gate<'a> {
 }
 
 pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    super::ensure_spawned(context)?;
+    context.ensure_spawned()?;
     let mut run = Run::new(context, "The gate's client beside redis-benchmark");
     if !context.wants(NAME) {
         return Ok(run.report);

@@ -11,11 +11,9 @@ mod watch;
 
 use std::time::Duration;
 
-use anyhow::ensure;
-
-use super::{Engine, Scenario, ScenarioContext, Target, beside};
+use super::{Engine, Scenario, ScenarioContext, beside};
 use crate::host::usage::Watched;
-use crate::target::engines::{BrokerFlush, EngineSet, EngineSettings};
+use crate::target::engines::{BrokerFlush, EngineSet, EngineSettings, Flushes};
 use crate::target::installation::cluster::Shop;
 
 /// A set of engines that has written more than this in one run has a fault, or the run is too long for this machine.
@@ -58,12 +56,6 @@ fn warm_up(context: &ScenarioContext) -> Duration {
     Duration::from_secs(if context.quick() { 1 } else { 3 })
 }
 
-fn ensure_spawned(context: &ScenarioContext) -> anyhow::Result<()> {
-    let spawned = context.target == Target::Spawn;
-    ensure!(spawned, "it starts its engines and servers itself, and measures none that run already");
-    Ok(())
-}
-
 /// Engines, and servers on them; those first, for the order in which they are dropped.
 struct Stack {
     shop: Shop,
@@ -95,18 +87,7 @@ impl Stack {
 
 fn start(context: &ScenarioContext, index: u16, flush: BrokerFlush) -> anyhow::Result<EngineSet> {
     context.progress.doing("starting Redis, MariaDB and RocketMQ");
-    let set = EngineSet::start(context.engine_site(index), flush, &context.stop)?;
+    let set = EngineSet::start(context.engine_site(index), Flushes::with_broker(flush), &context.stop)?;
     context.progress.done(&format!("Redis, MariaDB and RocketMQ run ({flush:?} flush)"));
     Ok(set)
-}
-
-/// The broker's store and the binary logs grow with each order.
-fn check_disk(set: &EngineSet) -> anyhow::Result<()> {
-    let bytes = set.disk_bytes()?;
-    ensure!(
-        bytes <= DISK_BYTES_MAX,
-        "the engines have written {} MiB, more than this scenario allows them: fewer --repeats",
-        bytes >> 20
-    );
-    Ok(())
 }

@@ -12,7 +12,7 @@ use anyhow::Context;
 
 use super::buyers::{BUYERS, Buyer, Seen};
 use super::watch::{Queues, Watcher};
-use super::{Stack, check_disk};
+use super::{DISK_BYTES_MAX, Stack};
 use crate::drivers::http::{Http, Workload};
 use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, beside};
@@ -143,7 +143,7 @@ struct Sample {
 }
 
 pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
-    super::ensure_spawned(context)?;
+    context.ensure_spawned()?;
     let wanted = |row: Row| {
         context.wants(&row.name()) || ROWS.iter().any(|of| row.is_peak_of(*of) && context.wants(&of.name()))
     };
@@ -222,7 +222,7 @@ impl Bench {
             sample.not_accepted,
             sample.drain_s
         ));
-        check_disk(&stack.set)?;
+        stack.set.check_room(DISK_BYTES_MAX)?;
         Ok(sample)
     }
 

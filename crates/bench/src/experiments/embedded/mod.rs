@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use self::shop::{GONE_PRODUCT, GONE_SALE, Shop};
 use super::beside::{self, Bounds, CPU_BESIDE_NGINX, Comparison, Probe, THROUGHPUT_BESIDE_NGINX};
 use super::cases::Run;
-use super::{Engine, Scenario, ScenarioContext, Target};
+use super::{Engine, Scenario, ScenarioContext};
 use crate::drivers::http::once;
 use crate::drivers::http::traffic::{BUYER_FIRST, Reference, Traffic};
 use crate::goal::Goal;
@@ -199,8 +199,7 @@ fn run(
     table: &[Row],
     sizes: Sizes,
 ) -> anyhow::Result<ScenarioReport> {
-    let spawned = context.target == Target::Spawn;
-    ensure!(spawned, "it starts its servers and nginx itself, and measures none that runs already");
+    context.ensure_spawned()?;
     // A half-peak is made of its peak, whichever was asked for.
     let wanted = |row: &&Row| {
         let of_half = |half: &Row| {

@@ -19,7 +19,7 @@ use crate::experiments::{ScenarioContext, Target as Aim};
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
-use crate::target::engines::{BrokerFlush, EngineSet, EngineSite};
+use crate::target::engines::{EngineSet, EngineSite, Flushes};
 use crate::target::installation::Installation;
 use crate::target::installation::cluster::{PREFIX, Shop as Servers, TOPIC};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
@@ -242,7 +242,7 @@ fn cluster(
     context.progress.doing("starting Redis, MariaDB and RocketMQ, and a server on them");
     // A shop that is opened again has engines that start with nothing.
     let site = EngineSite { folder: folder.join("engines"), ..context.engine_site(0) };
-    let mut set = EngineSet::start(site, BrokerFlush::Asynchronous, &context.stop)?;
+    let mut set = EngineSet::start(site, Flushes::QUICK, &context.stop)?;
     let pages = folder.join("pages");
     let settings = format!("[pages]\nwrite_dir = \"{}\"\n{}", pages.display(), setup.settings);
     let setup = Setup { settings: &settings, ..setup };

@@ -22,9 +22,10 @@ pub use self::draw::{DrawSizes, run as draw};
 pub use self::night::{NightSizes, run as night};
 use super::cases::{Measured, Point};
 use super::shapes::Judged;
-use super::{Engine, Scenario, ScenarioContext, Target as Whom};
+use super::{Engine, Scenario, ScenarioContext};
 use crate::drivers::http::once;
 use crate::goal::Goal;
+use crate::host::ensure_free;
 use crate::report::format::figure;
 use crate::report::model::{Case, Shape};
 use crate::target::token::unix_ms;
@@ -159,20 +160,12 @@ fn drawn(context: &ScenarioContext, server: &Target) -> anyhow::Result<Shown> {
 
 /// Says before how much of the disk it needs at most.
 fn check(context: &ScenarioContext, people: u32) -> anyhow::Result<()> {
-    ensure!(
-        context.target == Whom::Spawn,
-        "it starts its server itself, and measures none that runs already"
-    );
-    let disk = rustix::fs::statvfs(&context.folder).context("asking for the room on the disk")?;
-    let (free, taken) = (disk.f_bavail.saturating_mul(disk.f_frsize), u64::from(people) * ROOM_PER_PERSON);
+    context.ensure_spawned()?;
+    let taken = u64::from(people) * ROOM_PER_PERSON;
     let said = figure(taken as f64, "bytes");
-    ensure!(
-        free >= taken + ROOM_LEFT,
-        "the disk of {} has {} free, and {people} people need {said}, beside {} that stay free",
-        context.folder.display(),
-        figure(free as f64, "bytes"),
-        figure(ROOM_LEFT as f64, "bytes")
-    );
+    let needed =
+        format!("{people} people need {said}, beside {} that stay free", figure(ROOM_LEFT as f64, "bytes"));
+    ensure_free(&context.folder, taken + ROOM_LEFT, &needed)?;
     context.progress.done(&format!("{people} people, at most {said} of the disk"));
     Ok(())
 }
@@ -221,7 +214,7 @@ mod tests {
     fn they_measure_servers_of_their_own_alone() {
         for scenario in SCENARIOS {
             let error = crate::experiments::refused_at_a_running_server(scenario.run);
-            assert!(error.contains("starts its server itself"), "{error}");
+            assert!(error.contains("starts all that it measures itself"), "{error}");
         }
     }
 }

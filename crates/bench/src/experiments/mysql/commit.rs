@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use mysql::Opts;
 
-use super::{FLUSHES, Flush, check_room, settings, start};
+use super::{DISK_BYTES_MAX, FLUSHES, Flush, settings, start};
 use crate::drivers::mysql::{MySql, Statement, Workload};
 use crate::experiments::cases::{Point, Run};
 use crate::experiments::shapes::Judged;
@@ -198,7 +198,7 @@ fn trials(
     for repeat in 0..=context.repeats {
         if let Some(set) = &server.set {
             server.database.purge_binary_logs()?;
-            check_room(set)?;
+            set.check_room(DISK_BYTES_MAX)?;
         }
         let before = server.state()?;
         let around = context.around(&watched, local);

@@ -16,7 +16,7 @@ use crate::measure::Surroundings;
 use crate::report::model::EngineSettings;
 use crate::target::address::is_local;
 use crate::target::engines::rocketmq::Broker;
-use crate::target::engines::{EngineSet, expect};
+use crate::target::engines::{EngineSet, Flushes, expect};
 
 /// A broker of our own whose data are larger than this is replaced by an empty one before the next measurement: at
 /// 30,000 messages of 3 KB a second, a store fills a disk within the hour.
@@ -58,7 +58,13 @@ impl Brokers {
         let (set, name_server) = match &context.target {
             Target::Spawn => {
                 context.progress.doing("starting RocketMQ");
-                let set = EngineSet::start_some(context.engine_site(0), &["rocketmq"], &[], &context.stop)?;
+                let set = EngineSet::start_some(
+                    context.engine_site(0),
+                    Flushes::QUICK,
+                    &["rocketmq"],
+                    &[],
+                    &context.stop,
+                )?;
                 let name_server = set.address("rocketmq-namesrv")?;
                 (Some(set), name_server)
             }
@@ -106,16 +112,7 @@ impl Brokers {
 
     /// After each measurement.
     pub(super) fn check_room(&self) -> anyhow::Result<()> {
-        let Some(set) = &self.set else { return Ok(()) };
-        let bytes = set.disk_bytes()?;
-        ensure!(
-            bytes <= STORE_BYTES_MAX,
-            "the broker has written {} MiB, more than one measurement is allowed ({} MiB): shorter windows, or fewer \
-             repeats",
-            bytes >> 20,
-            STORE_BYTES_MAX >> 20
-        );
-        Ok(())
+        self.set.as_ref().map_or(Ok(()), |set| set.check_room(STORE_BYTES_MAX))
     }
 
     /// Sends until the broker gets no faster, for at least this long. What is sent counts for nothing.

@@ -16,7 +16,7 @@ use anyhow::Context;
 use super::{Order, Peer, to_install};
 use crate::host::process::{Guard, log_tail, run_tool, start_listening};
 use crate::host::usage::Watched;
-use crate::target::engines::{EngineSet, EngineSite};
+use crate::target::engines::{EngineSet, EngineSite, Flushes};
 use crate::target::installation::Site;
 
 const SOURCES: [(&str, &str); 7] = [
@@ -122,7 +122,8 @@ impl Shop {
             folder: folder.join("engines"),
             port_base: site.port_base,
         };
-        let engines = EngineSet::start_some(place, &[store.name()], &store.environment(), &site.stop)?;
+        let engines =
+            EngineSet::start_some(place, Flushes::QUICK, &[store.name()], &store.environment(), &site.stop)?;
         let database = engines.address(store.name())?;
         store.check(database)?;
         let log = folder.join("shop.log");

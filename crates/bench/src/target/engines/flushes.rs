@@ -62,9 +62,12 @@ pub struct Flushes {
 
 impl Flushes {
     /// As the cluster is run by default, but for the broker.
-    pub fn with_broker(broker: BrokerFlush) -> Self {
+    pub const fn with_broker(broker: BrokerFlush) -> Self {
         Self { redis: RedisLog::EverySecond, broker, mariadb: CommitFlush::SAFE }
     }
+
+    /// For those who ask nothing of the broker, or what it can do at most.
+    pub const QUICK: Self = Self::with_broker(BrokerFlush::Asynchronous);
 
     /// What the engines said of themselves must be this.
     pub(super) fn check(self, found: &[EngineSettings]) -> anyhow::Result<()> {

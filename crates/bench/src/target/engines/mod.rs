@@ -121,35 +121,15 @@ impl EngineSet {
     ///
     /// # Errors
     /// If one of them can't be started, or has another setting than it was to have.
-    pub fn start(site: EngineSite, flush: BrokerFlush, stop: &AtomicBool) -> anyhow::Result<Self> {
-        Self::start_with(site, Flushes::with_broker(flush), stop)
-    }
-
-    /// The same with all of its settings.
-    pub fn start_with(site: EngineSite, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
-        let set = Self::up_first(site, flushes, &["redis", "mariadb", "rocketmq"], &[], stop)?;
+    pub fn start(site: EngineSite, flushes: Flushes, stop: &AtomicBool) -> anyhow::Result<Self> {
+        let set = Self::start_some(site, flushes, &["redis", "mariadb", "rocketmq"], &[], stop)?;
         set.flushes.check(&set.settings()?)?;
         Ok(set)
     }
 
-    /// Starts only these members, with more settings for `dev/up`, the broker not flushing at once. Whoever calls it asks them whether the settings took
-    /// effect.
+    /// Starts only these members, with more settings for `dev/up`. Whoever calls it asks them whether the settings
+    /// took effect.
     pub fn start_some(
-        site: EngineSite,
-        names: &[&str],
-        environment: &[(&str, String)],
-        stop: &AtomicBool,
-    ) -> anyhow::Result<Self> {
-        Self::up_first(site, Flushes::with_broker(BrokerFlush::Asynchronous), names, environment, stop)
-    }
-
-    /// Starts one Redis alone, with such a log. Whoever calls it asks it whether the setting took effect.
-    pub fn start_redis(site: EngineSite, redis: RedisLog, stop: &AtomicBool) -> anyhow::Result<Self> {
-        let flushes = Flushes { redis, ..Flushes::with_broker(BrokerFlush::Asynchronous) };
-        Self::up_first(site, flushes, &["redis"], &[], stop)
-    }
-
-    fn up_first(
         site: EngineSite,
         flushes: Flushes,
         names: &[&str],
@@ -183,7 +163,8 @@ impl EngineSet {
         self.up(&["nginx"], &environment, stop).context("starting the edge")
     }
 
-    /// Starts more members, or the same with other settings once they were stopped.
+    /// Starts more members, the same with other settings once they were stopped, or one that was killed, on the data
+    /// that it left.
     ///
     /// # Errors
     /// If `dev/up` fails: what it said is in the error.
@@ -300,6 +281,19 @@ impl EngineSet {
         text.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).context("du gave no size")
     }
 
+    /// What all repeats write stays on the disk until the end.
+    pub(crate) fn check_room(&self, allowed: u64) -> anyhow::Result<()> {
+        let bytes = self.disk_bytes()?;
+        ensure!(
+            bytes <= allowed,
+            "the engines have written {} MiB, more than this scenario is allowed ({} MiB): fewer --repeats, or shorter \
+             windows",
+            bytes >> 20,
+            allowed >> 20
+        );
+        Ok(())
+    }
+
     fn member(&self, name: &str) -> anyhow::Result<&Member> {
         self.members
             .iter()
@@ -339,11 +333,6 @@ impl EngineSet {
             std::thread::sleep(GONE_POLL);
         }
         Ok(())
-    }
-
-    /// Starts a member that was killed, on the data that it left.
-    pub fn restart(&mut self, name: &str, stop: &AtomicBool) -> anyhow::Result<()> {
-        self.up(&[name], &[], stop)
     }
 }
 
@@ -435,7 +424,9 @@ mod tests {
                 port_base: 23_000,
             };
             let stop = AtomicBool::new(false);
-            let error = EngineSet::start_some(site, &["mariadb"], &[], &stop).unwrap_err().to_string();
+            let error = EngineSet::start_some(site, Flushes::QUICK, &["mariadb"], &[], &stop)
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with(&format!("{} has no script `{lacks}`", scripts.display())), "{error}");
             assert!(!folder.path().join("engines").exists());
         };

@@ -91,7 +91,7 @@ impl Installation {
             folder: folder.join("engines"),
             port_base: site.port_base,
         };
-        let set = EngineSet::start_with(engine_site, flushes, &site.stop)?;
+        let set = EngineSet::start(engine_site, flushes, &site.stop)?;
         let mut shop = Shop::selling(&site.program, &folder.join("servers"), &set, &site.stop)?;
         shop.serve_by(servers)?;
         Ok(Self::Cluster { shop: Box::new(shop), set })

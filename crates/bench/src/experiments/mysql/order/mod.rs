@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::{FLUSHES, Flush, check_room, settings, start};
+use super::{DISK_BYTES_MAX, FLUSHES, Flush, settings, start};
 use crate::audit::Answered;
 use crate::audit::running::Running;
 use crate::drivers::http::traffic::Traffic;
@@ -134,7 +134,7 @@ fn run_own(run: &mut Run<'_>) -> anyhow::Result<Vec<Shape>> {
                 let (address, watched) = (shop.target.address(), shop.watched.clone());
                 let settle = |outcomes: &Outcomes| shop.add(outcomes);
                 ramp.step(context, address, &watched, (flush.name(), users), repeat, settle)?;
-                check_room(&set)?;
+                set.check_room(DISK_BYTES_MAX)?;
             }
             shop.close()?;
             sold_out.iter().for_each(|(case, _)| context.keep(case));
