@@ -9,10 +9,10 @@ use anyhow::{Context, bail, ensure};
 
 use crate::audit::Answered;
 use crate::audit::gates::Gates;
-use crate::audit::receipts::{Kept, Receipts};
+use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
 use crate::drivers::http::traffic::{self, BUYER_FIRST, OWN_PRODUCT, OWN_UNITS, Traffic};
-use crate::drivers::http::{Http, once};
+use crate::drivers::http::{Heard, Http, Workload, once};
 use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
@@ -115,9 +115,10 @@ impl Testbed {
     }
 
     /// Everything at once, for who loads it on one thread and kills on another.
-    pub(crate) fn parts(&mut self) -> anyhow::Result<(Kept<'_, Traffic>, &mut Installation)> {
+    pub(crate) fn parts(&mut self) -> anyhow::Result<(impl Workload + Send, &mut Installation)> {
         let Servers::Own(installation) = &mut self.servers else { bail!("a server that runs is not killed") };
-        Ok((Kept { inner: &mut self.traffic, receipts: &mut self.receipts }, installation))
+        let keep = |body: &[u8]| self.receipts.keep(body);
+        Ok((Heard { inner: &mut self.traffic, won: keep }, installation))
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -144,7 +145,7 @@ impl Testbed {
         let Load { schedule, connections, opened, p99, repeat } = load;
         let (addresses, watched, co_located) = (self.addresses(), self.watched(), self.is_local());
         let whom: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let mut kept = Kept { inner: &mut self.traffic, receipts: &mut self.receipts };
+        let mut kept = Heard { inner: &mut self.traffic, won: |body: &[u8]| self.receipts.keep(body) };
         let mut http = Http { workload: &mut kept };
         let settings = Settings { opened, ..Settings::spread(addresses, connections) };
         let mut generator = Generator::connect(settings, &mut http)

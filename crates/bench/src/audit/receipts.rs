@@ -9,9 +9,6 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use crate::drivers::http::Workload;
-use crate::load::record::Outcome;
-
 /// An order's id as text: 8 hexadecimal digits of the SKU, 32 of the hash.
 const ID_CHARS: usize = 40;
 const SKU_CHARS: usize = 8;
@@ -95,27 +92,6 @@ fn order_hash(body: &[u8]) -> Option<u128> {
         (body.get(begin + ID_CHARS) == Some(&b'"')).then_some(())?;
         u128::from_str_radix(text.get(SKU_CHARS..)?, 16).ok()
     })
-}
-
-/// A workload whose acknowledged orders are kept.
-#[derive(Debug)]
-pub struct Kept<'a, W> {
-    pub inner: &'a mut W,
-    pub receipts: &'a mut Receipts,
-}
-
-impl<W: Workload> Workload for Kept<'_, W> {
-    fn request(&mut self) -> &[u8] {
-        self.inner.request()
-    }
-
-    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
-        let outcome = self.inner.judge(status, body);
-        if outcome == Outcome::Won {
-            self.receipts.keep(body);
-        }
-        outcome
-    }
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::orders::Orders;
 use super::{Order, Peer, PeersOptions};
 use crate::audit::Answered;
-use crate::audit::receipts::{Kept, Receipts};
-use crate::drivers::http::{Http, Workload};
+use crate::audit::receipts::Receipts;
+use crate::drivers::http::{Heard, Http, Workload};
 use crate::host::environment;
 use crate::load::choice::Random;
-use crate::load::record::{Outcome, Record};
+use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings, Trial};
 use crate::measure::{Surroundings, trial};
@@ -97,26 +97,6 @@ impl Books {
     }
 }
 
-/// A workload that says when an order was accepted.
-struct Seen<'a, W> {
-    inner: &'a mut W,
-    won: &'a AtomicBool,
-}
-
-impl<W: Workload> Workload for Seen<'_, W> {
-    fn request(&mut self) -> &[u8] {
-        self.inner.request()
-    }
-
-    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
-        let outcome = self.inner.judge(status, body);
-        if outcome == Outcome::Won {
-            self.won.store(true, Ordering::Relaxed);
-        }
-        outcome
-    }
-}
-
 /// A peer that runs.
 pub(super) struct PeerRun<'a> {
     pub(super) options: &'a PeersOptions,
@@ -157,7 +137,7 @@ impl PeerRun<'_> {
     ) -> anyhow::Result<(Trial, Books)> {
         self.peer.open(product, units)?;
         let (mut receipts, mut orders) = (self.receipts()?, Orders::new(product));
-        let mut kept = Kept { inner: &mut orders, receipts: &mut receipts };
+        let mut kept = Heard { inner: &mut orders, won: |body: &[u8]| receipts.keep(body) };
         let mut http = Http { workload: &mut kept };
         let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
         let (watched, disk) = (self.peer.watched()?, environment::disk(self.folder));
@@ -188,9 +168,11 @@ impl PeerRun<'_> {
         self.peer.open(KILLED, units)?;
         let (mut receipts, mut orders) = (self.receipts()?, Orders::new(KILLED));
         let won = AtomicBool::new(false);
-        let mut kept = Kept { inner: &mut orders, receipts: &mut receipts };
-        let mut seen = Seen { inner: &mut kept, won: &won };
-        let mut http = Http { workload: &mut seen };
+        let hear = |body: &[u8]| {
+            receipts.keep(body);
+            won.store(true, Ordering::Relaxed);
+        };
+        let mut http = Http { workload: &mut Heard { inner: &mut orders, won: hear } };
         let percent = KILL_FROM_PERCENT + random.below(KILL_TO_PERCENT - KILL_FROM_PERCENT);
         let moment = options.load.mul_f64(percent as f64 / 100.0);
         let schedule = Schedule::poisson(f64::from(options.rate), options.load).seeded(random.next_u64());

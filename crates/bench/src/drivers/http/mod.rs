@@ -25,6 +25,27 @@ pub trait Workload {
     fn judge(&mut self, status: u16, body: &[u8]) -> Outcome;
 }
 
+/// A workload, and who hears of each answer that accepts an order.
+#[derive(Debug)]
+pub(crate) struct Heard<'a, W, F> {
+    pub(crate) inner: &'a mut W,
+    pub(crate) won: F,
+}
+
+impl<W: Workload, F: FnMut(&[u8])> Workload for Heard<'_, W, F> {
+    fn request(&mut self) -> &[u8] {
+        self.inner.request()
+    }
+
+    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
+        let outcome = self.inner.judge(status, body);
+        if outcome == Outcome::Won {
+            (self.won)(body);
+        }
+        outcome
+    }
+}
+
 /// A workload over HTTP.
 #[derive(Debug)]
 pub struct Http<'a, W> {

@@ -5,7 +5,6 @@
 //! as warm as it gets; only one is under load.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -13,13 +12,12 @@ use anyhow::Context;
 use super::buyers::{BUYERS, Buyer, Seen};
 use super::watch::{Queues, Watcher};
 use super::{DISK_BYTES_MAX, Stack};
-use crate::drivers::http::{Http, Workload};
+use crate::drivers::http::{Heard, Http};
 use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, beside};
 use crate::goal::{Goal, median};
 use crate::host::usage::Watched;
 use crate::load::distribution::Distribution;
-use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
 use crate::measure::{Surroundings, trial};
@@ -241,26 +239,6 @@ impl Bench {
     }
 }
 
-/// A load whose accepted orders are counted where others can see them.
-struct Counted<'a, W> {
-    inner: &'a mut W,
-    accepted: &'a AtomicU64,
-}
-
-impl<W: Workload> Workload for Counted<'_, W> {
-    fn request(&mut self) -> &[u8] {
-        self.inner.request()
-    }
-
-    fn judge(&mut self, status: u16, body: &[u8]) -> Outcome {
-        let outcome = self.inner.judge(status, body);
-        if outcome == Outcome::Won {
-            self.accepted.fetch_add(1, Ordering::Relaxed);
-        }
-        outcome
-    }
-}
-
 /// What the threads of one load brought back.
 struct Brought {
     trial: Trial,
@@ -321,12 +299,15 @@ fn load(
         .zip(addresses.iter().cycle())
         .map(|(_, server)| Buyer::new(*server, stack.shop.waiting_buyer()))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let (accepted, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (accepted, over) = (&AtomicU64::new(0), &AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let eyes = scope.spawn(|| watcher.watch(&accepted, &over));
-        let buyers: Vec<_> =
-            buyers.into_iter().map(|buyer| go(scope, buyer, &accepted, (&over, around.stop))).collect();
-        let mut traffic = Counted { inner: &mut stack.shop.traffic, accepted: &accepted };
+        let eyes = scope.spawn(|| watcher.watch(accepted, over));
+        let go = |buyer: Buyer| scope.spawn(move || buyer.shop(accepted, over, around.stop));
+        let buyers: Vec<_> = buyers.into_iter().map(go).collect();
+        let count = |_: &[u8]| {
+            accepted.fetch_add(1, Ordering::Relaxed);
+        };
+        let mut traffic = Heard { inner: &mut stack.shop.traffic, won: count };
         let trial = trial(generator, schedule, &mut Http { workload: &mut traffic }, repeat, around);
         let ended = Instant::now();
         // Whatever happened, the threads must end.
@@ -338,15 +319,6 @@ fn load(
         let looks = eyes.join().expect("looking does not panic")?;
         Ok(Brought { trial: trial?, ended, seen, queues: Queues::of(&looks) })
     })
-}
-
-fn go<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    buyer: Buyer,
-    accepted: &'scope AtomicU64,
-    (over, stop): (&'scope AtomicBool, &'scope AtomicBool),
-) -> ScopedJoinHandle<'scope, anyhow::Result<Seen>> {
-    scope.spawn(move || buyer.shop(accepted, over, stop))
 }
 
 fn case(row: Row, samples: &[Sample]) -> Case {

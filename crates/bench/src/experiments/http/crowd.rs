@@ -9,10 +9,9 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::testbed::{HttpTestbed, Profile, Shop};
-use crate::audit::receipts::Kept;
-use crate::drivers::http::Http;
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
+use crate::drivers::http::{Heard, Http};
 use crate::experiments::cases::Run;
 use crate::experiments::{ScenarioContext, Target, limit};
 use crate::load::choice::{Hot, Random};
@@ -152,7 +151,7 @@ fn warm_up(context: &ScenarioContext, testbed: &mut HttpTestbed) -> anyhow::Resu
     context.progress.doing("flash crowd: warming up");
     testbed.create_sale(context, &traffic::own_sale())?;
     let mut orders = Traffic::own(TOKEN_SECRET, WARM_UP_BUYER_FIRST);
-    let mut kept = Kept { inner: &mut orders, receipts: &mut testbed.receipts };
+    let mut kept = Heard { inner: &mut orders, won: |body: &[u8]| testbed.receipts.keep(body) };
     let mut http = Http { workload: &mut kept };
     let settings = Settings::keep_alive(testbed.orders, WARM_UP_USERS);
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;

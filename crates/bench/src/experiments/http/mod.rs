@@ -14,9 +14,8 @@ use anyhow::{Context, ensure};
 use self::testbed::{HttpTestbed, Profile, Shop};
 use super::cases::{self, Point, Run};
 use super::{Engine, Scenario, ScenarioContext};
-use crate::audit::receipts::Kept;
 use crate::drivers::http::traffic::Traffic;
-use crate::drivers::http::{Http, once};
+use crate::drivers::http::{Heard, Http, once};
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Reuse, Settings, Trial};
 use crate::measure::trial;
@@ -231,7 +230,7 @@ fn measure(
     for repeat in 0..=context.repeats {
         context.progress.doing(&format!("{}: {name}, {repeat} of {}", tier.title, context.repeats));
         let mut traffic = tier.traffic(sample.as_deref());
-        let mut workload = Kept { inner: &mut traffic, receipts: &mut testbed.receipts };
+        let mut workload = Heard { inner: &mut traffic, won: |body: &[u8]| testbed.receipts.keep(body) };
         let mut http = Http { workload: &mut workload };
         if generator.is_none() {
             generator = Some(
