@@ -4,9 +4,8 @@
 use crate::drivers::http::{Workload, traffic};
 use crate::load::record::Outcome;
 use crate::target::TOKEN_SECRET;
-use crate::target::token::{self, Minter};
+use crate::target::token::Minter;
 
-const TOKEN_LIFE_S: u64 = 24 * 3600;
 const BUYER_FIRST: u64 = 1_000_000_000;
 /// One attempt in so many is by the buyer of the one before, who wants a second unit.
 pub(super) const GREEDY_EVERY: u64 = 10;
@@ -15,7 +14,6 @@ pub(super) const GREEDY_EVERY: u64 = 10;
 #[derive(Debug)]
 pub(super) struct Orders {
     minter: Minter,
-    expires_s: u64,
     product: u64,
     attempts: u64,
     buyer: u64,
@@ -25,8 +23,7 @@ pub(super) struct Orders {
 impl Orders {
     pub(super) fn new(product: u64) -> Self {
         Self {
-            minter: Minter::new(TOKEN_SECRET.as_bytes()),
-            expires_s: token::unix_s() + TOKEN_LIFE_S,
+            minter: Minter::new(TOKEN_SECRET),
             product,
             attempts: 0,
             buyer: BUYER_FIRST,
@@ -49,7 +46,7 @@ impl Workload for Orders {
         request.clear();
         request
             .extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(*buyer, self.expires_s, request);
+        self.minter.append(*buyer, request);
         request.extend_from_slice(
             format!(
                 "\r\nMember-Id: {buyer}\r\nIdempotency-Key: attempt-{attempts}\r\nContent-Type: application/json\r\n\

@@ -12,21 +12,27 @@ use ring::hmac;
 
 /// A whole token is at most this long: two claims of at most 20 digits each.
 const CLAIMS_BYTES_MAX: usize = 64;
+/// A run lasts minutes; its tokens outlive it.
+const LIFE_S: u64 = 24 * 3600;
 
 #[derive(Debug)]
-pub struct Minter {
+pub(crate) struct Minter {
     key: hmac::Key,
     header: String,
+    /// Unix time.
+    expires_s: u64,
 }
 
 impl Minter {
-    pub fn new(secret: &[u8]) -> Self {
+    pub(crate) fn new(secret: &str) -> Self {
         let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, secret), header }
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+        Self { key, header, expires_s: unix_s() + LIFE_S }
     }
 
-    /// Appends the token of this buyer, valid until `expires_s` (Unix time).
-    pub fn append(&self, buyer: u64, expires_s: u64, out: &mut Vec<u8>) {
+    /// Appends the token of this buyer.
+    pub(crate) fn append(&self, buyer: u64, out: &mut Vec<u8>) {
+        let expires_s = self.expires_s;
         let mut claims = [0; CLAIMS_BYTES_MAX];
         let mut rest = &mut claims[..];
         write!(rest, r#"{{"sub":"{buyer}","exp":{expires_s}}}"#).expect("two numbers fit");
@@ -72,7 +78,7 @@ mod tests {
     #[test]
     fn a_token_verifies_and_carries_its_claims() {
         let mut token = b"before ".to_vec();
-        Minter::new(b"secret").append(u64::MAX, u64::MAX, &mut token);
+        Minter { expires_s: u64::MAX, ..Minter::new("secret") }.append(u64::MAX, &mut token);
         let token = std::str::from_utf8(&token).unwrap().strip_prefix("before ").unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let (header, claims) = signed.split_once('.').unwrap();
@@ -88,7 +94,8 @@ mod tests {
     #[test]
     fn the_signature_is_what_another_program_makes() {
         let mut token = Vec::new();
-        Minter::new(b"0123456789abcdef").append(1_000_000_001, 2_000_000_000, &mut token);
+        let minter = Minter { expires_s: 2_000_000_000, ..Minter::new("0123456789abcdef") };
+        minter.append(1_000_000_001, &mut token);
         assert_eq!(String::from_utf8(token).unwrap(), include_str!("../../tests/token.txt").trim());
     }
 }

@@ -11,7 +11,7 @@ use crate::load::record::Outcome;
 use crate::load::schedule::Retries;
 use crate::load::{ConnectionId, Protocol, Received, Verdicts};
 use crate::target::TOKEN_SECRET;
-use crate::target::token::{self, Minter};
+use crate::target::token::Minter;
 
 /// Of the requests.
 pub(crate) const BOTS_SHARE: f64 = 0.1;
@@ -24,7 +24,6 @@ pub(crate) const RETRIES: Retries = Retries {
 };
 const PERSON_FIRST: u64 = 1_000_000_000;
 const BOT_FIRST: u64 = 2_000_000_000;
-const TOKEN_LIFE_S: u64 = 24 * 3600;
 
 /// One buyer's wish: the same in each of its attempts, so that a repeated one is no second order.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +41,6 @@ pub(crate) struct Buyers<'a, F> {
     product: F,
     receipts: &'a mut Receipts,
     minter: Minter,
-    expires_s: u64,
     random: Random,
     crowd: Crowd,
     wishes: u64,
@@ -60,8 +58,7 @@ impl<'a, F: FnMut(&mut Random) -> u64> Buyers<'a, F> {
             sale,
             product,
             receipts,
-            minter: Minter::new(TOKEN_SECRET.as_bytes()),
-            expires_s: token::unix_s() + TOKEN_LIFE_S,
+            minter: Minter::new(TOKEN_SECRET),
             random: Random::new(seed),
             crowd: Crowd::new(BOTS_SHARE, BOTS),
             wishes: 0,
@@ -111,7 +108,7 @@ impl<F: FnMut(&mut Random) -> u64> Protocol for Buyers<'_, F> {
             self.sale, wish.product
         );
         out.extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(wish.buyer, self.expires_s, out);
+        self.minter.append(wish.buyer, out);
         out.extend_from_slice(
             format!(
                 "\r\nIdempotency-Key: wish-{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

@@ -10,8 +10,6 @@ use crate::load::choice::Random;
 use crate::load::record::Outcome;
 use crate::target::token::{self, Minter};
 
-/// A run lasts minutes; its tokens outlive it.
-const TOKEN_LIFE_S: u64 = 24 * 3600;
 /// Buyers are numbered from here: ten digits, so that all requests have one length.
 pub(crate) const BUYER_FIRST: u64 = 1_000_000_000;
 
@@ -45,7 +43,6 @@ enum Requests {
 #[derive(Debug)]
 pub(crate) struct OwnOrders {
     minter: Minter,
-    expires_s: u64,
     buyer: u64,
     tail: Vec<u8>,
     request: Vec<u8>,
@@ -185,13 +182,7 @@ impl OwnOrders {
         .to_string();
         let tail =
             format!("\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        Self {
-            minter: Minter::new(secret.as_bytes()),
-            expires_s: token::unix_s() + TOKEN_LIFE_S,
-            buyer: buyer_first,
-            tail: tail.into_bytes(),
-            request: Vec::new(),
-        }
+        Self { minter: Minter::new(secret), buyer: buyer_first, tail: tail.into_bytes(), request: Vec::new() }
     }
 
     /// Whose order the last one was.
@@ -205,7 +196,7 @@ impl OwnOrders {
         request.clear();
         request
             .extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(self.buyer, self.expires_s, request);
+        self.minter.append(self.buyer, request);
         request.extend_from_slice(b"\r\nIdempotency-Key: order-of-");
         request.extend_from_slice(self.buyer.to_string().as_bytes());
         request.extend_from_slice(&self.tail);

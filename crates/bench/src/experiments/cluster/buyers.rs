@@ -17,7 +17,7 @@ use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
 use crate::load::distribution::times;
 use crate::load::record::micros;
 use crate::target::TOKEN_SECRET;
-use crate::target::token::{self, Minter};
+use crate::target::token::Minter;
 
 pub(super) const BUYERS: u64 = 16;
 /// Between two orders of one buyer: all of them are a load of about 150 orders a second at most.
@@ -79,7 +79,7 @@ impl Buyer {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(STOP_POLL))?;
         let orders = OwnOrders::new(TOKEN_SECRET, OWN_SALE, buyer_first);
-        Ok(Self { stream, orders, minter: Minter::new(TOKEN_SECRET.as_bytes()) })
+        Ok(Self { stream, orders, minter: Minter::new(TOKEN_SECRET) })
     }
 
     /// Places orders until `over` is raised; `accepted` counts them with those of the driver. The last one is waited
@@ -119,7 +119,7 @@ impl Buyer {
         let mut request =
             format!("GET /api/v1/orders/{id}?wait={WAIT_S} HTTP/1.1\r\nHost: localhost\r\n").into_bytes();
         request.extend_from_slice(b"Authorization: Bearer ");
-        self.minter.append(self.orders.buyer(), token::unix_s() + 600, &mut request);
+        self.minter.append(self.orders.buyer(), &mut request);
         request.extend_from_slice(b"\r\n\r\n");
         for _ in 0..WAITS_MAX {
             match status.as_str() {

@@ -1,40 +1,29 @@
 //! Joining: everybody by a request and a token of their own, as a page sends it, and the number that each was answered.
 
-use std::fmt;
-
 use anyhow::{Context, ensure};
 
 use super::{LINE, ScenarioContext};
 use crate::drivers::http::{Driver, Settings, Workload};
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
-use crate::target::token::{self, Minter};
+use crate::target::token::Minter;
 use crate::target::{TOKEN_SECRET, Target};
 
 /// Who joins is numbered from here: ten digits, so that all requests have one length.
 pub(super) const PERSON_FIRST: u64 = 3_000_000_000;
 /// Of a request that is all in its path and its token.
 pub(super) const NO_BODY: &str = "\r\nContent-Length: 0\r\n\r\n";
-const TOKEN_LIFE_S: u64 = 24 * 3600;
 pub(super) const CONNECTIONS: usize = 200;
 /// Joins between two looks at how far it is.
 const PART: u64 = 50_000;
 
 /// What a page sends for somebody who is signed in. People are counted from 0.
-pub(super) struct Signed {
-    minter: Minter,
-    expires_s: u64,
-}
-
-impl fmt::Debug for Signed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Signed")
-    }
-}
+#[derive(Debug)]
+pub(super) struct Signed(Minter);
 
 impl Signed {
     pub(super) fn new() -> Self {
-        Self { minter: Minter::new(TOKEN_SECRET.as_bytes()), expires_s: token::unix_s() + TOKEN_LIFE_S }
+        Self(Minter::new(TOKEN_SECRET))
     }
 
     /// A POST; `rest`: more of the head and the body, from behind the token on.
@@ -42,7 +31,7 @@ impl Signed {
         for part in ["POST ", path, " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "] {
             out.extend_from_slice(part.as_bytes());
         }
-        self.minter.append(PERSON_FIRST + u64::from(person), self.expires_s, out);
+        self.0.append(PERSON_FIRST + u64::from(person), out);
         out.extend_from_slice(rest.as_bytes());
     }
 }

@@ -147,15 +147,6 @@ pub(super) struct Pages<'a> {
     request: Vec<u8>,
 }
 
-impl std::fmt::Debug for Pages<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pages")
-            .field("guests", &self.guests.len())
-            .field("seen", &self.seen)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Plays the night from now to its end.
 ///
 /// # Errors
