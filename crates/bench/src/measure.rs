@@ -35,7 +35,6 @@ const TAIL_SHARE_MAX: f64 = 0.1;
 /// Its name in `Usage::processes`: see [`Watched::load`].
 const GENERATOR: &str = "load";
 
-/// What surrounds a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The engines and servers on this machine; the generator is added.
@@ -63,7 +62,6 @@ pub fn trial<P: Protocol>(
     trial_within(LATENCY_LIMIT, generator, schedule, protocol, repeat, around)
 }
 
-/// A trial under a latency limit.
 pub fn trial_within<P: Protocol>(
     latency_limit: Duration,
     generator: &mut Generator,

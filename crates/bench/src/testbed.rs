@@ -38,7 +38,6 @@ enum Servers {
     Running { address: SocketAddr, audit: Running },
 }
 
-/// One load of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) schedule: Schedule,

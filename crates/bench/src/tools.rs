@@ -64,7 +64,6 @@ pub struct ConsumerOptions {
     pub seconds: Option<u64>,
 }
 
-/// One window of a producer.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProducerWindow {
     pub seconds: f64,

@@ -84,7 +84,6 @@ impl Receipts {
     }
 }
 
-/// The hash of the order that an answer names.
 fn order_hash(body: &[u8]) -> Option<u128> {
     FIELDS.iter().find_map(|field| {
         let begin = body.windows(field.len()).position(|bytes| bytes == *field)? + field.len();

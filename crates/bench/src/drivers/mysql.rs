@@ -19,15 +19,12 @@ const UNCERTAIN: [u16; 9] = [1053, 1317, 1927, 1152, 1080, 1180, 1030, 1026, 159
 /// One statement that succeeded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statement {
-    /// Rows that it changed.
     pub affected: u64,
-    /// Rows that it gave.
     pub rows: u64,
 }
 
 /// What one user asks, and what the answers mean.
 pub trait Workload: Send {
-    /// The next statements.
     fn statements(&mut self) -> String;
     /// The meaning of an answer in which every statement succeeded.
     fn judge(&mut self, results: &[Statement]) -> Outcome;
@@ -37,7 +34,6 @@ pub trait Workload: Send {
     }
 }
 
-/// A workload over a connection of its own.
 #[derive(Debug)]
 pub struct MySql<W> {
     pub workload: W,

@@ -7,14 +7,12 @@ use indexmap::IndexSet;
 use crate::target::engines::mariadb::{CommitFlush, InnoDbFlush};
 use crate::target::engines::{BrokerFlush, Flushes, RedisLog};
 
-/// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Combination {
     Embedded(Synchronous),
     Cluster(Flushes),
 }
 
-/// What is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Victim {
     Server,
@@ -57,7 +55,6 @@ const BROKER: [BrokerFlush; 2] = [BrokerFlush::Synchronous, BrokerFlush::Asynchr
 const FASTEST: Flushes =
     Flushes { redis: RedisLog::Nothing, broker: BrokerFlush::Asynchronous, mariadb: CommitFlush::FASTEST };
 
-/// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The default and the fastest of each profile.
@@ -65,7 +62,6 @@ pub enum Extent {
     /// The default, each setting changed alone, and both extremes; of InnoDB's log and the binary log every pair, because
     /// what one is worth depends on the other.
     OneAtATime,
-    /// Every combination.
     Full,
 }
 
@@ -105,7 +101,6 @@ impl Combination {
         }
     }
 
-    /// Whom it kills, one after the other.
     pub(super) fn victims(self) -> &'static [Victim] {
         match self {
             Self::Embedded(_) => &[Victim::Server],

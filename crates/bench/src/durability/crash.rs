@@ -151,12 +151,10 @@ fn is_unknown(body: &[u8]) -> bool {
     body.windows(TYPE.len()).any(|bytes| bytes == TYPE)
 }
 
-/// Orders in the ledger now.
 fn orders_now(testbed: &mut Testbed) -> anyhow::Result<u64> {
     testbed.installation()?.ledger()?.count()
 }
 
-/// Looks up the receipts from number `first` on.
 fn look_up(testbed: &mut Testbed, first: u64) -> anyhow::Result<Matched> {
     let mut ledger = testbed.installation()?.ledger()?;
     let orders = ledger.count()?;

@@ -68,7 +68,6 @@ pub struct DurabilityOptions {
     pub repeats: usize,
     /// Length of each of these, and of each load in the middle of which a process is killed.
     pub load: Duration,
-    /// Users of the closed loop.
     pub users: usize,
     pub site: Site,
 }
@@ -227,7 +226,6 @@ fn install(options: &DurabilityOptions, folder: &Path, row: Combination) -> anyh
     }
 }
 
-/// A closed loop.
 fn load(options: &DurabilityOptions, testbed: &mut Testbed, repeat: usize) -> anyhow::Result<Trial> {
     let (schedule, connections) = (Schedule::closed(options.load), options.users);
     let load = Load { schedule, connections, opened: connections, p99: LATENCY_LIMIT, repeat };

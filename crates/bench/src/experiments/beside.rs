@@ -32,7 +32,6 @@ pub(super) const METRICS: &[&str] =
 /// failures would look like quick answers.
 const SOUND_SHARE_MIN: f64 = 0.999;
 
-/// Whom to ask, and how hard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     pub(super) address: SocketAddr,
@@ -40,7 +39,6 @@ pub(super) struct Probe {
     /// Connections are open and caches warm after this; its answers count for the audit only.
     pub(super) warm_up: Duration,
     pub(super) schedule: Schedule,
-    /// The outcome that is counted.
     pub(super) wanted: Outcome,
     pub(super) repeat: usize,
 }

@@ -118,7 +118,6 @@ impl<'a> Run<'a> {
         self.report.scaled_down.push(text.into());
     }
 
-    /// Measures a case, if it is wanted.
     pub(super) fn case<M: Into<Measured>>(
         &mut self,
         point: Point,

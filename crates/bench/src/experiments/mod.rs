@@ -54,7 +54,6 @@ pub enum Engine {
     Doorbuster,
 }
 
-/// Whom to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Servers of our own, with the settings under test, ended and removed afterwards.
@@ -64,7 +63,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// On this machine, all of it.
     pub fn is_local(&self) -> bool {
         let Self::Running(of) = self else { return true };
         let sockets = [of.http, of.redis, of.redis_cluster, of.rocketmq_namesrv];
@@ -87,7 +85,6 @@ pub struct Addresses {
     pub operator_token: Option<String>,
 }
 
-/// What a scenario is given.
 #[derive(Debug)]
 pub struct ScenarioContext {
     pub size: Size,
@@ -150,7 +147,6 @@ impl Scenario {
 }
 
 impl ScenarioContext {
-    /// Whether a case of this name is to be run.
     pub fn wants(&self, case: &str) -> bool {
         self.only.as_ref().is_none_or(|only| case.contains(only.as_str()))
     }

@@ -49,7 +49,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
     run,
 }];
 
-/// What another tool said of its run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Said {
     per_s: f64,
@@ -81,7 +80,6 @@ fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     Ok(run.report)
 }
 
-/// Both tools on one target.
 struct Pair {
     ours: Vec<Trial>,
     theirs: Vec<Said>,

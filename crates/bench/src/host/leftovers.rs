@@ -28,7 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
 const COMMAND_CHARS: usize = 120;
 
-/// A process that was ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Left {
     pub pid: u32,

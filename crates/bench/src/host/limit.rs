@@ -58,7 +58,6 @@ pub(crate) fn is_free(usage: &Usage) -> bool {
     full_process(usage).is_none() && usage.machine_busy < MACHINE_FREE && disk < DISK_FULL
 }
 
-/// How far from used up the machine was.
 pub(crate) fn idle(usage: &Usage) -> String {
     let disk = usage.disk_busy.map_or("unknown".to_owned(), |busy| format!("{:.0}%", busy * 100.0));
     let begin = if is_free(usage) { NOTHING_USED_UP } else { "No limit is clear" };

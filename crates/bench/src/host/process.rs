@@ -187,7 +187,6 @@ pub(crate) fn start_listening(
     bail!("{name} did not start: {}", log_tail(log));
 }
 
-/// The end of a child's log, for error messages.
 pub fn log_tail(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()

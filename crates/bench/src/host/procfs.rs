@@ -74,19 +74,16 @@ pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     Ok(children)
 }
 
-/// Memory that is resident now.
 pub fn rss_bytes(pid: u32) -> io::Result<u64> {
     let status = process(pid)?.status().map_err(io::Error::other)?;
     Ok(status.vmrss.ok_or_else(|| io::Error::other("a process without memory"))? * 1024)
 }
 
-/// The most memory that was resident at a time, so far.
 pub(crate) fn peak_rss_bytes(pid: u32) -> io::Result<u64> {
     let status = process(pid)?.status().map_err(io::Error::other)?;
     Ok(status.vmhwm.ok_or_else(|| io::Error::other("a process without memory"))? * 1024)
 }
 
-/// Bytes that the process caused to be written to storage.
 pub fn write_bytes(pid: u32) -> io::Result<u64> {
     process(pid)?.io().map(|io| io.write_bytes).map_err(io::Error::other)
 }

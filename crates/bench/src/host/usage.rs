@@ -29,7 +29,6 @@ impl Watched {
     }
 }
 
-/// The counters at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
     at: Instant,
@@ -45,7 +44,6 @@ struct Thread {
     cpu: Duration,
 }
 
-/// What happened between two snapshots.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Usage {
     pub seconds: f64,

@@ -132,7 +132,6 @@ impl Connection {
         result
     }
 
-    /// Sends the request that waited.
     pub(super) fn send_waiting(&mut self) -> io::Result<()> {
         let mut request = std::mem::take(&mut self.waiting);
         let sent = self.send(&request);

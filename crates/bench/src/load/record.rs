@@ -31,7 +31,6 @@ pub struct Asking {
     pub good: u64,
 }
 
-/// Everything known about one run of the driver.
 #[derive(Debug)]
 pub struct Record {
     pub outcomes: Outcomes,

@@ -9,7 +9,6 @@ use super::schedule::Schedule;
 pub use super::series::Second;
 use crate::host::usage::Usage;
 
-/// One run of the load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {

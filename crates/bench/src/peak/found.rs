@@ -27,7 +27,6 @@ pub fn metrics() -> Vec<String> {
 /// Of each load.
 const OF_LOADS: [&str; 2] = ["p99", "throughput"];
 
-/// What a search came to.
 pub(super) struct Found {
     pub(super) outcome: Outcome,
     pub(super) points: Vec<Point>,

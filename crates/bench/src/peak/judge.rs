@@ -28,7 +28,6 @@ const FAIL_P_MAX: f64 = 0.25;
 /// The chance to miss the median that an interval's end may have.
 const MISS_P_MAX: f64 = 0.125;
 
-/// What must hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Of the response time.

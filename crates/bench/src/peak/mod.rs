@@ -43,7 +43,6 @@ const LIMIT_SHARE: f64 = 0.05;
 
 pub use self::found::metrics;
 
-/// Whom to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeakTarget {
     /// A server of our own, on the default configuration.
@@ -89,12 +88,9 @@ pub struct PeakOptions {
     pub p99: Duration,
     /// Requests that may be left uncarried, among all, 0 to 1.
     pub errors: f64,
-    /// Length of each trial.
     pub trial: Duration,
     pub plan: Plan,
-    /// Users of the closed loop.
     pub users: usize,
-    /// Requests that the open loop can have under way at once.
     pub in_flight_max: usize,
     /// Each trial's requests are due at times of its own, which follow from this and the trial's number.
     pub seed: u64,

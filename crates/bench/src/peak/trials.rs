@@ -27,7 +27,6 @@ const BACKLOG_SHARE: f64 = 0.5;
 /// Of a processor: the generator's thread had no time left.
 const THREAD_FULL: f64 = 0.9;
 
-/// One measurement and its trial.
 pub(super) struct Measured {
     pub(super) phase: Phase,
     /// Offered; 0 for the closed loop.

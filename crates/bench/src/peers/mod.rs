@@ -34,7 +34,6 @@ pub const ROUNDS_MAX: u8 = 20;
 pub const RATE_MIN: u32 = 500;
 pub const RATE_MAX: u32 = 100_000;
 
-/// Who is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Doorbuster,
@@ -58,7 +57,6 @@ impl Kind {
         }
     }
 
-    /// Why it can't be measured here.
     fn missing(self, shop: &BuiltShop) -> Option<String> {
         let store = match self {
             Self::Doorbuster => return None,
@@ -111,7 +109,6 @@ trait Peer: fmt::Debug {
     }
 }
 
-/// A row of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Order {
     hash: u128,
@@ -131,7 +128,6 @@ pub struct PeersOptions {
     pub site: Site,
 }
 
-/// What came of one peer in one round.
 #[derive(Debug)]
 pub struct Played {
     pub kind: Kind,
@@ -143,7 +139,6 @@ pub struct Played {
     pub killed: Books,
 }
 
-/// What was measured, and who could not be.
 #[derive(Debug, Default)]
 pub struct Compared {
     pub played: Vec<Played>,

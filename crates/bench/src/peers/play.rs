@@ -44,9 +44,7 @@ const KILLED: u64 = 4;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Books {
     pub units: u64,
-    /// Rows of the store.
     pub orders: u64,
-    /// Answers that accepted an order.
     pub accepted: u64,
     /// Requests without an answer: each is an order or is none.
     pub unknown: u64,
@@ -97,7 +95,6 @@ impl Books {
     }
 }
 
-/// A peer that runs.
 pub(super) struct PeerRun<'a> {
     pub(super) options: &'a PeersOptions,
     pub(super) folder: &'a Path,

@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 
 pub use crate::report::model::Published;
 
-/// One of the data files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum File {
     RedisCluster,
@@ -82,7 +81,6 @@ impl Row {
     }
 }
 
-/// All rows of a file, in its order.
 pub fn rows(file: File) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| row.file == file)
 }

@@ -85,7 +85,6 @@ impl fmt::Debug for Profile<'_> {
     }
 }
 
-/// What is rehearsed, and where.
 #[derive(Debug)]
 pub struct Rehearsal<'a> {
     pub program: &'a Path,

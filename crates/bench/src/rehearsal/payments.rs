@@ -12,7 +12,6 @@ use crate::load::record::Outcome;
 use crate::target::token::unix_s;
 use crate::target::{OPERATOR_TOKEN, PAYMENT_SECRET, Target};
 
-/// What somebody owes.
 #[derive(Debug)]
 pub(super) struct Bill {
     order: String,

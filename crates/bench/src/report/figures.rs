@@ -76,7 +76,6 @@ pub(super) fn of_case<'a>(scenario: &'a ScenarioReport, case: &'a Case) -> impl 
     })
 }
 
-/// Seconds and requests of each trial that counts, or of all if none does.
 fn samples<'a>(trials: impl IntoIterator<Item = &'a Trial> + Clone) -> Vec<(f64, u64)> {
     let of = |trial: &Trial| (trial.seconds, trial.outcomes.total());
     let valid: Vec<_> = trials.clone().into_iter().filter(|trial| trial.is_valid()).map(of).collect();

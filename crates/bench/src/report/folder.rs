@@ -48,7 +48,6 @@ impl Folder {
         &self.path
     }
 
-    /// The report that programs read.
     pub fn json(&self) -> PathBuf {
         self.path.join("report.json")
     }

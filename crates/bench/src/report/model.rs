@@ -24,14 +24,12 @@ pub struct Report {
     /// Version of this program, and the revision of the repository that it lies in, if it lies in one.
     pub program: String,
     pub git_revision: Option<String>,
-    /// As it was called.
     pub command: Vec<String>,
     pub started_unix_s: u64,
     pub elapsed_s: f64,
     /// False: it was stopped, or more was to come when it was written.
     pub complete: bool,
     pub size: Size,
-    /// Times that each case was measured.
     pub repeats: usize,
     pub seed: u64,
     pub environment: Environment,
@@ -75,17 +73,14 @@ impl Report {
     }
 }
 
-/// How much of the published sizes is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
     /// The same shapes in about ten minutes for all; one repeat, so no intervals.
     Quick,
-    /// The published sizes.
     Full,
 }
 
-/// What was asked for and not finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedScenario {

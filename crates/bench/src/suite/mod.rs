@@ -32,7 +32,6 @@ pub struct SuiteOptions {
     /// The `doorbuster` program to measure, and its version.
     pub program: PathBuf,
     pub version: String,
-    /// As it was called.
     pub command: Vec<String>,
     pub scripts: PathBuf,
     /// On a real disk: each scenario gets a folder in it, which is removed.

@@ -46,7 +46,6 @@ impl<W: Workload, F: FnMut(&[u8])> Workload for Heard<'_, W, F> {
     }
 }
 
-/// A workload over HTTP.
 #[derive(Debug)]
 pub struct Http<'a, W> {
     pub workload: &'a mut W,

@@ -16,7 +16,6 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
 }
 
-/// Why bytes can't be a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 

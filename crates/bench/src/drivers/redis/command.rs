@@ -100,7 +100,6 @@ fn pieces(word: &str) -> Vec<Piece> {
     pieces
 }
 
-/// A command as bytes, with holes.
 #[derive(Debug)]
 pub(super) struct Template {
     holes: Vec<Hole>,
@@ -207,7 +206,6 @@ impl Template {
         self.key_word > 0 && self.holes.iter().any(|hole| matches!(hole, Hole::Mark))
     }
 
-    /// What an answer to it means.
     pub(super) fn judge(&self, reply: Reply<'_>) -> Outcome {
         if let Reply::Error(error) = reply {
             return self.judge_error(error);

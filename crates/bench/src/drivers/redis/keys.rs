@@ -38,12 +38,10 @@ impl Keys {
         self.order
     }
 
-    /// Bytes of each key.
     pub fn bytes(&self) -> usize {
         self.prefix.len() + self.digits
     }
 
-    /// Appends the next key.
     pub(super) fn write(&mut self, random: &mut Random, out: &mut Vec<u8>) {
         let number = match self.order {
             Order::Random => random.below(self.count),

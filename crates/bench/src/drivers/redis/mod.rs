@@ -25,7 +25,6 @@ const SURPRISE_BYTES_MAX: usize = 400;
 /// Keys that are drawn at most until one is found for the master that a pipeline goes to.
 const DRAWS_MAX: usize = 10_000;
 
-/// What is asked.
 #[derive(Debug)]
 pub struct Workload {
     pub command: RedisCommand,
@@ -47,7 +46,6 @@ impl Workload {
     }
 }
 
-/// The driver.
 #[derive(Debug)]
 pub struct Redis {
     template: Template,

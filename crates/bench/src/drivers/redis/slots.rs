@@ -49,12 +49,10 @@ impl SlotMap {
         Ok(map)
     }
 
-    /// The addresses of the lanes.
     pub fn masters(&self) -> &[SocketAddr] {
         &self.masters
     }
 
-    /// The lane that a key belongs to.
     pub fn lane(&self, key: &[u8]) -> usize {
         self.lanes[slot(key)].into()
     }

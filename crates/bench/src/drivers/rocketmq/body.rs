@@ -6,7 +6,6 @@ const MARKED_BYTES: usize = 16;
 /// What fills the rest.
 const FILLER: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 
-/// The bodies of one run.
 #[derive(Debug, Clone)]
 pub struct Bodies {
     run: u64,

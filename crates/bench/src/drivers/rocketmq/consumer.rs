@@ -21,7 +21,6 @@ use crate::load::trial::Distribution;
 use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
 use crate::target::token;
 
-/// What is pulled.
 #[derive(Debug, Clone)]
 pub struct Pulling {
     pub topic: Topic,
@@ -36,7 +35,6 @@ pub struct Pulling {
     pub bodies: Option<Bodies>,
 }
 
-/// What has been consumed so far.
 #[derive(Debug, Clone)]
 pub struct Consumed {
     pub messages: u64,
@@ -47,7 +45,6 @@ pub struct Consumed {
     pub lost: u64,
     /// Bodies that are not what was sent.
     pub damaged: u64,
-    /// The numbers of the bodies.
     pub numbers: Numbers,
     /// From the producer's clock to the moment of the pull's answer; both clocks count milliseconds.
     born_to_consumed_us: Histogram<u64>,

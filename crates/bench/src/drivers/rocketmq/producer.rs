@@ -19,7 +19,6 @@ use crate::target::token;
 
 const GROUP: &str = "bench_producer";
 
-/// What is sent.
 #[derive(Debug, Clone)]
 pub struct Sending {
     pub topic: Topic,
@@ -41,7 +40,6 @@ pub struct Producer {
     queues: Vec<(usize, u32)>,
     turn: usize,
     users: Vec<User>,
-    /// The number of the next message.
     next: u64,
     /// Numbers of the acknowledged messages, if somebody wants to know.
     acknowledged: Option<Numbers>,
@@ -61,7 +59,6 @@ struct User {
     answered: Vec<bool>,
 }
 
-/// One send.
 #[derive(Debug, Clone, Copy)]
 struct Send {
     opaque: i32,

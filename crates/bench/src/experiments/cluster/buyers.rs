@@ -33,7 +33,6 @@ const WAIT_S: u64 = 30;
 /// A long poll is repeated so often before the order is given up.
 const WAITS_MAX: usize = 4;
 
-/// What the buyers saw.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) placed: u64,

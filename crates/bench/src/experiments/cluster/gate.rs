@@ -57,7 +57,6 @@ struct ClientSaid {
     skus: [u32; 2],
 }
 
-/// One repeat.
 struct Sample {
     client_per_s: f64,
     redis_benchmark_per_s: f64,
@@ -65,7 +64,6 @@ struct Sample {
     usage: Usage,
 }
 
-/// What a repeat is given.
 struct Gate<'a> {
     context: &'a ScenarioContext,
     set: EngineSet,
@@ -186,7 +184,6 @@ fn count(redis: &mut Redis, hash: &str) -> anyhow::Result<u64> {
     redis.ask(&["HLEN", hash])
 }
 
-/// The keys of one of the client's SKUs.
 fn keys(said: &ClientSaid, sku: usize) -> [String; 4] {
     ["s", "k", "t", "b"].map(|kind| format!("{{{}:{:08x}}}:{kind}", said.prefix, said.skus[sku]))
 }

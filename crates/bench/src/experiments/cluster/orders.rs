@@ -59,7 +59,6 @@ pub(super) const METRICS: &[&str] = &[
     "CPU per answer, rocketmq-namesrv",
 ];
 
-/// When the orders are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arrival {
     /// Closed loop: as fast as they are answered, be the ledger behind or not.
@@ -125,7 +124,6 @@ impl Row {
     }
 }
 
-/// One trial and what was seen beside it.
 struct Sample {
     trial: Trial,
     /// Rows in the ledger over the time from the first order until the ledger had the last one.
@@ -239,7 +237,6 @@ impl Bench {
     }
 }
 
-/// What the threads of one load brought back.
 struct Brought {
     trial: Trial,
     ended: Instant,

@@ -18,7 +18,6 @@ const EVERY: Duration = Duration::from_millis(100);
 /// The server's own count of the orders that wait for the broker.
 const PUBLISHING: &str = "doorbuster_publish_queue";
 
-/// One look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point {
     /// Orders answered with 202, since the measurement began.
@@ -37,7 +36,6 @@ impl Point {
     }
 }
 
-/// What the looks came to.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queues {
     /// Accepted and not in the ledger.
@@ -130,7 +128,6 @@ impl Watcher {
         Ok(Self { database, broker: set.broker()?, topic: topic.to_owned(), servers, metrics, already })
     }
 
-    /// Looks until `over` is raised.
     pub(super) fn watch(mut self, accepted: &AtomicU64, over: &AtomicBool) -> anyhow::Result<Vec<Point>> {
         let begun = Instant::now();
         let mut points = Vec::new();

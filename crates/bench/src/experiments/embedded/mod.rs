@@ -67,7 +67,6 @@ const ORDER_METRICS: &[&str] = &[
     "memory after the start",
 ];
 
-/// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
     Published,
@@ -78,7 +77,6 @@ enum Load {
     PageGzip,
 }
 
-/// When the requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arrival {
     /// Closed loop: as fast as the target answers.
@@ -97,7 +95,6 @@ struct Row {
     bounds: Bounds,
 }
 
-/// How much of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     /// Of each trial.
@@ -235,7 +232,6 @@ fn run(
     Ok(beside::report(run, rows.iter().map(|(row, comparison)| (comparison, row.bounds))))
 }
 
-/// Everything that runs.
 struct Bench {
     nginx: Nginx,
     demo: Shop,

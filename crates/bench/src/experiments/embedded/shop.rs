@@ -117,7 +117,6 @@ impl Shop {
         Ok(Point::bar(name, name).case(own.to_vec().into(), &[]))
     }
 
-    /// Sends until that many are accepted.
     fn place(
         &mut self,
         orders: u64,

@@ -33,16 +33,13 @@ const WARM_UP_USERS: usize = 50;
 const WARM_UP_BUYER_FIRST: u64 = 3_000_000_000;
 const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
 const PAYMENT_S: u64 = 12 * 3600;
-/// Requests under way at once.
 const IN_FLIGHT_MAX: usize = 8000;
-/// What is run.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     crowd: FlashCrowd,
     duration: Duration,
     hot_units: u64,
     other_units: u64,
-    /// Orders per second that the server admits.
     admitted_per_s: u64,
 }
 

@@ -90,7 +90,6 @@ const fn tier(
     Scenario { name, about, reference: Some("seckill-tiers.csv"), needs: NEEDS, metrics: METRICS, run }
 }
 
-/// One row of the published table.
 #[derive(Debug)]
 struct Tier {
     /// As the table calls it.

@@ -56,7 +56,6 @@ impl Profile {
     }
 }
 
-/// What is sold.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shop<'a> {
     /// The demo's sales, for the published commands.
@@ -78,15 +77,12 @@ impl<'a> Shop<'a> {
 pub(super) struct HttpTestbed {
     /// `None`: a server that is not ours.
     servers: Option<Installation>,
-    /// Where orders go.
     pub(super) orders: SocketAddr,
-    /// Where pages come from.
     pub(super) pages: SocketAddr,
     /// `None`: a running server whose audit nobody may ask for, so that nobody may order there.
     audit: Option<Running>,
     /// As they were before the load; `None` where no order may be placed.
     gates: Option<Gates>,
-    /// The id of every acknowledged order.
     pub(super) receipts: Receipts,
     answered: Answered,
     messages: Answered,

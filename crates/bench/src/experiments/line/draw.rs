@@ -43,7 +43,6 @@ const TOOL_POLL: Duration = Duration::from_millis(2);
 const VERIFY_S_MAX: f64 = 30.0;
 const VERIFY_BYTES_MAX: f64 = (64 << 20) as f64;
 
-/// How much of it.
 #[derive(Debug, Clone, Copy)]
 pub struct DrawSizes {
     pub entries: u32,
@@ -155,7 +154,6 @@ fn check_answers(server: &Target, joins: &Joins, drawn: &Shown) -> anyhow::Resul
     Ok(())
 }
 
-/// What a command of the program took.
 #[derive(Debug, Clone, Copy)]
 struct Spent {
     seconds: f64,

@@ -44,7 +44,6 @@ pub(super) struct Told {
     pub(super) known: Vec<(u32, u64)>,
 }
 
-/// How the item was sold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sold {
     pub(super) units: u64,
@@ -67,7 +66,6 @@ pub(super) struct Judged {
     pub(super) named: Vec<String>,
     pub(super) called: u64,
     pub(super) orders: u64,
-    /// Units at the end.
     pub(super) free: u64,
     pub(super) held: u64,
     pub(super) sold: u64,
@@ -76,7 +74,6 @@ pub(super) struct Judged {
 }
 
 impl Told {
-    /// Notes a board that was read.
     pub(super) fn read(&mut self, board: Board) {
         let numbers = |of: &Board| (of.served, of.sure_to, of.free, of.turns, of.held, of.sold);
         let first = self.boards.entry(board.version).or_insert(board);

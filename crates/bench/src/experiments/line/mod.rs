@@ -68,7 +68,6 @@ const ROOM_PER_PERSON: u64 = 1024;
 const DRAWN_PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(2);
 
-/// How the item is sold.
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     units: u64,
@@ -77,7 +76,6 @@ struct Terms {
     payment_s: u64,
 }
 
-/// What `GET .../line/draw` shows.
 #[derive(Debug, Clone)]
 struct Shown(Value);
 
@@ -144,7 +142,6 @@ fn shown(server: &Target) -> anyhow::Result<Shown> {
     read(server, &format!("{LINE}/draw")).map(Shown)
 }
 
-/// Until the places are drawn.
 fn drawn(context: &ScenarioContext, server: &Target) -> anyhow::Result<Shown> {
     let begun = Instant::now();
     loop {
@@ -170,7 +167,6 @@ fn check(context: &ScenarioContext, people: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A case of figures alone.
 fn case(figures: &Measured, name: &str) -> Case {
     Point::bar(name, name).case(figures.clone(), &[])
 }

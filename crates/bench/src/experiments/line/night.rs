@@ -87,7 +87,6 @@ const PEOPLE_FOR_MEMORY: u32 = 500_000;
 const JOIN_BOUNDS: Bounds = &[(JOINS_BESIDE_ORDERS, Goal::AtLeast(1.0))];
 const BOARD_BOUNDS: Bounds = &[(CPU_BESIDE_NGINX, Goal::AtMost(1.2))];
 
-/// How much of it.
 #[derive(Debug, Clone, Copy)]
 pub struct NightSizes {
     pub people: u32,
@@ -163,7 +162,6 @@ pub fn run(context: &ScenarioContext, sizes: NightSizes) -> anyhow::Result<Scena
     Ok(measured.report(sizes))
 }
 
-/// Of all repeats.
 #[derive(Debug)]
 struct Measured {
     joins: Vec<Trial>,
@@ -234,7 +232,6 @@ impl Measured {
     }
 }
 
-/// What runs.
 struct Night<'a> {
     context: &'a ScenarioContext,
     sizes: NightSizes,
@@ -384,7 +381,6 @@ impl<'a> Night<'a> {
         Ok(())
     }
 
-    /// Those whose pages are played.
     fn guests(&self, drawn: &Shown) -> anyhow::Result<Vec<Guest>> {
         let (entries, people) = (drawn.entries()?, self.people.person_by_number());
         let order = Places::new(&drawn.hash("seed")?, entries);

@@ -44,7 +44,6 @@ const KEPT_MAX: usize = 8_000_000;
 /// Of all answers: more that were lost, or that nobody should get, and the night is none.
 const UNEXPECTED_SHARE_MAX: f64 = 0.001;
 
-/// Somebody who waits.
 #[derive(Debug)]
 pub(super) struct Guest {
     pub(super) person: u32,

@@ -47,7 +47,6 @@ pub(super) struct Board {
     pub(super) now_ms: u64,
 }
 
-/// What a page says that a place is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zone {
     Sure,

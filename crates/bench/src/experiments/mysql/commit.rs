@@ -36,7 +36,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Statements and answers are short; known, it is not asked for.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
-/// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Inserts one row, in a transaction of its own.
@@ -87,7 +86,6 @@ impl Workload for Commits {
     }
 }
 
-/// The server under test.
 struct Server {
     set: Option<EngineSet>,
     address: SocketAddr,

@@ -168,7 +168,6 @@ impl Instants {
     }
 }
 
-/// Keys that are there now.
 pub(super) fn keys_of(redis: &mut Redis) -> anyhow::Result<u64> {
     redis.ask(&["DBSIZE"])
 }

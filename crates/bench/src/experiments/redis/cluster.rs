@@ -134,7 +134,6 @@ struct Bench<'a> {
     sizes: &'a Sizes,
 }
 
-/// One load of writes.
 #[derive(Debug, Clone, Copy)]
 struct Writes {
     threads: usize,

@@ -24,7 +24,6 @@ const BUS: u16 = 10;
 /// Slots of the masters, as redis-cli splits them.
 const SLOTS: [[&str; 2]; MASTERS] = [["0", "5460"], ["5461", "10922"], ["10923", "16383"]];
 
-/// The cluster that is measured.
 #[derive(Debug)]
 pub(super) struct Nodes {
     /// Empty if it runs already.
@@ -170,7 +169,6 @@ impl Nodes {
         Ok(())
     }
 
-    /// Keys on all masters.
     pub(super) fn keys(&self) -> anyhow::Result<u64> {
         let map = self.slots()?;
         map.masters().iter().map(|master| keys_of(&mut self.client(*master)?)).sum()

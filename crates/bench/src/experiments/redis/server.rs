@@ -48,7 +48,6 @@ pub(super) fn aof(fsync: &str) -> Vec<Setting> {
     vec![("appendonly", "yes".to_owned()), ("appendfsync", fsync.to_owned()), ("save", String::new())]
 }
 
-/// One server process.
 #[derive(Debug)]
 pub(super) struct Server {
     guard: Guard,
@@ -222,7 +221,6 @@ pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result
     said(redis, engine, &SHOWN, false)
 }
 
-/// The one server of a scenario.
 #[derive(Debug)]
 pub(super) struct Subject {
     /// `None`: it is not ours.

@@ -110,7 +110,6 @@ impl Brokers {
         Ok(true)
     }
 
-    /// After each measurement.
     pub(super) fn check_room(&self) -> anyhow::Result<()> {
         self.set.as_ref().map_or(Ok(()), |set| set.check_room(STORE_BYTES_MAX))
     }
@@ -190,7 +189,6 @@ impl Brokers {
             .collect()
     }
 
-    /// What a reader must know of them.
     pub(super) fn describe(&self, run: &mut Run<'_>) {
         run.note("a thread of RocketMQ's producer is here a connection with one message under way");
         run.note("times are from the planned send; the published ones from the call, in whole milliseconds");

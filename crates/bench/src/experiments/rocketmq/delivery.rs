@@ -23,7 +23,6 @@ use crate::report::model::{Better, Metric, ScenarioReport};
 const THREADS: usize = 64;
 const BYTES: usize = 128;
 const QUEUES: u32 = 8;
-/// How the messages are sent.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,

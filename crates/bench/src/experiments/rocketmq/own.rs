@@ -24,7 +24,6 @@ const POLL: Duration = Duration::from_millis(50);
 /// Two measurements of the same are the same within this.
 const SAME: f64 = 0.1;
 
-/// One line of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     pub(super) per_s: f64,

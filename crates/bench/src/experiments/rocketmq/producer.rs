@@ -65,7 +65,6 @@ fn series(bytes: usize, queues: u32) -> String {
     format!("{bytes} bytes, {queues} queues")
 }
 
-/// How long things take.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     warm_up: Duration,

@@ -45,7 +45,6 @@ pub(super) const REST: Duration = Duration::from_millis(100);
 /// Why a run gave no record.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The stop flag was raised.
     #[error("stopped by a signal")]
     Stopped,
     #[error("waiting for sockets failed")]
@@ -69,7 +68,6 @@ pub struct Generator {
     /// Users who were refused a connection, and when they may try again; in order of that time.
     resting: VecDeque<(Instant, usize)>,
     buffer: Vec<u8>,
-    /// The request that is being made.
     request: Vec<u8>,
 }
 
@@ -85,7 +83,6 @@ struct User {
     verdicts: Verdicts,
 }
 
-/// One run under way.
 struct Run<'a, P> {
     pace: Pace,
     protocol: &'a mut P,
@@ -143,7 +140,6 @@ impl<P> Run<'_, P> {
 /// What a raised stop flag means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnStop {
-    /// Nobody wants to know any more.
     Abandon,
     /// The run is over: no further request, and what came of the others counts.
     Finish,

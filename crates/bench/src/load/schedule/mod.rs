@@ -17,7 +17,6 @@ pub use self::stream::Spacing;
 /// Of schedules for which no other is given.
 const SEED: u64 = 20_260_101;
 
-/// How requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// Each connection is a user, who asks, waits for the answer, and asks again. Finds the peak, and hides stalls: while
@@ -62,7 +61,6 @@ impl Retries {
         Self { attempts_max: 1, back_off: Duration::ZERO, back_off_max: Duration::ZERO, jitter: 0.0 };
 }
 
-/// When no further request is due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Until {
     Elapsed(Duration),

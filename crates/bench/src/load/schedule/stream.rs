@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use crate::load::choice::Random;
 
-/// How arrivals lie around their rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
     /// As regular as the rate allows.
@@ -16,7 +15,6 @@ pub enum Spacing {
     Poisson,
 }
 
-/// The rate of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rate {
     Constant {
@@ -58,7 +56,6 @@ impl Stream {
         self.due
     }
 
-    /// Goes on to the arrival after that.
     pub(super) fn advance(&mut self) {
         self.mass += match self.spacing {
             Spacing::Even => 1.0,

@@ -29,7 +29,6 @@ const FIRST_SHARE: f64 = 0.75;
 const BRACKET_UP: f64 = 1.25;
 const BRACKET_DOWN: f64 = 0.6;
 
-/// What bounds the search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
     pub limits: Limits,
@@ -99,7 +98,6 @@ pub enum Measurement {
     Invalid,
 }
 
-/// Why the search ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ending {
     /// Bracketed within the precision.
@@ -149,7 +147,6 @@ impl Outcome {
     pub(super) const GONE: Self = Self { ending: Ending::Gone, ..Self::STOPPED };
 }
 
-/// One load of the curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     pub per_s: f64,
@@ -216,7 +213,6 @@ impl Controller {
         }
     }
 
-    /// The loads that were judged, in the order of their verdicts.
     pub fn curve(&self) -> &[Point] {
         &self.curve
     }

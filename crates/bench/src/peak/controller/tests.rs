@@ -26,7 +26,6 @@ fn rules() -> Rules {
     }
 }
 
-/// SplitMix64.
 struct Random(u64);
 
 impl Random {

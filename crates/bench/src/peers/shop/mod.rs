@@ -31,7 +31,6 @@ const SOURCES: [(&str, &str); 7] = [
 /// Its modules are fetched and compiled the first time, on a busy machine too.
 const BUILD_PATIENCE: Duration = Duration::from_secs(900);
 
-/// Where the shop keeps its stock and orders.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Store {
     /// A row for each product, whose units are subtracted.

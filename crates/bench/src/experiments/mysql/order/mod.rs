@@ -152,7 +152,6 @@ fn run_own(run: &mut Run<'_>) -> anyhow::Result<Vec<Shape>> {
     Ok(ramp.shapes())
 }
 
-/// The numbers of users that are wanted.
 fn steps(context: &ScenarioContext, series: &str) -> impl Iterator<Item = usize> {
     let steps: &'static [usize] = if context.quick() { &USERS_QUICK } else { &USERS };
     steps.iter().copied().filter(move |users| context.wants(&name(series, *users)))
@@ -208,7 +207,6 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
     Ok((Point::bar("sold out", "balances of 10").case(measured, &[]), audit))
 }
 
-/// The steps of all repeats.
 #[derive(Default)]
 struct Ramp {
     steps: Vec<(String, usize, Vec<Trial>)>,
