@@ -91,7 +91,7 @@ fn compare(rounds: usize, seconds: u64) -> anyhow::Result<()> {
         for round in 0..rounds {
             let before = procfs::cpu(nginx.pid())?;
             let (record, own_us) =
-                run(nginx.address(), connections, Schedule::closed(Duration::from_secs(seconds)))?;
+                run(nginx.address, connections, Schedule::closed(Duration::from_secs(seconds)))?;
             let nginx_us =
                 (procfs::cpu(nginx.pid())? - before).as_secs_f64() * 1e6 / record.outcomes.served as f64;
             ours.push(Point { per_s: record.per_s(Outcome::Served), own_us, nginx_us });
@@ -130,7 +130,7 @@ fn wrk(nginx: &Nginx, connections: usize, seconds: u64) -> anyhow::Result<Point>
             "-t1",
             &format!("-c{connections}"),
             &format!("-d{seconds}s"),
-            &format!("http://{}/", nginx.address()),
+            &format!("http://{}/", nginx.address),
         ])
         .stderr(Stdio::inherit())
         .output()

@@ -171,7 +171,7 @@ pub fn consumer(
     let mut windows: Vec<ConsumerWindow> = Vec::new();
     let (mut messages, mut bytes, mut lost) = (0, 0, 0);
     run(&mut generator, &mut consumer, options.seconds, stop, &mut |record, consumer| {
-        let after = consumer.consumed();
+        let after = &consumer.consumed;
         let window = ConsumerWindow {
             seconds: record.elapsed.as_secs_f64(),
             messages: after.messages - messages,

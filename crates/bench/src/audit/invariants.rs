@@ -116,10 +116,10 @@ pub fn acknowledged(
 ) -> anyhow::Result<u64> {
     let kept = receipts.count();
     ensure!(
-        receipts.unreadable() == 0 && kept == answered.accepted,
+        receipts.unreadable == 0 && kept == answered.accepted,
         "AUDIT FAILED: {} orders were accepted, {kept} of them with an id and {} without",
         answered.accepted,
-        receipts.unreadable()
+        receipts.unreadable
     );
     let orders = ledger.count()?;
     answered.check(orders)?;

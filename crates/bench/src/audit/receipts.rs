@@ -21,7 +21,7 @@ pub struct Receipts {
     file: BufWriter<File>,
     count: u64,
     /// Acknowledged without an id that can be read: the audit refuses to say that they are all there.
-    unreadable: u64,
+    pub(crate) unreadable: u64,
     failed: Option<io::Error>,
 }
 
@@ -47,10 +47,6 @@ impl Receipts {
 
     pub fn count(&self) -> u64 {
         self.count
-    }
-
-    pub fn unreadable(&self) -> u64 {
-        self.unreadable
     }
 
     /// All of them, in memory: of a short load.
@@ -121,6 +117,6 @@ mod tests {
         receipts.keep(id(2).as_bytes());
         assert_eq!(receipts.hashes(0, &(0..=255)).unwrap(), HashSet::from([1, 2, 1 << 127]));
         assert_eq!(receipts.hashes(2, &(0..=255)).unwrap(), HashSet::from([2]));
-        assert_eq!((receipts.count(), receipts.unreadable()), (3, 1));
+        assert_eq!((receipts.count(), receipts.unreadable), (3, 1));
     }
 }

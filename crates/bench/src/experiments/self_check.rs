@@ -100,7 +100,7 @@ impl Pair {
         let seconds = if context.quick() { 2 } else { 10 };
         let mut traffic = Traffic::read_any("/");
         let mut http = Http { workload: &mut traffic };
-        let settings = Settings::keep_alive(nginx.address(), WRK_CONNECTIONS);
+        let settings = Settings::keep_alive(nginx.address, WRK_CONNECTIONS);
         let mut generator = Generator::connect(settings, &mut http)?;
         let watched = [Watched::new("nginx", nginx.pid())];
         let around = context.around(&watched, true);
@@ -110,11 +110,11 @@ impl Pair {
         for round in 1..=rounds {
             context.progress.doing(&format!("{name}, {round} of {rounds}"));
             if round % 2 == 1 {
-                pair.theirs.push(wrk(nginx.address(), seconds, &context.stop)?);
+                pair.theirs.push(wrk(nginx.address, seconds, &context.stop)?);
             }
             pair.ours.push(trial(&mut generator, schedule, &mut http, round, around)?);
             if round % 2 == 0 {
-                pair.theirs.push(wrk(nginx.address(), seconds, &context.stop)?);
+                pair.theirs.push(wrk(nginx.address, seconds, &context.stop)?);
             }
         }
         context.progress.done(&format!("{name}: beside wrk"));

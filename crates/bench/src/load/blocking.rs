@@ -200,7 +200,7 @@ impl Run {
         self.record.elapsed = self.last_whole.unwrap_or(self.last_settled).duration_since(self.started);
         self.record.asking = self.asking;
         self.record.unsent = self.pace.unissued(self.last_settled);
-        self.record.seconds = self.series.into_rows();
+        self.record.seconds = self.series.rows;
         self.record
     }
 }

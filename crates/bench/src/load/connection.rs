@@ -25,13 +25,13 @@ pub(super) struct Connection {
     pub(super) state: State,
     stream: Option<TcpStream>,
     /// There was a stream before, if there is none now.
-    was_open: bool,
+    pub(super) was_open: bool,
     /// The rest of a request that the kernel did not take at once.
     outgoing: Vec<u8>,
     /// A request that waits until the connection is made and greeted.
     pub(super) waiting: Vec<u8>,
     /// Any byte of the current request was handed to the kernel.
-    begun: bool,
+    pub(super) begun: bool,
     /// An answer that came in pieces, so far; empty in the usual case of one read per answer.
     pub(super) arrived: Vec<u8>,
 }
@@ -84,15 +84,6 @@ impl Connection {
 
     pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
-    }
-
-    pub(super) fn was_open(&self) -> bool {
-        self.was_open
-    }
-
-    /// Any byte of the current request left: from then on its outcome is the server's to decide.
-    pub(super) fn begun(&self) -> bool {
-        self.begun
     }
 
     pub(super) fn has_outgoing(&self) -> bool {

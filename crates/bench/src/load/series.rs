@@ -62,7 +62,7 @@ pub(super) struct Series {
     ends: Instant,
     filling: Tally,
     times: Histogram<u64>,
-    rows: Vec<Second>,
+    pub(super) rows: Vec<Second>,
 }
 
 impl Series {
@@ -92,10 +92,6 @@ impl Series {
     /// What came since the last whole second, if anything did: nothing is under way any more.
     pub(super) fn last(&mut self, at: Instant) -> Option<Second> {
         (self.filling.operations() > 0).then(|| self.row(at, 0))
-    }
-
-    pub(super) fn into_rows(self) -> Vec<Second> {
-        self.rows
     }
 
     fn row(&mut self, at: Instant, in_flight: usize) -> Second {
@@ -142,7 +138,7 @@ mod tests {
         series.add(Tally { refused: 2, response_us: Some(7), ..Tally::default() });
         let last = series.last(start + 7 * SECOND / 2).unwrap();
         assert_eq!((last.at_s, last.good, last.refused, last.p99_us, last.in_flight), (3.5, 0, 2, 7, 0));
-        assert_eq!(series.into_rows().len(), 4);
+        assert_eq!(series.rows.len(), 4);
     }
 
     #[test]
@@ -154,6 +150,6 @@ mod tests {
         while series.close(end, 0).is_some() {
             reported += 1;
         }
-        assert_eq!((reported, series.into_rows().len()), (SECONDS_MAX + 100, SECONDS_MAX));
+        assert_eq!((reported, series.rows.len()), (SECONDS_MAX + 100, SECONDS_MAX));
     }
 }

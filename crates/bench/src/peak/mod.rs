@@ -258,7 +258,7 @@ fn search(
     loop {
         match controller.next() {
             Step::Done(outcome) => {
-                let points = controller.curve().to_vec();
+                let points = controller.curve.clone();
                 return Ok(Found { outcome, points, measured, cut: None });
             }
             Step::Measure { load, phase } => {
@@ -268,7 +268,7 @@ fn search(
                         let why = format!("{error:#}");
                         let stopped = options.site.stop.load(Ordering::Relaxed);
                         let Some(outcome) = cut_off(stopped, &why, measured.len()) else { return Err(error) };
-                        let points = controller.curve().to_vec();
+                        let points = controller.curve.clone();
                         return Ok(Found { outcome, points, measured, cut: Some(why) });
                     }
                 };
@@ -279,10 +279,10 @@ fn search(
                 options.site.progress.expect_at_most(each.saturating_mul(left));
             }
         }
-        for point in &controller.curve()[printed..] {
+        for point in &controller.curve[printed..] {
             options.site.progress.done(&line_of(point, &measured));
         }
-        printed = controller.curve().len();
+        printed = controller.curve.len();
     }
 }
 

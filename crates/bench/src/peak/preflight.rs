@@ -58,7 +58,7 @@ pub(super) fn ceiling(
     let nginx = Nginx::start(&folder)?;
     let mut requests = Reference(traffic);
     let mut http = Http { workload: &mut requests };
-    let mut generator = Generator::connect(Settings::keep_alive(nginx.address(), users), &mut http)
+    let mut generator = Generator::connect(Settings::keep_alive(nginx.address, users), &mut http)
         .context("connecting to nginx")?;
     let record = generator.run(Schedule::closed(length), &mut http, stop)?;
     let served = record.per_s(Outcome::Served);

@@ -237,7 +237,7 @@ impl PeerRun<'_> {
         receipts: &mut Receipts,
         answered: Answered,
     ) -> anyhow::Result<Books> {
-        ensure!(receipts.unreadable() == 0, "{} accepted orders have no id", receipts.unreadable());
+        ensure!(receipts.unreadable == 0, "{} accepted orders have no id", receipts.unreadable);
         let accepted = receipts.all()?;
         ensure!(accepted.len() as u64 == answered.accepted, "orders were accepted under the same id");
         Ok(Books::of(units, &self.peer.orders(product)?, &accepted, answered))

@@ -24,7 +24,7 @@ load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 #[derive(Debug)]
 pub struct Nginx {
     guard: Guard,
-    address: SocketAddr,
+    pub address: SocketAddr,
     files: PathBuf,
 }
 
@@ -48,10 +48,6 @@ impl Nginx {
         std::fs::create_dir(&files).context("nginx's folder")?;
         let (guard, address) = start_with(folder, |port| configure(folder, port, modules, answer))?;
         Ok(Self { guard, address, files })
-    }
-
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     pub fn pid(&self) -> u32 {

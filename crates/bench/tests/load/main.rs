@@ -315,11 +315,11 @@ fn nginx_answers_everything_and_serves_a_file_as_it_is() {
     let nginx = Nginx::start(folder.path()).unwrap();
     let page = vec![b'x'; 100_000];
     nginx.serve_file("page_1.html", &page, Some(b"zipped")).unwrap();
-    let plain = once::exchange(nginx.address(), &once::encode("GET", "/page_1.html", &[], &[])).unwrap();
+    let plain = once::exchange(nginx.address, &once::encode("GET", "/page_1.html", &[], &[])).unwrap();
     assert_eq!((plain.status, plain.body), (200, page));
     let gzip = once::encode("GET", "/page_1.html", &["Accept-Encoding: gzip"], &[]);
-    assert_eq!(once::exchange(nginx.address(), &gzip).unwrap().body, b"zipped");
-    let record = run(settings(nginx.address(), 50), Schedule::closed_requests(5000));
+    assert_eq!(once::exchange(nginx.address, &gzip).unwrap().body, b"zipped");
+    let record = run(settings(nginx.address, 50), Schedule::closed_requests(5000));
     assert_eq!(record.outcomes, Outcomes { won: 5000, ..Outcomes::default() });
     assert_eq!((record.body_bytes, record.reconnects), (Some((0, 0)), 0));
 }

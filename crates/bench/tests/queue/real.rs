@@ -59,7 +59,7 @@ fn consumer(topic: &Topic, offsets: Vec<u64>, bodies: u64) -> Consumer {
 fn consume(consumer: &mut Consumer, messages: u64) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for _ in 0..100 {
-        let enough = consumer.consumed().messages >= messages;
+        let enough = consumer.consumed.messages >= messages;
         let record = run(consumer.settings(), consumer, 8);
         outcomes.served += record.outcomes.served;
         outcomes.failed += record.outcomes.failed;
@@ -93,7 +93,7 @@ fn messages_are_sent_and_consumed(name_server: SocketAddr) {
 
     let mut got = consumer(&topic, vec![0; 4], 1);
     let pulled = consume(&mut got, queued);
-    let consumed = got.consumed();
+    let consumed = &got.consumed;
     assert_eq!((consumed.messages, pulled), (queued, Outcomes { served: queued, ..Outcomes::default() }));
     assert_eq!((consumed.lost, consumed.duplicates, consumed.damaged), (0, 0, 0));
     assert_eq!(got.offsets(), ends);
@@ -105,10 +105,10 @@ fn messages_are_sent_and_consumed(name_server: SocketAddr) {
     let from = |back: u64| vec![ends[0] - back, ends[1], ends[2], ends[3]];
     let mut again = consumer(&topic, from(50), 1);
     consume(&mut again, 50);
-    assert_eq!((again.consumed().messages, again.consumed().duplicates), (50, 0));
+    assert_eq!((again.consumed.messages, again.consumed.duplicates), (50, 0));
     let mut other = consumer(&topic, from(10), 2);
     let pulled = consume(&mut other, 10);
-    assert_eq!((other.consumed().damaged, pulled.failed), (10, 10));
+    assert_eq!((other.consumed.damaged, pulled.failed), (10, 10));
 
     let mut batches = Producer::new(sending(&topic, 3, 7)).remembering();
     let queued = all_queued_but_busy(&run(sending(&topic, 3, 7).settings(), &mut batches, 20), 140);
@@ -116,7 +116,7 @@ fn messages_are_sent_and_consumed(name_server: SocketAddr) {
     assert_eq!(topic.messages().expect("ends"), ends.iter().sum::<u64>() + queued);
     consume(&mut got, queued);
     let sent = batches.acknowledged().expect("it remembers");
-    assert_eq!((got.consumed().messages, sent.missing_in(&got.consumed().numbers)), (queued, 0));
+    assert_eq!((got.consumed.messages, sent.missing_in(&got.consumed.numbers)), (queued, 0));
 
     let before = topic.messages().expect("ends");
     let piped = Sending { pipeline: 16, ..sending(&topic, 4, 1) };
@@ -150,7 +150,7 @@ fn refusals_of_a_broker_are_reported(name_server: SocketAddr) {
 
     let mut ahead = consumer(&topic, vec![1_000_000], 1);
     let record = run(ahead.settings(), &mut ahead, 1);
-    assert_eq!((ahead.consumed().messages, record.outcomes.failed), (0, 1), "{:?}", record.first_surprise);
+    assert_eq!((ahead.consumed.messages, record.outcomes.failed), (0, 1), "{:?}", record.first_surprise);
 }
 
 fn the_tools_run(name_server: SocketAddr) {

@@ -43,7 +43,7 @@ enum Requests {
 #[derive(Debug)]
 pub(crate) struct OwnOrders {
     minter: Minter,
-    buyer: u64,
+    pub(crate) buyer: u64,
     tail: Vec<u8>,
     request: Vec<u8>,
 }
@@ -183,11 +183,6 @@ impl OwnOrders {
         let tail =
             format!("\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         Self { minter: Minter::new(secret), buyer: buyer_first, tail: tail.into_bytes(), request: Vec::new() }
-    }
-
-    /// Whose order the last one was.
-    pub(crate) fn buyer(&self) -> u64 {
-        self.buyer
     }
 
     pub(crate) fn next(&mut self) -> &[u8] {

@@ -21,7 +21,7 @@ pub struct Keys {
     prefix: String,
     digits: usize,
     count: u64,
-    order: Order,
+    pub(super) order: Order,
     next: u64,
 }
 
@@ -32,10 +32,6 @@ impl Keys {
         ensure!(count > 0, "a load needs a key");
         ensure!(enough.is_none_or(|most| count <= most), "{count} keys of {digits} digits");
         Ok(Self { prefix: prefix.to_owned(), digits, count, order, next: 0 })
-    }
-
-    pub fn order(&self) -> Order {
-        self.order
     }
 
     pub fn bytes(&self) -> usize {

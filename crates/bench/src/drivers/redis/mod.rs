@@ -68,7 +68,7 @@ impl Redis {
         if slots.is_some() {
             ensure!(template.has_key(), "a command without a key belongs nowhere in a cluster");
             ensure!(
-                depth == 1 || keys.order() == Order::Random,
+                depth == 1 || keys.order == Order::Random,
                 "a pipeline to one master can't take the keys in sequence"
             );
         }

@@ -16,7 +16,7 @@ const NOBODY: u16 = u16::MAX;
 /// The lane of each slot. Lanes are the masters, in the order of their first slots.
 #[derive(Debug, Clone)]
 pub struct SlotMap {
-    masters: Vec<SocketAddr>,
+    pub masters: Vec<SocketAddr>,
     lanes: Vec<u16>,
 }
 
@@ -47,10 +47,6 @@ impl SlotMap {
         let missing = map.lanes.iter().filter(|lane| **lane == NOBODY).count();
         ensure!(missing == 0, "{missing} slots of the cluster are served by nobody");
         Ok(map)
-    }
-
-    pub fn masters(&self) -> &[SocketAddr] {
-        &self.masters
     }
 
     pub fn lane(&self, key: &[u8]) -> usize {
@@ -171,7 +167,7 @@ pub(super) mod tests {
     #[test]
     fn the_map_follows_cluster_slots_and_moved() {
         let mut map = map();
-        let masters: Vec<_> = map.masters().iter().map(SocketAddr::port).collect();
+        let masters: Vec<_> = map.masters.iter().map(SocketAddr::port).collect();
         assert_eq!(masters, [7000, 7001]);
         assert_eq!((map.lane(b"foo"), map.lane(b"foo{hash_tag}")), (1, 0));
         assert!(map.moved(1, b"MOVED 12182 127.0.0.1:7000"));

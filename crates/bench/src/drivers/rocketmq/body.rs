@@ -8,7 +8,7 @@ const FILLER: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 
 #[derive(Debug, Clone)]
 pub struct Bodies {
-    run: u64,
+    pub(super) run: u64,
     /// A whole body; its first bytes are replaced.
     filler: Vec<u8>,
 }
@@ -17,10 +17,6 @@ impl Bodies {
     /// `run` distinguishes the messages of this run from all others.
     pub fn new(run: u64, bytes: usize) -> Self {
         Self { run, filler: FILLER.iter().copied().cycle().take(bytes).collect() }
-    }
-
-    pub(super) fn run(&self) -> u64 {
-        self.run
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -67,7 +67,7 @@ pub struct Consumer {
     pulling: Pulling,
     queues: Vec<(usize, u32)>,
     opaques: Vec<i32>,
-    consumed: Consumed,
+    pub consumed: Consumed,
     arrived: Arc<AtomicU64>,
 }
 
@@ -85,10 +85,6 @@ impl Consumer {
     pub fn settings(&self) -> Settings {
         let addresses = self.pulling.topic.addresses();
         Settings { spread: Spread::Requests, ..Settings::spread(addresses, self.queues.len()) }
-    }
-
-    pub fn consumed(&self) -> &Consumed {
-        &self.consumed
     }
 
     /// `Consumed::messages`, for another thread to look at while this consumer pulls.
@@ -266,7 +262,7 @@ mod tests {
         let bytes = answer(0, 1, &body);
         let received = consumer.receive(CONNECTION, &bytes, &mut verdicts);
         assert_eq!(received, Received::Whole { consumed: bytes.len(), keep_alive: true });
-        let got = consumer.consumed();
+        let got = &consumer.consumed;
         assert_eq!((got.messages, got.lost, got.duplicates, got.damaged), (4, 1, 1, 1));
         assert_eq!(consumer.arrived().load(Ordering::Relaxed), 4);
         assert_eq!((got.numbers.count(), consumer.offsets()), (2, &[0, 10][..]));

@@ -131,7 +131,7 @@ impl Producer {
 
     /// What RocketMQ calls properties; `pair` and `end` are how the separators are written.
     fn properties(&self, number: u64, (pair, end): (&str, &str), out: &mut Vec<u8>) {
-        let run = self.sending.bodies.run();
+        let run = self.sending.bodies.run;
         if self.sending.keys {
             append(out, format_args!("KEYS{pair}{number}{end}"));
         }

@@ -118,7 +118,7 @@ impl Buyer {
         let mut request =
             format!("GET /api/v1/orders/{id}?wait={WAIT_S} HTTP/1.1\r\nHost: localhost\r\n").into_bytes();
         request.extend_from_slice(b"Authorization: Bearer ");
-        self.minter.append(self.orders.buyer(), &mut request);
+        self.minter.append(self.orders.buyer, &mut request);
         request.extend_from_slice(b"\r\n\r\n");
         for _ in 0..WAITS_MAX {
             match status.as_str() {

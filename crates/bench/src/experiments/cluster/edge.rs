@@ -124,7 +124,7 @@ fn measure(
         wanted: Outcome::Served,
         repeat,
     };
-    let of_file = Probe { address: nginx.address(), ..probe };
+    let of_file = Probe { address: nginx.address, ..probe };
     let mut page = Traffic::read(&path, &[], Some(&shown.body));
     let mut file = Traffic::read(&format!("/{name}"), &[], Some(&shown.body));
     comparison.measure(

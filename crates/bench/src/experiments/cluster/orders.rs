@@ -197,10 +197,10 @@ impl Bench {
         context.progress.doing(&format!("{name}, {repeat} of {}", context.repeats));
         // Servers that are not measured would keep their broker busy by asking it.
         for stack in &mut self.stacks {
-            stack.shop.serve_by(if stack.set.flush() == row.flush { row.servers } else { 0 })?;
+            stack.shop.serve_by(if stack.set.flushes.broker == row.flush { row.servers } else { 0 })?;
         }
         let beside = self.stacks.iter().flat_map(Stack::idle).collect();
-        let stack = self.stacks.iter_mut().find(|stack| stack.set.flush() == row.flush);
+        let stack = self.stacks.iter_mut().find(|stack| stack.set.flushes.broker == row.flush);
         let stack = stack.context("a set of engines for each way to flush")?;
         let schedule = match (row.arrival, peak) {
             (Arrival::Sustained, Some(peak)) => {

@@ -287,7 +287,7 @@ impl Bench {
             wanted: row.load.wanted(),
             repeat,
         };
-        let of_nginx = Probe { address: self.nginx.address(), wanted: Outcome::Served, ..probe };
+        let of_nginx = Probe { address: self.nginx.address, wanted: Outcome::Served, ..probe };
         let mut for_nginx = row.load.traffic(&self.page);
         let mut fixed = row.load.traffic(&self.page);
         let traffic = if row.load == Load::Own { &mut self.own_orders } else { &mut fixed };

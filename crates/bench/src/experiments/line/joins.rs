@@ -42,7 +42,7 @@ pub(super) struct Joins {
     signed: Signed,
     pub(super) joined: u32,
     /// By person: the number in the line, 0 where no answer has come.
-    numbers: Vec<u32>,
+    pub(super) numbers: Vec<u32>,
     /// Of the first who was answered.
     pub(super) ticket: Option<String>,
     request: Vec<u8>,
@@ -52,11 +52,6 @@ impl Joins {
     pub(super) fn new(people: u32) -> Self {
         let numbers = Vec::with_capacity(people as usize);
         Self { signed: Signed::new(), joined: 0, numbers, ticket: None, request: Vec::new() }
-    }
-
-    /// By person: the number, 0 where no answer came.
-    pub(super) fn number_by_person(&self) -> &[u32] {
-        &self.numbers
     }
 
     /// By number, from 1: who has it, from 0. A gap is somebody whose answer was lost.

@@ -323,7 +323,7 @@ impl<'a> Night<'a> {
         self.server.stop()?;
         self.server.audit()?;
         let order = Places::new(&drawn.hash("seed")?, drawn.entries()?);
-        let numbers = self.people.number_by_person();
+        let numbers = &self.people.numbers;
         let place_of = |buyer: u64| {
             let person = usize::try_from(buyer.checked_sub(PERSON_FIRST)?).ok()?;
             numbers.get(person).filter(|number| **number > 0).map(|number| order.place_of(*number))
@@ -360,7 +360,7 @@ impl<'a> Night<'a> {
                 wanted: Outcome::Served,
                 repeat: round,
             };
-            let of_nginx = Probe { address: self.nginx.address(), ..probe };
+            let of_nginx = Probe { address: self.nginx.address, ..probe };
             let mut boards = Traffic::read(LINE, &[], Some(&content));
             let mut files = Traffic::read(&format!("/{BOARD_FILE}"), &[], Some(&content));
             let mut server = || beside::sample(probe, &mut boards, around, |_| Ok(()));

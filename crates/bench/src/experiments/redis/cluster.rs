@@ -159,7 +159,7 @@ impl Bench<'_> {
 
     /// Why so many threads can't be had here.
     fn too_many(&self, threads: usize) -> anyhow::Result<Option<String>> {
-        let files = threads * self.nodes.slots()?.masters().len() + OTHER_FILES;
+        let files = threads * self.nodes.slots()?.masters.len() + OTHER_FILES;
         let most = limits::open_files(files);
         if files > most {
             return Ok(Some(format!("they need {files} open files, and this process may have {most}")));
@@ -275,7 +275,7 @@ impl Bench<'_> {
     }
 
     fn session(&self) -> anyhow::Result<Session<'_>> {
-        Ok(Session::new(self.context, self.nodes.slots()?.masters(), self.nodes.watched()))
+        Ok(Session::new(self.context, &self.nodes.slots()?.masters, self.nodes.watched()))
     }
 
     fn workload(

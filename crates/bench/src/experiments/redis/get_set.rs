@@ -179,12 +179,12 @@ fn more_reads(get: Option<f64>, set: Option<f64>) -> Judged {
 
 /// The same by the published tool, on the same key.
 fn redis_benchmark(subject: &Subject, series: &str, connections: usize, requests: u64) -> Command {
-    let (address, key) = (subject.address(), format!("{}key:{:0KEY_DIGITS$}", subject.prefix(), 0));
+    let (address, key) = (subject.address, format!("{}key:{:0KEY_DIGITS$}", subject.prefix(), 0));
     let mut program = Command::new("redis-benchmark");
     program.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "--csv"]);
     program.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
     // The tool takes it in no other way, so that it can be seen in the list of processes while it runs.
-    program.args(subject.password().into_iter().flat_map(|password| ["-a", password]));
+    program.args(subject.password.iter().flat_map(|password| ["-a", password.as_str()]));
     match series {
         "set" => program.args(["SET", &key, &"x".repeat(VALUE_BYTES)]),
         "get" => program.args(["GET", &key]),

@@ -64,8 +64,7 @@ impl Nodes {
             ]);
             servers.push(Server::start(context, &format!("redis-{index}"), port, settings)?);
         }
-        let nodes =
-            Self { member: servers[0].address(), servers, password: None, stop: context.stop.clone() };
+        let nodes = Self { member: servers[0].address, servers, password: None, stop: context.stop.clone() };
         nodes.join(context)?;
         Ok(nodes)
     }
@@ -83,7 +82,7 @@ impl Nodes {
             redis.tell(&["CLUSTER", "ADDSLOTSRANGE", first, last])?;
         }
         for server in &self.servers[1..] {
-            let (port, bus) = (server.address().port(), server.address().port() + BUS);
+            let (port, bus) = (server.address.port(), server.address.port() + BUS);
             clients[0].tell(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()])?;
         }
         for index in MASTERS..NODES {
@@ -154,7 +153,7 @@ impl Nodes {
 
     /// Removes what was written, and waits for the replicas: everything of ours, only our keys of another cluster.
     pub(super) fn clear(&self, context: &ScenarioContext) -> anyhow::Result<()> {
-        for master in self.slots()?.masters() {
+        for master in &self.slots()?.masters {
             let mut redis = self.client(*master)?;
             if self.ours() {
                 redis.tell(&["FLUSHALL", "SYNC"])?;
@@ -171,7 +170,7 @@ impl Nodes {
 
     pub(super) fn keys(&self) -> anyhow::Result<u64> {
         let map = self.slots()?;
-        map.masters().iter().map(|master| keys_of(&mut self.client(*master)?)).sum()
+        map.masters.iter().map(|master| keys_of(&mut self.client(*master)?)).sum()
     }
 
     /// Connections that a member takes; as many as are asked for if it does not say.

@@ -124,7 +124,7 @@ fn spawned(run: &mut Run<'_>, name: &'static str, sizes: &Sizes) -> anyhow::Resu
     let mut replica = None;
     if name == REPLICA {
         let mut of_replica = no_persistence();
-        of_replica.push(("replicaof", format!("127.0.0.1 {}", server.address().port())));
+        of_replica.push(("replicaof", format!("127.0.0.1 {}", server.address.port())));
         let server = Server::start(context, "replica", 1, of_replica)?;
         wait_for(context, "the replica has its master's data", || {
             Ok(server.client()?.info("replication", "master_link_status")? == "up")
@@ -195,7 +195,7 @@ fn once(
     subject.clear()?;
     let mut watched = subject.watched();
     watched.extend(replica.map(Server::watched));
-    let session = Session::new(context, &[subject.address()], watched);
+    let session = Session::new(context, &[subject.address], watched);
     let set = workload("SET __key__ __data__", subject.prefix(), KEY_BYTES, writes, Order::Sequence)?;
     let workload = Workload { value_bytes: 1, depth, ..set };
     let mut redis = subject.client()?;

@@ -52,7 +52,7 @@ pub(super) fn aof(fsync: &str) -> Vec<Setting> {
 pub(super) struct Server {
     guard: Guard,
     name: String,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     folder: PathBuf,
     settings: Vec<Setting>,
     stop: Arc<AtomicBool>,
@@ -107,10 +107,6 @@ impl Server {
     pub(super) fn kill(&mut self) -> anyhow::Result<()> {
         self.guard.kill().context("killing Redis")?;
         Ok(())
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
     }
 
     pub(super) fn client(&self) -> anyhow::Result<Redis> {
@@ -225,8 +221,8 @@ pub(super) fn said_by_foreign(redis: &mut Redis, engine: &str) -> anyhow::Result
 pub(super) struct Subject {
     /// `None`: it is not ours.
     own: Option<Server>,
-    address: SocketAddr,
-    password: Option<String>,
+    pub(super) address: SocketAddr,
+    pub(super) password: Option<String>,
     stop: Arc<AtomicBool>,
 }
 
@@ -249,16 +245,8 @@ impl Subject {
         Ok(subject)
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     pub(super) fn client(&self) -> anyhow::Result<Redis> {
-        Redis::connect_waiting(self.address, PATIENT, &self.stop)?.authenticated(self.password())
-    }
-
-    pub(super) fn password(&self) -> Option<&str> {
-        self.password.as_deref()
+        Redis::connect_waiting(self.address, PATIENT, &self.stop)?.authenticated(self.password.as_deref())
     }
 
     pub(super) fn watched(&self) -> Vec<Watched> {

@@ -184,10 +184,10 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
     assert_eq!((published(&report)[0], known), (Some(9704.0), 2 + 2 + 2 + 3));
 
     let nodes = Nodes::of(&context).unwrap();
-    let member = *nodes.slots().unwrap().masters().last().unwrap();
+    let member = *nodes.slots().unwrap().masters.last().unwrap();
     let map = SlotMap::read(member, None).unwrap();
-    assert_eq!(map.masters().len(), 3);
-    let mut masters: Vec<Redis> = map.masters().iter().map(|of| Redis::connect(*of).unwrap()).collect();
+    assert_eq!(map.masters.len(), 3);
+    let mut masters: Vec<Redis> = map.masters.iter().map(|of| Redis::connect(*of).unwrap()).collect();
     let mut protect = |password| {
         for redis in &mut masters {
             redis.tell(&["CONFIG", "SET", "requirepass", password]).unwrap();
@@ -213,7 +213,7 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     const USERS: u64 = 5;
     let old = nodes.slots().unwrap();
     let slot = slots::slot(b"hot").to_string();
-    let mut masters: Vec<Redis> = old.masters().iter().map(|of| Redis::connect(*of).unwrap()).collect();
+    let mut masters: Vec<Redis> = old.masters.iter().map(|of| Redis::connect(*of).unwrap()).collect();
     let to = (old.lane(b"hot") + 1) % masters.len();
     let name: String = masters[to].ask(&["CLUSTER", "MYID"]).unwrap();
     // The new owner first, so that the slot is somebody's at any time.
@@ -221,7 +221,7 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     for index in order {
         masters[index].tell(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
     }
-    let session = Session::new(context, old.masters(), Vec::new());
+    let session = Session::new(context, &old.masters, Vec::new());
     let workload = Workload { slots: Some(old), ..workload("INCR hot", "", 1, 1, Order::Random).unwrap() };
     let (trial, _) =
         session.run(usize::try_from(USERS).unwrap(), workload, Schedule::closed_requests(1000), 0).unwrap();
@@ -251,9 +251,9 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     redis.tell(&["SET", "theirs", "1"]).unwrap();
     // This connection stays as it is; every other one needs the password from here on.
     redis.tell(&["CONFIG", "SET", "requirepass", "a secret"]).unwrap();
-    assert!(Redis::connect(server.address()).unwrap().tell(&["PING"]).is_err());
+    assert!(Redis::connect(server.address).unwrap().tell(&["PING"]).is_err());
     context.target = Target::Running(Addresses {
-        redis: Some(server.address()),
+        redis: Some(server.address),
         redis_password: Some("a secret".to_owned()),
         ..Addresses::default()
     });

@@ -47,7 +47,7 @@ const SETTINGS: [&str; 9] = [
 pub(super) struct Brokers {
     /// `None`: they are somebody else's.
     set: Option<EngineSet>,
-    name_server: SocketAddr,
+    pub(super) name_server: SocketAddr,
     /// How often the store was thrown away.
     renewed: usize,
     topics: Vec<Topic>,
@@ -155,10 +155,6 @@ impl Brokers {
         watched: &'a [Watched],
     ) -> Surroundings<'a> {
         context.around(watched, is_local(self.name_server))
-    }
-
-    pub(super) fn name_server(&self) -> SocketAddr {
-        self.name_server
     }
 
     /// The class path of a broker of our own, by its command line: RocketMQ's own programs are in it.

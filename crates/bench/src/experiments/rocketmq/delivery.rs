@@ -98,7 +98,7 @@ fn own_case(run: &mut Run<'_>, brokers: &mut Brokers) -> anyhow::Result<Option<O
     let Some(library) = brokers.jars() else { return Ok(None) };
     run.case(by_threads("RocketMQ's own producer", OWN_PRODUCER), &[], || {
         let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
-        let whom = (&*brokers.name_server().to_string(), &*topic.name);
+        let whom = (&*brokers.name_server.to_string(), &*topic.name);
         let found = own::run(context, &library, whom, (THREADS, BYTES), brokers.watched())?;
         let metric = |name, unit, better, value: fn(&Line) -> f64| {
             Metric::new(name, unit, better, found.lines.iter().map(value).collect())
@@ -203,7 +203,7 @@ fn backlog(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Result<V
         let pulls = Schedule::closed_requests(there.div_ceil(PULL_MESSAGES_MAX as u64));
         trials.push(trial(&mut puller, pulls, &mut consumer, repeat, around)?);
         drain(context, &mut puller, &mut consumer, acknowledged)?;
-        check(consumer.consumed(), acknowledged, there)?;
+        check(&consumer.consumed, acknowledged, there)?;
         context.progress.done(&format!("backlog: {there} messages, none lost, none twice"));
     }
     Ok(trials)
@@ -217,8 +217,8 @@ fn drain(
     acknowledged: &Numbers,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
-    while acknowledged.missing_in(&consumer.consumed().numbers) > 0 {
-        let missing = acknowledged.missing_in(&consumer.consumed().numbers);
+    while acknowledged.missing_in(&consumer.consumed.numbers) > 0 {
+        let missing = acknowledged.missing_in(&consumer.consumed.numbers);
         ensure!(
             begun.elapsed() < PATIENCE,
             "AUDIT FAILED: {missing} acknowledged messages were not delivered within {} s",
@@ -263,7 +263,7 @@ fn live_stream(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Resu
         })?;
         let acknowledged = producer.acknowledged().context("it remembers")?;
         drain(context, &mut puller, &mut consumer, acknowledged)?;
-        let consumed = consumer.consumed();
+        let consumed = &consumer.consumed;
         check(consumed, acknowledged, produced.outcomes.queued + produced.outcomes.unknown)?;
         let (born, stored) = (consumed.born_to_consumed(), consumed.stored_to_consumed());
         context.progress.done(&format!(

@@ -172,7 +172,7 @@ impl Generator {
     /// The connection broke or its answer can't be read. Once a byte was sent the order may exist.
     pub(super) fn lose<P: Protocol>(&mut self, index: usize, why: &str, now: Instant, run: &mut Run<'_, P>) {
         let connection = &mut self.connections[index];
-        let (state, begun) = (connection.state, connection.begun());
+        let (state, begun) = (connection.state, connection.begun);
         connection.close();
         connection.state = State::Idle;
         let asking = self.settings.connection_id(index).user;

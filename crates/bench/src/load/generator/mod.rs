@@ -317,11 +317,11 @@ impl Generator {
             Some(windows) => windows.begun.elapsed(),
         };
         run.record.asking = run.asking;
-        run.record.gave_up = run.pace.gave_up();
+        run.record.gave_up = run.pace.gave_up;
         if let Some(second) = run.series.last(run.last_settled) {
             (run.watch)(&second);
         }
-        run.record.seconds = run.series.into_rows();
+        run.record.seconds = run.series.rows;
         Ok(run.record)
     }
 
@@ -421,7 +421,7 @@ impl Generator {
             connection.send(&self.request)
         } else {
             if self.settings.reuse == Reuse::KeepAlive {
-                run.record.opened(connection.was_open());
+                run.record.opened(connection.was_open);
             }
             let address = self.settings.address(ConnectionId { user, lane });
             connection.begin(address, self.poll.registry(), Token(index), &self.request)

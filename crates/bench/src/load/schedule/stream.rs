@@ -38,7 +38,8 @@ pub(super) struct Stream {
     started: Instant,
     /// The integral of the rate at which the next arrival is due.
     mass: f64,
-    due: Option<Instant>,
+    /// When the next arrival is due; `None` if there is none any more.
+    pub(super) due: Option<Instant>,
 }
 
 impl Stream {
@@ -49,11 +50,6 @@ impl Stream {
         }
         stream.due = stream.instant();
         stream
-    }
-
-    /// When the next arrival is due; `None` if there is none any more.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
     }
 
     pub(super) fn advance(&mut self) {
@@ -85,7 +81,7 @@ mod tests {
         let start = Instant::now();
         let mut stream = Stream::start(Rate::Constant { per_s }, spacing, Random::new(5), start);
         std::iter::from_fn(|| {
-            let due = stream.due()?.duration_since(start).as_secs_f64();
+            let due = stream.due?.duration_since(start).as_secs_f64();
             stream.advance();
             (due < until_s).then_some(due)
         })
@@ -127,7 +123,7 @@ mod tests {
         let rate = Rate::Decay { at_s: 3.0, per_s: 1000.0, decay_s: 2.0 };
         let mut stream = Stream::start(rate, Spacing::Even, Random::new(1), start);
         let mut at = Vec::new();
-        while let Some(due) = stream.due() {
+        while let Some(due) = stream.due {
             at.push(due.duration_since(start).as_secs_f64());
             stream.advance();
         }

@@ -185,7 +185,7 @@ pub struct Controller {
     /// Of the search; overload and recovery follow it.
     ending: Ending,
     recovered: Option<bool>,
-    curve: Vec<Point>,
+    pub curve: Vec<Point>,
     observed: usize,
 }
 
@@ -211,10 +211,6 @@ impl Controller {
             curve: Vec::new(),
             observed: 0,
         }
-    }
-
-    pub fn curve(&self) -> &[Point] {
-        &self.curve
     }
 
     pub fn next(&self) -> Step {

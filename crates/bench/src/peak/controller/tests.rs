@@ -152,7 +152,7 @@ fn search_queue(queue: Queue, noise: Noise, seconds: f64, seed: u64) -> Outcome 
         let p99_us = p99_us * (noise.sigma * random.normal()).exp() * spoiled;
         seen(micros(p99_us), asked, 0)
     });
-    for point in controller.curve() {
+    for point in &controller.curve {
         assert!(!point.measurements.is_empty(), "{point:?}");
     }
     outcome
@@ -200,7 +200,7 @@ fn a_target_that_carries_everything_is_limited_by_the_generator() {
     assert_eq!((outcome.highest_passed, outcome.lowest_failed), (Some(7000.0), None));
     assert_eq!(outcome.ending, Ending::GeneratorCeiling { per_s: 7000.0 });
     assert!(outcome.confirmed && outcome.recovered == Some(true));
-    let phases: Vec<_> = controller.curve().iter().map(|point| point.phase).collect();
+    let phases: Vec<_> = controller.curve.iter().map(|point| point.phase).collect();
     assert!(phases.ends_with(&[Phase::Bracket, Phase::Control, Phase::Confirm]), "{phases:?}");
 }
 
@@ -210,7 +210,7 @@ fn a_target_that_carries_nothing_has_no_peak() {
         let (outcome, controller) = search(rules(), |_, _| measurement);
         assert_eq!((outcome.highest_passed, outcome.lowest_failed), (None, Some(1.0)));
         assert_eq!((outcome.ending, outcome.confirmed), (Ending::NothingPasses, false));
-        assert!(controller.curve().iter().all(|point| point.verdict == Verdict::Fail));
+        assert!(controller.curve.iter().all(|point| point.verdict == Verdict::Fail));
     }
 }
 
@@ -260,7 +260,7 @@ fn trials_that_the_generator_spoiled_are_tried_again_and_then_end_the_search() {
     });
     assert_eq!((outcome.highest_passed, outcome.lowest_failed), (Some(750.0), None));
     assert!(outcome.confirmed && outcome.ending == Ending::GeneratorInvalid { per_s: 937.5 }, "{outcome:?}");
-    let invalid = controller.curve().iter().find(|point| point.verdict == Verdict::Invalid).unwrap();
+    let invalid = controller.curve.iter().find(|point| point.verdict == Verdict::Invalid).unwrap();
     assert_eq!((invalid.per_s, invalid.measurements.len()), (937.5, 4));
     // From the first load on: the search goes on below it.
     let (outcome, _) = search(rules(), |load, _| match load {
@@ -306,7 +306,7 @@ fn a_generator_that_is_late_at_every_rate_is_given_up_soon() {
         });
         assert_eq!((outcome.highest_passed, outcome.confirmed), (None, false));
         assert!(matches!(outcome.ending, Ending::GeneratorInvalid { .. }), "{outcome:?}");
-        let spoiled = controller.curve().iter().filter(|point| point.verdict == Verdict::Invalid).count();
+        let spoiled = controller.curve.iter().filter(|point| point.verdict == Verdict::Invalid).count();
         assert!(spoiled == 3 && measured < 20 && least > 100.0, "{carried:?}: {measured}, {least}");
     }
 }
@@ -367,7 +367,7 @@ fn a_candidate_is_not_reported_before_it_passed() {
             })
         };
         let (_, whole) = run(600);
-        let refuted = whole.curve().iter().find(|point| point.phase == Phase::Confirm).unwrap();
+        let refuted = whole.curve.iter().find(|point| point.phase == Phase::Confirm).unwrap();
         // A measurement after the verdict on the first candidate.
         let cut = refuted.measurements.last().unwrap() + 3;
         let (outcome, controller) = run(if what == "cut off" { cut } else { 600 });
@@ -376,9 +376,9 @@ fn a_candidate_is_not_reported_before_it_passed() {
         let reported = outcome.highest_passed.unwrap();
         assert!(reported < outcome.lowest_failed.unwrap(), "{what}: {outcome:?}");
         let passed = |at: f64| {
-            controller.curve().iter().any(|point| point.per_s == at && point.verdict == Verdict::Pass)
+            controller.curve.iter().any(|point| point.per_s == at && point.verdict == Verdict::Pass)
         };
-        assert!(passed(reported), "{what}: {outcome:?} of {:?}", controller.curve());
+        assert!(passed(reported), "{what}: {outcome:?} of {:?}", controller.curve);
     }
 }
 
@@ -398,7 +398,7 @@ fn a_control_load_is_judged_like_any_other() {
             (Load::Open { per_s }, Phase::Confirm) => over(per_s > carried),
             (Load::Open { per_s }, _) => over(per_s > 3000.0),
         });
-        let first = controller.curve().iter().find(|point| point.phase == Phase::Control).unwrap();
+        let first = controller.curve.iter().find(|point| point.phase == Phase::Control).unwrap();
         assert_eq!((first.verdict, first.measurements.len()), wanted);
     }
 }

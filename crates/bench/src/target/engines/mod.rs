@@ -104,7 +104,7 @@ pub struct EngineSettings {
 #[derive(Debug)]
 pub struct EngineSet {
     site: EngineSite,
-    flushes: Flushes,
+    pub(crate) flushes: Flushes,
     members: Vec<Member>,
 }
 
@@ -240,10 +240,6 @@ impl EngineSet {
 
     pub fn broker(&self) -> anyhow::Result<Broker> {
         Broker::connect(self.address("rocketmq-broker")?)
-    }
-
-    pub fn flush(&self) -> BrokerFlush {
-        self.flushes.broker
     }
 
     pub fn versions(&self) -> anyhow::Result<Versions> {

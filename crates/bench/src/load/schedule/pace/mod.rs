@@ -31,7 +31,8 @@ pub struct Pace {
     /// Nothing is due from here on.
     ends: Option<Instant>,
     issued: u64,
-    gave_up: u64,
+    /// Buyers of a flash crowd who had no answer after their last attempt.
+    pub gave_up: u64,
     source: Source,
 }
 
@@ -81,7 +82,7 @@ impl Pace {
         }
         let due = match &mut self.source {
             Source::Closed(ready) => ready.peek().map(|Reverse(ready)| *ready),
-            Source::Open(stream) => stream.due(),
+            Source::Open(stream) => stream.due,
             Source::FlashCrowd(crowd) => crowd.due(),
         };
         let Some(planned) = due else { return Next::Finished };
@@ -119,11 +120,6 @@ impl Pace {
         }
     }
 
-    /// Buyers of a flash crowd who had no answer after their last attempt.
-    pub fn gave_up(&self) -> u64 {
-        self.gave_up
-    }
-
     /// Requests that should have been issued by `now` and were not.
     pub fn unissued(&self, now: Instant) -> u64 {
         match (self.until, &self.source) {
@@ -152,13 +148,13 @@ impl Crowd {
 
     fn due(&self) -> Option<Instant> {
         let waiting = self.waiting.peek().map(|Reverse((due, _))| *due);
-        [self.base.due(), self.spike.due(), waiting].into_iter().flatten().min()
+        [self.base.due, self.spike.due, waiting].into_iter().flatten().min()
     }
 
     /// Takes what is due then; which attempt it is.
     fn take(&mut self, planned: Instant) -> u32 {
         for stream in [&mut self.base, &mut self.spike] {
-            if stream.due() == Some(planned) {
+            if stream.due == Some(planned) {
                 stream.advance();
                 return 1;
             }
