@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bench::drivers::http::{Driver, Settings, Workload, once};
+use bench::drivers::http::{Http, Settings, Workload, once};
 use bench::host::procfs;
+use bench::load::Generator;
 use bench::load::record::{Outcome, Record};
 use bench::load::schedule::Schedule;
 use bench::target::nginx::Nginx;
@@ -51,8 +52,9 @@ fn run(address: SocketAddr, connections: usize, schedule: Schedule) -> anyhow::R
         true => Settings::open_loop(address, connections),
         false => Settings::keep_alive(address, connections),
     };
-    let mut driver = Driver::connect(settings)?;
-    let record = driver.run(schedule, &mut workload, &AtomicBool::new(false))?;
+    let mut http = Http { workload: &mut workload };
+    let record =
+        Generator::connect(settings, &mut http)?.run(schedule, &mut http, &AtomicBool::new(false))?;
     let cpu = procfs::own_cpu()? - before;
     let cpu_us = cpu.as_secs_f64() * 1e6 / record.outcomes.served.max(1) as f64;
     Ok((record, cpu_us))

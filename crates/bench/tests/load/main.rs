@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::drivers::http::{Driver, Http, Reuse, RunError, Settings, Workload, once};
+use bench::drivers::http::{Http, Reuse, RunError, Settings, Workload, once};
 use bench::load::record::{Outcome, Outcomes, Record};
 use bench::load::schedule::Schedule;
 use bench::load::trial::{Distribution, Flag};
@@ -45,8 +45,8 @@ fn settings(address: SocketAddr, connections: usize) -> Settings {
 }
 
 fn run(settings: Settings, schedule: Schedule) -> Record {
-    let mut driver = Driver::connect(settings).expect("the target accepts connections");
-    driver.run(schedule, &mut Posts, &AtomicBool::new(false)).expect("nobody stops it")
+    let mut http = Http { workload: &mut Posts };
+    meaning::connect(settings).run(schedule, &mut http, &AtomicBool::new(false)).expect("nobody stops it")
 }
 
 #[test]
@@ -253,8 +253,9 @@ fn a_target_that_never_answers_is_given_up() {
 #[test]
 fn a_raised_stop_flag_ends_the_run() {
     let fake = Fake::start(|_, _| GOOD);
-    let mut driver = Driver::connect(settings(fake.address, 2)).unwrap();
-    let stopped = driver.run(Schedule::closed(Duration::from_secs(600)), &mut Posts, &AtomicBool::new(true));
+    let mut generator = meaning::connect(settings(fake.address, 2));
+    let (schedule, stop) = (Schedule::closed(Duration::from_secs(600)), AtomicBool::new(true));
+    let stopped = generator.run(schedule, &mut Http { workload: &mut Posts }, &stop);
     assert!(matches!(stopped, Err(RunError::Stopped)));
 }
 

@@ -5,12 +5,8 @@ pub mod once;
 pub(crate) mod response;
 pub(crate) mod traffic;
 
-use std::io;
-use std::sync::atomic::AtomicBool;
-
-use crate::load::record::{Outcome, Record};
-use crate::load::schedule::Schedule;
-use crate::load::{ConnectionId, Generator, Protocol, Received, Verdicts};
+use crate::load::record::Outcome;
+use crate::load::{ConnectionId, Protocol, Received, Verdicts};
 
 pub use crate::load::{Reuse, RunError, Settings, Spread};
 
@@ -83,36 +79,4 @@ fn whole(bytes: &[u8], verdicts: &mut Verdicts, judge: impl FnOnce(u16, &[u8]) -
 fn surprise(status: u16, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(&body[..body.len().min(SURPRISE_BYTES_MAX)]);
     format!("{status} {body}").trim_end().to_owned()
-}
-
-/// A [`Generator`] for workloads over HTTP.
-#[derive(Debug)]
-pub struct Driver(Generator);
-
-impl Driver {
-    pub fn connect(settings: Settings) -> io::Result<Self> {
-        Generator::connect(settings, &mut Http { workload: &mut Nothing }).map(Self)
-    }
-
-    pub fn run<W: Workload>(
-        &mut self,
-        schedule: Schedule,
-        workload: &mut W,
-        stop: &AtomicBool,
-    ) -> Result<Record, RunError> {
-        self.0.run(schedule, &mut Http { workload }, stop)
-    }
-}
-
-/// HTTP needs no greeting, so nothing is asked of it.
-struct Nothing;
-
-impl Workload for Nothing {
-    fn request(&mut self) -> &[u8] {
-        &[]
-    }
-
-    fn judge(&mut self, _status: u16, _body: &[u8]) -> Outcome {
-        Outcome::Failed
-    }
 }

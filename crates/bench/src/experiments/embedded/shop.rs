@@ -9,9 +9,10 @@ use anyhow::{Context, bail};
 
 use crate::audit::{Answered, Ledger};
 use crate::drivers::http::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
-use crate::drivers::http::{Driver, Settings};
+use crate::drivers::http::{Http, Settings};
 use crate::experiments::cases::Point;
 use crate::host::procfs;
+use crate::load::Generator;
 use crate::load::record::{Outcome, Outcomes};
 use crate::load::schedule::Schedule;
 use crate::progress::Progress;
@@ -124,12 +125,14 @@ impl Shop {
         stop: &AtomicBool,
         progress: &Progress,
     ) -> anyhow::Result<Duration> {
-        let mut driver = Driver::connect(Settings::keep_alive(self.target.address(), PREFILL_CONNECTIONS))?;
+        let settings = Settings::keep_alive(self.target.address(), PREFILL_CONNECTIONS);
+        let mut http = Http { workload: traffic };
+        let mut generator = Generator::connect(settings, &mut http)?;
         let mut elapsed = Duration::ZERO;
         while self.answered.accepted < orders {
             progress.doing(&format!("pre-filling: {} of {orders} orders", self.answered.accepted));
             let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.answered.accepted);
-            let record = driver.run(Schedule::closed_requests(part), traffic, stop)?;
+            let record = generator.run(Schedule::closed_requests(part), &mut http, stop)?;
             self.answered.add(&record.outcomes);
             elapsed += record.elapsed;
             if record.outcomes.of(Outcome::Won) * 2 < part {

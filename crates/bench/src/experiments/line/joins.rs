@@ -3,7 +3,8 @@
 use anyhow::{Context, ensure};
 
 use super::{LINE, ScenarioContext};
-use crate::drivers::http::{Driver, Settings, Workload};
+use crate::drivers::http::{Http, Settings, Workload};
+use crate::load::Generator;
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::target::token::Minter;
@@ -106,12 +107,14 @@ impl Workload for Joins {
 pub(super) fn all(context: &ScenarioContext, server: &Target, people: u32) -> anyhow::Result<Joins> {
     let mut joins = Joins::new(people);
     let settings = Settings::keep_alive(server.address(), CONNECTIONS);
-    let mut driver = Driver::connect(settings).context("connecting")?;
+    let mut generator =
+        Generator::connect(settings, &mut Http { workload: &mut joins }).context("connecting")?;
     while joins.joined < people {
         context.progress.doing(&format!("joining: {} of {people}", joins.joined));
         let part = PART.min(u64::from(people - joins.joined));
         let before = joins.joined;
-        let record = driver.run(Schedule::closed_requests(part), &mut joins, &context.stop)?;
+        let mut http = Http { workload: &mut joins };
+        let record = generator.run(Schedule::closed_requests(part), &mut http, &context.stop)?;
         let refused = || record.first_surprise.as_deref().unwrap_or("none").to_owned();
         ensure!(
             u64::from(joins.joined - before) * 2 >= part,
