@@ -2,6 +2,7 @@
 //! misbehave. Seeded: a failure prints its seed.
 
 use super::{CONTROL_SHARE, Controller, Ending, Load, Measurement, Outcome, Phase, Rules, Step};
+use crate::load::choice::Random;
 use crate::peak::judge::{Limits, Plan, Seen};
 use crate::report::model::Verdict;
 
@@ -26,29 +27,17 @@ fn rules() -> Rules {
     }
 }
 
-struct Random(u64);
+/// Above 0, at most 1.
+fn unit(random: &mut Random) -> f64 {
+    random.unit() + 1.0 / (1_u64 << 53) as f64
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
+fn exponential(random: &mut Random, mean: f64) -> f64 {
+    -mean * unit(random).ln()
+}
 
-    /// Above 0, at most 1.
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * self.unit().ln()
-    }
-
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
-    }
+fn normal(random: &mut Random) -> f64 {
+    (-2.0 * unit(random).ln()).sqrt() * (std::f64::consts::TAU * unit(random)).cos()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,9 +63,9 @@ impl Queue {
         let (mut now, mut free) = (0.0, vec![0.0_f64; self.servers]);
         let mut times = Vec::new();
         while now < seconds {
-            now += random.exponential(1.0 / arrivals_per_s);
+            now += exponential(random, 1.0 / arrivals_per_s);
             let service = match self.service {
-                Service::Exponential => random.exponential(1.0 / self.per_s),
+                Service::Exponential => exponential(random, 1.0 / self.per_s),
                 Service::Constant => 1.0 / self.per_s,
             };
             let next = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
@@ -100,7 +89,7 @@ impl Queue {
         let (mut low, mut high) = (1.0, self.per_s * self.servers as f64);
         for step in 0..9 {
             let middle = (low + high) / 2.0;
-            let (p99, _) = self.p99_us(middle, 400.0, &mut Random(step));
+            let (p99, _) = self.p99_us(middle, 400.0, &mut Random::new(step));
             *(if p99 <= LIMIT_US as f64 { &mut low } else { &mut high }) = middle;
         }
         low
@@ -141,15 +130,15 @@ fn micros(us: f64) -> u64 {
 }
 
 fn search_queue(queue: Queue, noise: Noise, seconds: f64, seed: u64) -> Outcome {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (outcome, controller) = search(rules(), |load, _| {
         let Load::Open { per_s } = load else {
-            let good_per_s = queue.per_s * queue.servers as f64 * (1.0 + noise.sigma * random.normal());
+            let good_per_s = queue.per_s * queue.servers as f64 * (1.0 + noise.sigma * normal(&mut random));
             return Measurement::Valid(Seen { p99_us: 50, asked: 5000, lost: 0, good_per_s });
         };
         let (p99_us, asked) = queue.p99_us(per_s, seconds, &mut random);
-        let spoiled = if random.unit() < noise.outliers { noise.outlier_factor } else { 1.0 };
-        let p99_us = p99_us * (noise.sigma * random.normal()).exp() * spoiled;
+        let spoiled = if unit(&mut random) < noise.outliers { noise.outlier_factor } else { 1.0 };
+        let p99_us = p99_us * (noise.sigma * normal(&mut random)).exp() * spoiled;
         seen(micros(p99_us), asked, 0)
     });
     for point in &controller.curve {
@@ -172,7 +161,7 @@ fn check_queue(queue: Queue, noise: Noise) {
         assert!(ratio > 1.0 && ratio < 1.0501, "seed {seed}: {outcome:?}");
         assert_eq!(outcome.recovered, Some(true), "seed {seed}: {outcome:?}");
         above += u64::from(found > knee);
-        let (p99_us, _) = queue.p99_us(found * 0.98, 200.0, &mut Random(!seed));
+        let (p99_us, _) = queue.p99_us(found * 0.98, 200.0, &mut Random::new(!seed));
         assert!(p99_us <= LIMIT_US as f64, "seed {seed}: {found} of {knee}: {p99_us} us");
     }
     assert!(above * 10 <= SEEDS, "{above} of {SEEDS} are above the knee at {knee}");
