@@ -85,19 +85,10 @@ impl Progress {
         self.draw(&mut state);
     }
 
-    /// Who runs knows better by now: so long until all is over.
-    pub fn expect(&self, left: Duration) {
-        self.over(left, false);
-    }
-
-    /// The same of what may end much sooner: a search.
+    /// Who runs knows better by now: so long until all is over, at most; a search may end much sooner.
     pub fn expect_at_most(&self, left: Duration) {
-        self.over(left, true);
-    }
-
-    fn over(&self, left: Duration, at_most: bool) {
         let mut state = self.state();
-        (state.over_at, state.at_most) = (Some(Instant::now() + left), at_most);
+        (state.over_at, state.at_most) = (Some(Instant::now() + left), true);
     }
 
     /// Something has begun: a case, a phase. On a terminal it is shown until the next.

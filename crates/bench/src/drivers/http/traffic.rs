@@ -65,15 +65,22 @@ pub(crate) fn own_sale() -> Value {
 
 /// A sale of one product that is open already.
 pub(crate) fn sale(id: u64, product: u64, units: u64, limit: u64) -> Value {
+    sale_of(id, "Benchmark", &[item(product, "Measured thing", units, limit)])
+}
+
+pub(crate) fn sale_of(id: u64, title: &str, items: &[Value]) -> Value {
     let now_ms = token::unix_s() * 1000;
     json!({
-        "id": id, "title": "Benchmark", "currency": "EUR",
+        "id": id, "title": title, "currency": "EUR",
         "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
-        "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0,
-        "items": [{
-            "product": product, "title": "Measured thing", "price": 4999, "list_price": 9999,
-            "total": units, "limit": limit,
-        }],
+        "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0, "items": items,
+    })
+}
+
+pub(crate) fn item(product: u64, title: &str, units: u64, limit: u64) -> Value {
+    json!({
+        "product": product, "title": title, "price": 4999, "list_price": 9999,
+        "total": units, "limit": limit,
     })
 }
 

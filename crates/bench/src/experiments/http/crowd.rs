@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::testbed::{HttpTestbed, Profile, Shop};
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
@@ -22,7 +22,6 @@ use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
 use crate::report::trials;
 use crate::target::TOKEN_SECRET;
-use crate::target::token;
 
 const SALE: u64 = 8;
 const PRODUCTS: u64 = 10;
@@ -31,8 +30,6 @@ const HOT_SHARE: f64 = 0.8;
 const WARM_UP: Duration = Duration::from_secs(5);
 const WARM_UP_USERS: usize = 50;
 const WARM_UP_BUYER_FIRST: u64 = 3_000_000_000;
-const SALE_LIFE_MS: u64 = 24 * 3600 * 1000;
-const PAYMENT_S: u64 = 12 * 3600;
 const IN_FLIGHT_MAX: usize = 8000;
 #[derive(Debug, Clone, Copy)]
 struct Plan {
@@ -158,19 +155,11 @@ fn warm_up(context: &ScenarioContext, testbed: &mut HttpTestbed) -> anyhow::Resu
 }
 
 fn sale(plan: Plan) -> Value {
-    let now_ms = token::unix_s() * 1000;
-    let items: Vec<Value> = (1..=PRODUCTS)
-        .map(|product| {
-            let total = if product == 1 { plan.hot_units } else { plan.other_units };
-            json!({"product": product, "title": format!("Thing {product}"), "price": 4999, "list_price": 9999,
-                "total": total, "limit": 1})
-        })
-        .collect();
-    json!({
-        "id": SALE, "title": "Flash crowd", "currency": "EUR",
-        "starts_at_ms": now_ms - 1000, "ends_at_ms": now_ms + SALE_LIFE_MS,
-        "payment_s": PAYMENT_S, "open_holds_per_buyer_max": 0, "items": items,
-    })
+    let item = |product: u64| {
+        let units = if product == 1 { plan.hot_units } else { plan.other_units };
+        traffic::item(product, &format!("Thing {product}"), units, 1)
+    };
+    traffic::sale_of(SALE, "Flash crowd", &(1..=PRODUCTS).map(item).collect::<Vec<_>>())
 }
 
 /// Everybody wanted one unit, and more wanted one than there were: so all must be gone, to the last.
