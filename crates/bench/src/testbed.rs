@@ -17,7 +17,7 @@ use crate::host::environment;
 use crate::host::usage::Watched;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
-use crate::measure::{self, Surroundings};
+use crate::measure;
 use crate::peak::Order;
 use crate::report::model::Audit;
 use crate::target::address::is_local;
@@ -72,9 +72,8 @@ impl Testbed {
                 let operator = operator.context(
                     "orders of the own API need the operator's token, to create the sale that they are placed in",
                 )?;
-                let authorization = format!("Authorization: Bearer {operator}");
                 let body = traffic::sale(*sale, OWN_PRODUCT, OWN_UNITS, 1).to_string();
-                let request = once::encode("POST", "/api/v1/sales", &[&authorization], body.as_bytes());
+                let request = once::operating(operator, "POST", "/api/v1/sales", body.as_bytes());
                 let answer = once::exchange(address, &request).context("creating the sale")?;
                 ensure!(answer.status == 201, "sale {sale} can't be created: {}", answer.text());
                 Traffic::own_of(token_secret, *sale, BUYER_FIRST)
@@ -149,13 +148,7 @@ impl Testbed {
         let settings = Settings { opened, ..Settings::spread(addresses, connections) };
         let mut generator = Generator::connect(settings, &mut http)
             .with_context(|| format!("connecting to {}", whom.join(", ")))?;
-        let around = Surroundings {
-            watched: &watched,
-            disk: self.disk.as_deref(),
-            co_located,
-            stop: &site.stop,
-            progress: Some(&site.progress),
-        };
+        let around = site.around(&watched, self.disk.as_deref(), co_located);
         let begun = Instant::now();
         let trial = measure::trial_within(p99, &mut generator, schedule, &mut http, repeat, around)?;
         self.answered.add(&trial.outcomes);

@@ -101,8 +101,7 @@ impl Gates {
     }
 
     fn ask(&self, path: &str) -> anyhow::Result<String> {
-        let authorization = format!("Authorization: Bearer {}", self.operator_token);
-        let request = once::encode("GET", path, &[&authorization], &[]);
+        let request = once::operating(&self.operator_token, "GET", path, &[]);
         let answer = once::exchange(self.server, &request)
             .with_context(|| format!("asking {} for {path}", self.server))?;
         ensure!(answer.status == 200, "asking {} for {path}: {}", self.server, answer.text());

@@ -60,8 +60,7 @@ impl Running {
     }
 
     fn ask(&self) -> anyhow::Result<Value> {
-        let authorization = format!("Authorization: Bearer {}", self.operator_token);
-        let request = once::encode("GET", "/api/v1/audit", &[&authorization], &[]);
+        let request = once::operating(&self.operator_token, "GET", "/api/v1/audit", &[]);
         let answer = once::exchange(self.server, &request).context("asking for the audit")?;
         ensure!(answer.status == 200, "asking for the audit: {}", answer.text());
         serde_json::from_slice(&answer.body).context("the audit as JSON")

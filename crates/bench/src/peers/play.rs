@@ -18,7 +18,7 @@ use crate::load::choice::Random;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings, Trial};
-use crate::measure::{Surroundings, trial};
+use crate::measure::trial;
 
 /// Of the requests that come to the sale, so many of a hundred are its units: the last buyers find it sold out.
 const UNITS_PERCENT: u64 = 70;
@@ -138,14 +138,7 @@ impl PeerRun<'_> {
         let mut http = Http { workload: &mut kept };
         let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
         let (watched, disk) = (self.peer.watched()?, environment::disk(self.folder));
-        let site = &self.options.site;
-        let around = Surroundings {
-            watched: &watched,
-            disk: disk.as_deref(),
-            co_located: true,
-            stop: &site.stop,
-            progress: Some(&site.progress),
-        };
+        let around = self.options.site.around(&watched, disk.as_deref(), true);
         let trial = trial(&mut generator, schedule, &mut http, 1, around)?;
         let mut answered = Answered::default();
         answered.add(&trial.outcomes);

@@ -14,7 +14,7 @@ use crate::host::process::{Guard, run_tool};
 use crate::host::procfs;
 use crate::host::usage::Watched;
 use crate::target::engines::redis::Redis;
-use crate::target::engines::{EngineSet, EngineSite, Flushes, RedisLog, expect};
+use crate::target::engines::{EngineSet, Flushes, RedisLog, expect};
 use crate::target::installation::Site;
 use crate::target::nginx;
 
@@ -50,10 +50,8 @@ pub(super) fn missing() -> Option<String> {
 
 impl NginxRedis {
     pub(super) fn start(site: &Site, folder: &Path, log: RedisLog) -> anyhow::Result<Self> {
-        let scripts = site.scripts.clone();
-        let place = EngineSite { scripts, folder: folder.join("engines"), port_base: site.port_base };
         let flushes = Flushes { redis: log, ..Flushes::QUICK };
-        let engines = EngineSet::start_some(place, flushes, &["redis"], &[], &site.stop)?;
+        let engines = EngineSet::start_some(site.engines(folder), flushes, &["redis"], &[], &site.stop)?;
         let port = engines.address("redis")?.port();
         let [appendonly, appendfsync, _] = log.settings();
         for (setting, wanted) in [("appendonly", appendonly), ("appendfsync", appendfsync)] {

@@ -20,11 +20,10 @@ pub(super) struct Bill {
 
 /// Those of every second order that is held, by the feed for the shop's fulfilment.
 pub(super) fn bills(server: &Target) -> anyhow::Result<Vec<Bill>> {
-    let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
     let (mut bills, mut since, mut held) = (Vec::new(), 0, 0_u64);
     loop {
         let path = format!("/api/v1/orders?status=held&limit=5000&since={since}");
-        let answer = server.exchange(&once::encode("GET", &path, &[&authorization], &[]), 200)?;
+        let answer = server.exchange(&once::operating(OPERATOR_TOKEN, "GET", &path, &[]), 200)?;
         let page: Value = serde_json::from_slice(&answer.body).context("a page of the feed")?;
         for order in page["orders"].as_array().context("a page of the feed has orders")? {
             held += 1;

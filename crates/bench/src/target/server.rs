@@ -112,15 +112,14 @@ impl Target {
 
     /// An operator's POST, which must be answered with `wanted`.
     pub fn operate(&self, path: &str, body: &serde_json::Value, wanted: u16) -> anyhow::Result<Answer> {
-        let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
-        self.exchange(&once::encode("POST", path, &[&authorization], body.to_string().as_bytes()), wanted)
+        let body = body.to_string();
+        self.exchange(&once::operating(OPERATOR_TOKEN, "POST", path, body.as_bytes()), wanted)
     }
 
     /// What it says of the settings that figures depend on: how its own ledger is written, and what is admitted. Read
     /// from its metrics, because nobody but SQLite's own connection knows how it syncs.
     pub fn settings(&self) -> anyhow::Result<EngineSettings> {
-        let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
-        let request = once::encode("GET", "/metrics", &[&authorization], &[]);
+        let request = once::operating(OPERATOR_TOKEN, "GET", "/metrics", &[]);
         settings_in(&String::from_utf8_lossy(&self.exchange(&request, 200)?.body))
     }
 

@@ -37,6 +37,11 @@ pub fn encode(method: &str, path: &str, fields: &[&str], body: &[u8]) -> Vec<u8>
     request
 }
 
+/// The same by an operator with this token.
+pub(crate) fn operating(token: &str, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+    encode(method, path, &[&format!("Authorization: Bearer {token}")], body)
+}
+
 pub fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Answer> {
     exchange_within(TIMEOUT, address, request)
 }

@@ -126,9 +126,8 @@ fn close_entries(server: &Target, starts_in: Duration, lasts: Duration) -> anyho
     let in_ms = |time: Duration| u64::try_from(time.as_millis()).expect("a night has few milliseconds");
     let starts_at_ms = unix_ms() + in_ms(starts_in);
     let times = json!({"starts_at_ms": starts_at_ms, "ends_at_ms": starts_at_ms + in_ms(lasts)});
-    let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
     let path = format!("/api/v1/sales/{SALE}");
-    let request = once::encode("PATCH", &path, &[&authorization], times.to_string().as_bytes());
+    let request = once::operating(OPERATOR_TOKEN, "PATCH", &path, times.to_string().as_bytes());
     server.exchange(&request, 200)?;
     Ok(starts_at_ms)
 }

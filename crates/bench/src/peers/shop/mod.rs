@@ -16,7 +16,7 @@ use anyhow::Context;
 use super::{Order, Peer, to_install};
 use crate::host::process::{Guard, log_tail, run_tool, start_listening};
 use crate::host::usage::Watched;
-use crate::target::engines::{EngineSet, EngineSite, Flushes};
+use crate::target::engines::{EngineSet, Flushes};
 use crate::target::installation::Site;
 
 const SOURCES: [(&str, &str); 7] = [
@@ -116,13 +116,8 @@ impl Store {
 
 impl Shop {
     pub(super) fn start(site: &Site, folder: &Path, program: &Path, store: Store) -> anyhow::Result<Self> {
-        let place = EngineSite {
-            scripts: site.scripts.clone(),
-            folder: folder.join("engines"),
-            port_base: site.port_base,
-        };
-        let engines =
-            EngineSet::start_some(place, Flushes::QUICK, &[store.name()], &store.environment(), &site.stop)?;
+        let (place, names) = (site.engines(folder), [store.name()]);
+        let engines = EngineSet::start_some(place, Flushes::QUICK, &names, &store.environment(), &site.stop)?;
         let database = engines.address(store.name())?;
         store.check(database)?;
         let log = folder.join("shop.log");

@@ -121,8 +121,7 @@ impl Shop {
 
     /// The request for a server's metrics.
     pub(crate) fn metrics_request() -> Vec<u8> {
-        let authorization = format!("Authorization: Bearer {OPERATOR_TOKEN}");
-        once::encode("GET", "/metrics", &[&authorization], &[])
+        once::operating(OPERATOR_TOKEN, "GET", "/metrics", &[])
     }
 
     /// Orders in the ledger.

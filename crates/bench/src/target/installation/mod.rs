@@ -19,6 +19,7 @@ use crate::audit::receipts::Receipts;
 use crate::audit::{Answered, Ledger};
 use crate::drivers::http::traffic::{self, OWN_PRODUCT};
 use crate::host::usage::Watched;
+use crate::measure::Surroundings;
 use crate::progress::Progress;
 use crate::report::model::{Audit, EngineSettings};
 use crate::target::engines::{EngineSet, EngineSite, Flushes};
@@ -59,6 +60,21 @@ impl Site {
             .tempdir_in(&self.folder)
             .with_context(|| format!("a folder in {}", self.folder.display()))
     }
+
+    /// For engines beside the servers of this folder.
+    pub(crate) fn engines(&self, folder: &Path) -> EngineSite {
+        let scripts = self.scripts.clone();
+        EngineSite { scripts, folder: folder.join("engines"), port_base: self.port_base }
+    }
+
+    pub(crate) fn around<'a>(
+        &'a self,
+        watched: &'a [Watched],
+        disk: Option<&'a str>,
+        co_located: bool,
+    ) -> Surroundings<'a> {
+        Surroundings { watched, disk, co_located, stop: &self.stop, progress: Some(&self.progress) }
+    }
 }
 
 pub(crate) enum Installation {
@@ -86,12 +102,7 @@ impl Installation {
         flushes: Flushes,
         servers: usize,
     ) -> anyhow::Result<Self> {
-        let engine_site = EngineSite {
-            scripts: site.scripts.clone(),
-            folder: folder.join("engines"),
-            port_base: site.port_base,
-        };
-        let set = EngineSet::start(engine_site, flushes, &site.stop)?;
+        let set = EngineSet::start(site.engines(folder), flushes, &site.stop)?;
         let mut shop = Shop::selling(&site.program, &folder.join("servers"), &set, &site.stop)?;
         shop.serve_by(servers)?;
         Ok(Self::Cluster { shop: Box::new(shop), set })
