@@ -5,10 +5,9 @@
 use std::fmt::Write as _;
 
 use super::compare::{Comparison, Judgement};
-use super::figures;
 use super::format::{figure, times};
 use super::model::Report;
-use super::{thresholds, verdict, words};
+use super::{figures, thresholds, verdict, words};
 
 pub fn of_report(report: &Report) -> String {
     let figures = figures::all(report);

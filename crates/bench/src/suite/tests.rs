@@ -3,8 +3,7 @@
 use super::*;
 use crate::experiments::Engine;
 use crate::report::model::Flag;
-use crate::report::sample;
-use crate::report::{figures, json};
+use crate::report::{figures, json, sample};
 
 #[test]
 fn an_invalid_trial_anywhere_makes_the_report_invalid() {

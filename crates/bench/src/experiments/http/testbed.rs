@@ -10,11 +10,10 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::audit::Answered;
 use crate::audit::gates::Gates;
-use crate::audit::invariants;
 use crate::audit::receipts::Receipts;
 use crate::audit::running::Running;
+use crate::audit::{Answered, invariants};
 use crate::experiments::{ScenarioContext, Target as Aim};
 use crate::host::usage::Watched;
 use crate::load::record::Outcomes;

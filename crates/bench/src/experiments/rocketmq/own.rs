@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use crate::experiments::ScenarioContext;
-use crate::experiments::limit;
+use crate::experiments::{ScenarioContext, limit};
 use crate::host::process::{Guard, log_tail};
 use crate::host::usage::{Snapshot, Usage, Watched};
 use crate::report::model::{Case, Shape};

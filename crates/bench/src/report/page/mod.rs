@@ -11,12 +11,11 @@ use indexmap::IndexMap;
 use minijinja::{Environment, Value, context};
 
 use self::block::{Block, Cell};
-use super::chart;
 use super::figures::{self, Figure};
 use super::format::utc;
 use super::model::{Report, ScenarioReport, Size};
 use super::verdict::{self, Grade};
-use super::words;
+use super::{chart, words};
 
 const STYLE: &str = concat!(include_str!("../chart/chart.css"), include_str!("style.css"));
 /// Shapes that charts refer to.

@@ -28,10 +28,9 @@ pub use self::flushes::{BrokerFlush, Flushes, RedisLog};
 use self::mariadb::Database;
 use self::redis::Redis;
 use self::rocketmq::Broker;
-use crate::host::leftovers;
 use crate::host::process::{log_tail, number, signal};
-use crate::host::procfs;
 use crate::host::usage::Watched;
+use crate::host::{leftovers, procfs};
 use crate::progress::say;
 
 /// What reports show of each engine.
