@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::testbed::{HttpTestbed, Profile, Shop};
+use super::testbed::{HttpTestbed, Profile};
 use crate::drivers::http::buyers::{BOTS, BOTS_SHARE, Buyers, RETRIES};
 use crate::drivers::http::traffic::{self, Traffic};
 use crate::drivers::http::{Heard, Http};
@@ -21,7 +21,7 @@ use crate::measure::trial;
 use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
 use crate::report::thresholds::OF_ALL_ANSWERS;
 use crate::report::trials;
-use crate::target::TOKEN_SECRET;
+use crate::target::{Setup, TOKEN_SECRET};
 
 const SALE: u64 = 8;
 const PRODUCTS: u64 = 10;
@@ -109,7 +109,8 @@ fn once(
     repeat: usize,
 ) -> anyhow::Result<Trial> {
     let settings = format!("[admission]\norders_per_s = {}\n", plan.admitted_per_s);
-    let mut testbed = HttpTestbed::open(context, profile, Shop::Own { settings: &settings })?;
+    let setup = Setup { demo: false, settings: &settings, stop: &context.stop };
+    let mut testbed = HttpTestbed::open(context, profile, setup)?;
     let engines = testbed.engines()?;
     let server = engines.last().context("it is ours")?;
     server.expect("admission orders_per_s", &plan.admitted_per_s.to_string())?;
@@ -126,7 +127,7 @@ fn once(
     let around = context.around(&watched, true);
     let schedule = Schedule::flash_crowd(plan.crowd, plan.duration).seeded(context.seed);
     let trial = trial(&mut generator, schedule, &mut buyers, repeat, around)?;
-    testbed.add_orders(&trial.outcomes);
+    testbed.answered.add(&trial.outcomes);
     let left = testbed.units_left(SALE)?;
     if repeat == 1 {
         report.engines.extend(engines);
@@ -150,7 +151,7 @@ fn warm_up(context: &ScenarioContext, testbed: &mut HttpTestbed) -> anyhow::Resu
     let settings = Settings::keep_alive(testbed.orders, WARM_UP_USERS);
     let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
     let record = generator.run(Schedule::closed(WARM_UP), &mut http, &context.stop)?;
-    testbed.add_orders(&record.outcomes);
+    testbed.answered.add(&record.outcomes);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use self::testbed::{HttpTestbed, Profile, Shop};
+use self::testbed::{HttpTestbed, Profile};
 use super::cases::{self, Point, Run};
 use super::{Engine, Scenario, ScenarioContext};
 use crate::drivers::http::traffic::Traffic;
@@ -21,6 +21,7 @@ use crate::load::{Generator, Reuse, Settings, Trial};
 use crate::measure::trial;
 use crate::reference::{self, File};
 use crate::report::model::{Case, ScenarioReport};
+use crate::target::Setup;
 use crate::target::address::is_local;
 
 const NEEDS: &[Engine] =
@@ -179,7 +180,8 @@ fn run(context: &ScenarioContext, tier: &Tier) -> anyhow::Result<ScenarioReport>
         if !names.iter().any(|(_, name)| context.wants(name)) {
             continue;
         }
-        let mut testbed = HttpTestbed::open(context, profile, Shop::Demo)?;
+        let demo = Setup { demo: true, settings: "", stop: &context.stop };
+        let mut testbed = HttpTestbed::open(context, profile, demo)?;
         if tier.kind == Kind::Order {
             testbed.check_audited()?;
         }
@@ -250,7 +252,7 @@ fn measure(
         match tier.kind {
             Kind::Page(_) => {}
             Kind::Message => testbed.add_messages(&trial.outcomes),
-            Kind::Order => testbed.add_orders(&trial.outcomes),
+            Kind::Order => testbed.answered.add(&trial.outcomes),
         }
     }
     trials.remove(0);

@@ -4,8 +4,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -20,7 +18,7 @@ use crate::load::record::Outcomes;
 use crate::report::model::{Audit, EngineSettings};
 use crate::target::engines::{EngineSet, EngineSite, Flushes};
 use crate::target::installation::Installation;
-use crate::target::installation::cluster::{PREFIX, Shop as Servers, TOPIC};
+use crate::target::installation::cluster::{PREFIX, Shop, TOPIC};
 use crate::target::{OPERATOR_TOKEN, Setup, Target};
 
 /// The queues of a topic: the broker's default, see dev/engines/rocketmq.sh.
@@ -55,23 +53,6 @@ impl Profile {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Shop<'a> {
-    /// The demo's sales, for the published commands.
-    Demo,
-    /// A sale of the scenario's own, for buyers with tokens; more of the configuration file, in whole sections.
-    Own { settings: &'a str },
-}
-
-impl<'a> Shop<'a> {
-    fn setup(self, stop: &'a Arc<AtomicBool>) -> Setup<'a> {
-        match self {
-            Self::Demo => Setup { demo: true, settings: "", stop },
-            Self::Own { settings } => Setup { demo: false, settings, stop },
-        }
-    }
-}
-
 /// The system under test, and the answers that its buyers got.
 pub(super) struct HttpTestbed {
     /// `None`: a server that is not ours.
@@ -83,15 +64,18 @@ pub(super) struct HttpTestbed {
     /// As they were before the load; `None` where no order may be placed.
     gates: Option<Gates>,
     pub(super) receipts: Receipts,
-    answered: Answered,
+    pub(super) answered: Answered,
     messages: Answered,
 }
 
 impl HttpTestbed {
-    pub(super) fn open(context: &ScenarioContext, profile: Profile, shop: Shop<'_>) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        context: &ScenarioContext,
+        profile: Profile,
+        setup: Setup<'_>,
+    ) -> anyhow::Result<Self> {
         // Of its own, so that a shop that is opened again starts with nothing.
         let folder = tempfile::Builder::new().prefix("shop-").tempdir_in(&context.folder)?.keep();
-        let setup = shop.setup(&context.stop);
         let (mut servers, mut pages) = (None, None);
         match profile {
             Profile::Embedded => {
@@ -143,7 +127,7 @@ impl HttpTestbed {
     /// To be called before the first order: an error if orders could not be audited.
     pub(super) fn check_audited(&self) -> anyhow::Result<()> {
         if self.audit.is_none() {
-            Running::open(self.orders, None, &Arc::default())?;
+            Running::open(self.orders, None, &std::sync::Arc::default())?;
         }
         Ok(())
     }
@@ -173,10 +157,6 @@ impl HttpTestbed {
     /// Of the engines, and of the server that is ours.
     pub(super) fn engines(&self) -> anyhow::Result<Vec<EngineSettings>> {
         self.servers.as_ref().map_or_else(|| Ok(Vec::new()), Installation::settings)
-    }
-
-    pub(super) fn add_orders(&mut self, outcomes: &Outcomes) {
-        self.answered.add(outcomes);
     }
 
     pub(super) fn add_messages(&mut self, outcomes: &Outcomes) {
@@ -241,7 +221,7 @@ fn cluster(
     let pages = folder.join("pages");
     let settings = format!("[pages]\nwrite_dir = \"{}\"\n{}", pages.display(), setup.settings);
     let setup = Setup { settings: &settings, ..setup };
-    let shop = Servers::open(&context.program, &folder.join("servers"), &set, setup)?;
+    let shop = Shop::open(&context.program, &folder.join("servers"), &set, setup)?;
     set.up_edge(&shop.addresses(), PREFIX, CACHE_MS, Some(&pages), &context.stop)?;
     let edge = set.address("nginx")?;
     Ok((Installation::Cluster { shop: Box::new(shop), set }, edge))
