@@ -117,7 +117,8 @@ fn the_promised_one_is_kept(rebuilt: Rebuilt, name: &str) {
     let Rebuilt { dir, _server, mut gate, mut ledger, mut producer, epochs: [before, now] } = rebuilt;
     let promised = order(1, 10, now);
     let (record, place) = (encoded(&promised), promised.place);
-    let taken = gate.reserve_again(&[Reserve { place, limit: None, record: &record }]).remove(0).unwrap();
+    let taken =
+        gate.reserve_again(&[Reserve { place, limit: None, record: &record }], None).remove(0).unwrap();
     let Reserved::Taken { at } = taken.what else { panic!("{taken:?}") };
     let late = order(2, 1, before);
     send(&mut producer, name, &[&encoded(&late)]);
@@ -160,7 +161,7 @@ fn nor_while_its_gate_is_closed() {
     let [before, now] = rebuilt.epochs;
     let promised = order(1, 10, now);
     let (record, place) = (encoded(&promised), promised.place);
-    drop(rebuilt.gate.reserve_again(&[Reserve { place, limit: None, record: &record }]));
+    drop(rebuilt.gate.reserve_again(&[Reserve { place, limit: None, record: &record }], None));
     let late = order(2, 1, before);
     // One server alone reads the queues, in their order: what it reads first is the late one.
     assert_eq!(rebuilt.gate.fence(&[(SKU, now)]), [Ok(())]);

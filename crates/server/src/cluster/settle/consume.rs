@@ -35,9 +35,12 @@ const SETTINGS_INTERVAL: Duration = Duration::from_secs(10);
 const PULL_WAIT: Duration = Duration::from_millis(100);
 /// While an engine fails: from one try to the next.
 const PAUSE: Duration = Duration::from_millis(100);
-/// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Its buyer was answered that
-/// the outcome is unknown; then it is rejected, for its units may be promised to somebody else.
+/// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Then it is rejected, for its
+/// units may be promised to somebody else.
 const OUTDATED_WAITS: Duration = Duration::from_secs(5);
+/// What a gate was asked and did not answer reaches it no later, by the time that most clocks agree on, which its own may be off by
+/// as much as it bears. Nobody is rejected before that.
+const ASK_REACHES_WITHIN: Duration = Duration::from_secs(4);
 /// Of a queue that has lost its newest messages, so many are read again: more can't have come until that was found out. What the
 /// ledger has already is left as it is.
 const READ_AGAIN_MAX: u64 = 100_000;
@@ -84,8 +87,8 @@ pub(in crate::cluster) struct Consuming<'a> {
     claimed_at: Option<Instant>,
     settings_read_at: Option<Instant>,
     topics_made: bool,
-    /// Since then the gate has not said what becomes of an order of an older epoch.
-    undecided_since: Option<Instant>,
+    /// Until what was pulled with them is committed.
+    undecided: HashMap<OrderId, Undecided>,
 }
 
 /// Why a round came to nothing.
@@ -117,7 +120,7 @@ impl<'a> Consuming<'a> {
             claimed_at: None,
             settings_read_at: None,
             topics_made: false,
-            undecided_since: None,
+            undecided: HashMap::new(),
         }
     }
 
@@ -359,20 +362,19 @@ impl<'a> Consuming<'a> {
         let outcomes = match self.take_in(&progress, &mut orders) {
             Ok(Some(outcomes)) => outcomes,
             Ok(None) => {
-                self.undecided_since.get_or_insert_with(Instant::now);
                 crate::time::sleep(PAUSE);
                 return Ok(());
             }
             Err(LedgerError::Fenced(queue)) => {
                 tracing::debug!(%queue, "another server reads it now");
-                self.undecided_since = None;
+                self.undecided.clear();
                 self.claimed_at = None;
                 crate::time::sleep(PAUSE);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        self.undecided_since = None;
+        self.undecided.clear();
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
@@ -396,54 +398,59 @@ impl<'a> Consuming<'a> {
         let mut refusals = HashMap::new();
         for _ in 0..ASKED_MAX {
             let refused = |id| refusals.get(&id).copied();
-            let now = self.core.clock.now();
+            // In this order: whoever stands still in between, and does not own the queues any more, asks the gate too late.
+            let (time, now) = (self.core.majority_time(), self.core.clock.now());
             let ask = match self.engines.ledger.consume(now, progress, orders, &refused)? {
                 Ok(outcomes) => return Ok(Some(outcomes)),
                 Err(ask) => ask,
             };
             let asked = orders.iter_mut().filter(|order| ask.contains(&order.place.id)).collect();
-            if !self.reserve_again(asked, &mut refusals) {
+            if !self.reserve_again(asked, time, &mut refusals) {
                 break;
             }
         }
         Ok(None)
     }
 
-    /// At the gates that there are now, whose reservations they have then. Whether each has said something.
+    /// At the gates that there are now, whose reservations they have then. Whether it is known of each.
     fn reserve_again(
         &mut self,
-        mut orders: Vec<&mut Reservation>,
+        orders: Vec<&mut Reservation>,
+        time: Option<UnixMs>,
         refusals: &mut HashMap<OrderId, Refusal>,
     ) -> bool {
-        let record = |order: &&mut Reservation| {
-            let mut record = Vec::new();
-            message::encode(
-                &Reservation { epoch: 0, reserved_at: UnixMs(0), ..(**order).clone() },
-                &mut record,
-            );
-            record
+        let mut refuse = |id: OrderId, why| {
+            tracing::warn!(%id, ?why, "an order of an older epoch came too late");
+            refusals.insert(id, why);
         };
-        let records: Vec<_> = orders.iter().map(record).collect();
-        let requests: Vec<_> = (orders.iter().zip(&records))
+        let (mut asked, mut all) = (Vec::with_capacity(orders.len()), true);
+        for order in orders {
+            let id = order.place.id;
+            match self.undecided.get(&id) {
+                Some(undecided) if !undecided.is_over() => asked.push(order),
+                None => asked.push(order),
+                Some(undecided) if undecided.may_be_reserved() => all = false,
+                Some(_) => refuse(id, Refusal::SoldOut),
+            }
+        }
+        let records: Vec<_> = asked.iter().map(|order| record_of(order)).collect();
+        let requests: Vec<_> = (asked.iter().zip(&records))
             .map(|(order, record)| Reserve { place: order.place, limit: None, record })
             .collect();
-        let has_waited = self.undecided_since.is_some_and(|since| since.elapsed() >= OUTDATED_WAITS);
-        let mut all = true;
-        for (order, reserved) in orders.iter_mut().zip(self.engines.gate.reserve_again(&requests)) {
-            let why = match decide(order, reserved) {
-                Decision::Taken { epoch, at } => {
-                    (order.epoch, order.reserved_at) = (epoch, at);
-                    continue;
-                }
-                Decision::Refused(why) => why,
-                Decision::NotYet if has_waited => Refusal::SoldOut,
+        let reserved = self.engines.gate.reserve_again(&requests, time);
+        let now = Instant::now();
+        for (order, reserved) in asked.into_iter().zip(reserved) {
+            let is_unanswered = matches!(reserved, Err(GateError::Unknown(_)));
+            match decide(order, reserved) {
+                Decision::Taken { epoch, at } => (order.epoch, order.reserved_at) = (epoch, at),
+                Decision::Refused(why) => refuse(order.place.id, why),
                 Decision::NotYet => {
+                    let new = Undecided { since: now, unanswered: None };
+                    let undecided = self.undecided.entry(order.place.id).or_insert(new);
+                    undecided.unanswered = if is_unanswered { Some(now) } else { undecided.unanswered };
                     all = false;
-                    continue;
                 }
-            };
-            tracing::warn!(id = %order.place.id, ?why, "an order of an older epoch came too late");
-            refusals.insert(order.place.id, why);
+            }
         }
         all
     }
@@ -455,6 +462,31 @@ impl<'a> Consuming<'a> {
         self.engines.producer.send(&self.core.options.topics.dead_letters, &[&record])?;
         self.core.counts.dead_letters.inc();
         Ok(())
+    }
+}
+
+/// As the gate is to keep it; it knows itself when, and by which epoch.
+fn record_of(order: &Reservation) -> Vec<u8> {
+    let mut record = Vec::new();
+    message::encode(&Reservation { epoch: 0, reserved_at: UnixMs(0), ..order.clone() }, &mut record);
+    record
+}
+
+/// An order of an older epoch of which its gate has not said anything.
+#[derive(Debug)]
+struct Undecided {
+    since: Instant,
+    /// When it was last asked without an answer.
+    unanswered: Option<Instant>,
+}
+
+impl Undecided {
+    fn is_over(&self) -> bool {
+        self.since.elapsed() >= OUTDATED_WAITS
+    }
+
+    fn may_be_reserved(&self) -> bool {
+        self.unanswered.is_some_and(|at| at.elapsed() < ASK_REACHES_WITHIN)
     }
 }
 

@@ -75,10 +75,14 @@ impl Gate {
         self.take(requests, now, false)
     }
 
-    /// The same for orders that a gate before this one had taken: whatever the sale, its limit and the clock are now, they are
-    /// judged by units and this gate's limit alone.
-    pub fn reserve_again(&mut self, requests: &[Reserve<'_>]) -> Vec<Result<Answer<Reserved>, GateError>> {
-        self.take(requests, None, true)
+    /// The same for orders that a gate before this one had taken: whatever the sale and its limit are now, they are judged by units
+    /// and this gate's limit alone.
+    pub fn reserve_again(
+        &mut self,
+        requests: &[Reserve<'_>],
+        now: Option<UnixMs>,
+    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+        self.take(requests, now, true)
     }
 
     fn take(

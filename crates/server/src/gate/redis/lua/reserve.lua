@@ -24,12 +24,12 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local asked_at = tonumber(ARGV[5])
+if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then
+  return {20, epoch, seq, avail, now - asked_at}
+end
 local again = ARGV[7]
 if not again then
-  local asked_at = tonumber(ARGV[5])
-  if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then
-    return {20, epoch, seq, avail, now - asked_at}
-  end
   local phase = string.sub(gate, 42, 42)
   if phase == 'e' or now >= ends then return {9, epoch, seq, avail} end
   if phase == 'p' then return {8, epoch, seq, avail} end
