@@ -112,6 +112,8 @@ fn nights_that_were_broken_hold() {
     let fails_over = |ms, without| at(ms, Fault::LedgerFailsOver { without });
     let forgets = |ms, broker, newest| at(ms, Fault::BrokerForgets { broker, newest });
     let freeze = |ms, server, lasts| at(ms, Fault::Freeze { server, lasts });
+    // For good.
+    let cut = |server| at(4_000, Fault::BrokerCut { server, broker: 0, lasts: 90_000 });
     let nights = [
         (
             0..4,
@@ -165,6 +167,10 @@ fn nights_that_were_broken_hold() {
                 freeze(11_843, 2, 1_479),
             ],
         ),
+        // One of them rebuilds gates, which waits for all that the brokers have.
+        (0..2, vec![cut(0), at(8_000, Fault::GateWiped)]),
+        (0..2, vec![cut(1), at(8_000, Fault::GateWiped)]),
+        (0..2, vec![cut(2), at(8_000, Fault::GateWiped)]),
     ];
     for (seeds, plan) in nights {
         for seed in seeds {

@@ -41,6 +41,8 @@ const LEASE_MS: u64 = 3_000;
 /// How long no slot may answer before another server may try, and for how long this one then keeps away.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const SHUN: Duration = Duration::from_secs(5);
+/// The same of a part: one gate that sells, or a broker that a rebuild waits for. A fail-over takes about half as long.
+const PART_SILENT_MAX: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks at the gate.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -127,6 +129,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     times_back: u64,
     /// Since when no slot has answered.
     silent_since: Option<Instant>,
+    /// Since when not everything has that this server's work waits for.
+    partly_since: Option<Instant>,
     shunned_until: Option<Instant>,
     purging: Purging,
     erasing: Erasing,
@@ -149,6 +153,7 @@ impl<'a> Reconciling<'a> {
             skus: 0,
             times_back: 0,
             silent_since: None,
+            partly_since: None,
             shunned_until: None,
             purging: Purging::new(core.options.address_retention_days),
             erasing: Erasing::default(),
@@ -246,6 +251,7 @@ impl<'a> Reconciling<'a> {
         let picked = self.looks.pick(&slots, now);
         let mut renewal = Renewal::new(self.lease.clone());
         let (mut answered, mut proven) = (picked.is_empty(), 0);
+        let mut is_partly = self.rebuild.waits_for_a_broker();
         for portion in picked.chunks(LOOKED_AT_ONCE) {
             renewal.renew(&mut *self.engines.ledger);
             renewal.check()?;
@@ -253,6 +259,8 @@ impl<'a> Reconciling<'a> {
             let rows = self.engines.ledger.stocks_of(&skus)?;
             let states = self.engines.gate.states(&skus);
             answered |= states.iter().any(Result::is_ok);
+            is_partly |=
+                portion.iter().zip(&states).any(|(slot, state)| state.is_err() && looks::is_live(slot, now));
             self.judge(portion, &rows, &states, &wanted, now);
             let open = self.engines.gate.open_counts(&skus);
             let is_usable = |state: &_| matches!(state, Ok(Some(GateState { closed: None, .. })));
@@ -271,7 +279,7 @@ impl<'a> Reconciling<'a> {
             proven += differing.proven;
         }
         self.core.counts.drift_units.inc_by(proven);
-        self.shun_if_silent(!answered)
+        self.shun_if_silent(!answered, is_partly)
     }
 
     /// Is each there, does it know the sale as it is?
@@ -321,17 +329,18 @@ impl<'a> Reconciling<'a> {
         }
     }
 
-    /// Gives the lease up if no slot has answered for some time: the cut may be this server's alone.
-    fn shun_if_silent(&mut self, silent: bool) -> Result<(), LedgerError> {
-        if !silent {
-            self.silent_since = None;
-            return Ok(());
+    /// Gives the lease up if what it waits for has not answered for some time: the cut may be this server's alone.
+    fn shun_if_silent(&mut self, is_silent: bool, is_partly: bool) -> Result<(), LedgerError> {
+        let now = Instant::now();
+        for (since, is) in [(&mut self.silent_since, is_silent), (&mut self.partly_since, is_partly)] {
+            *since = if is { since.or(Some(now)) } else { None };
         }
-        let since = *self.silent_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= SILENCE_MAX && self.lease.is_some() {
-            tracing::warn!("the gate does not answer this server: another one may reconcile");
-            self.silent_since = None;
-            self.shunned_until = Some(Instant::now() + SHUN);
+        let over = |since: Option<Instant>, most| since.is_some_and(|since| now - since >= most);
+        let is_over = over(self.silent_since, SILENCE_MAX) || over(self.partly_since, PART_SILENT_MAX);
+        if is_over && self.lease.is_some() {
+            tracing::warn!("a gate or a broker does not answer this server: another one may reconcile");
+            (self.silent_since, self.partly_since) = (None, None);
+            self.shunned_until = Some(now + SHUN);
             self.give_up()?;
         }
         Ok(())

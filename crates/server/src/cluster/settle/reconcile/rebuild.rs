@@ -71,6 +71,8 @@ pub(super) struct Rebuild {
     phase: Phase,
     /// Of those of the phase.
     urgency: Urgency,
+    /// How far the queues go is not known, for a broker does not answer.
+    waits_for_a_broker: bool,
     waiting: Recurring,
     failing: Recurring,
 }
@@ -81,6 +83,7 @@ impl Default for Rebuild {
             asked: Default::default(),
             phase: Phase::Idle,
             urgency: Urgency::Unhurried,
+            waits_for_a_broker: false,
             waiting: Recurring::new("gates stay closed, for their rebuild waits"),
             failing: Recurring::new("a gate could not be built; tried again"),
         }
@@ -119,6 +122,7 @@ impl Rebuild {
             let phase = std::mem::take(&mut self.phase).skus().map(std::mem::take);
             self.again(phase.unwrap_or_default());
         }
+        self.waits_for_a_broker = false;
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Idle if self.next().is_none() => {
                 self.waiting.well();
@@ -133,6 +137,7 @@ impl Rebuild {
                 Ok(until) => Phase::Draining { skus, until, began: Instant::now() },
                 Err(why) => {
                     self.waiting.met(&why);
+                    self.waits_for_a_broker = true;
                     Phase::Fenced { skus, at }
                 }
             },
@@ -154,6 +159,10 @@ impl Rebuild {
             Phase::Building { skus } => self.build_some(core, engines, skus, lease)?,
         };
         Ok(())
+    }
+
+    pub(super) fn waits_for_a_broker(&self) -> bool {
+        self.waits_for_a_broker
     }
 
     /// Whether there is something to go on with at once.
