@@ -218,10 +218,11 @@ impl Schedule {
         self.hosts[host].set_ms += by_ms;
     }
 
-    /// Nobody of this host has a turn for so long.
+    /// Nobody of this host has a turn for so long, or as long as before.
     pub fn freeze(&mut self, host: &str, duration: Duration) {
         let (host, until) = (self.host(host), self.gone_by() + duration);
-        self.hosts[host].frozen = until;
+        let frozen = &mut self.hosts[host].frozen;
+        *frozen = until.max(*frozen);
     }
 
     fn host(&mut self, name: &str) -> usize {

@@ -180,9 +180,9 @@ impl Night {
             // What a broker lost and no gate remembers is lost (docs/guarantees.md).
             // What a broker stores in the place of what it lost may be passed over; it is an order by its reservation, unless that is
             // lost, too.
-            let lost_twice = in_place_of_lost.contains(id) && (is_rebuilt || undone.placed.contains(id));
-            let lost =
-                forgotten.contains(id) || undone.orders.contains(id) || lost_twice || (in_time && rejected);
+            let is_at_broker = !forgotten.contains(id) && !in_place_of_lost.contains(id);
+            let lost_twice = !is_at_broker && (is_rebuilt || undone.placed.contains(id));
+            let lost = undone.orders.contains(id) || lost_twice || (in_time && rejected);
             if accepted.is_some() && order.is_none() && !lost {
                 says("was accepted and is none");
             }

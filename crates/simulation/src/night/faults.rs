@@ -379,6 +379,27 @@ pub(super) enum End {
     LedgerClock { by: i64 },
 }
 
+impl End {
+    /// What it undoes at once, of which server and which broker; `None`: not all of it.
+    pub(super) fn undoes(&self) -> Option<(&'static str, usize, usize)> {
+        match *self {
+            End::Start { server } => Some(("down", server, 0)),
+            End::Gate => Some(("faulty gate", 0, 0)),
+            End::AtGate(Step::Reached { server }) => Some(("gate cut", server, 0)),
+            End::Ledger => Some(("faulty ledger", 0, 0)),
+            End::Queue => Some(("faulty queue", 0, 0)),
+            End::Broker { broker } => Some(("broker down", 0, broker)),
+            End::BrokerReached { server, broker } => Some(("broker cut", server, broker)),
+            End::LedgerReached { server } => Some(("ledger cut", server, 0)),
+            End::LedgerBack => Some(("ledger away", 0, 0)),
+            End::LedgerWrites => Some(("ledger read-only", 0, 0)),
+            End::AtGate(_) | End::ServerClock { .. } | End::GateClock { .. } | End::LedgerClock { .. } => {
+                None
+            }
+        }
+    }
+}
+
 impl Night {
     /// It happens. What ends it, and after how many milliseconds.
     pub(super) fn begin(&mut self, fault: Fault) -> Option<(u64, End)> {

@@ -248,6 +248,10 @@ impl Night {
         {
             let (at, end) = ends.remove(next);
             self.run(at);
+            // Of two faults that do the same, the one that lasts longer.
+            if end.undoes().is_some_and(|what| ends.iter().any(|(_, later)| later.undoes() == Some(what))) {
+                continue;
+            }
             let more = self.end(end);
             ends.extend(more.into_iter().map(|(after, end)| (at + Duration::from_millis(after), end)));
         }
