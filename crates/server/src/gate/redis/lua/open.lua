@@ -1,5 +1,5 @@
 -- Open reservations and claims that are at least so old, oldest first; age 0: all, whatever the clock says. It answers for a
--- fenced gate too, for whoever rebuilds it reads them, and for one of an older format, whose marks are marks of this one. ARGV:
+-- fenced gate too, and for one of an older format, whose marks are marks of this one. ARGV:
 -- run, age in ms, at most how many, the time (0: not to be compared): how old something is can't be said by a clock that is wrong.
 if not read() then return answer(LOST) end
 if format() > FORMAT then return answer(OTHER_FORMAT) end
