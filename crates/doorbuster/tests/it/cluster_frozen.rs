@@ -3,11 +3,11 @@
 use std::process::Command as Process;
 use std::time::Duration;
 
-use engine::handover::{Grant, Reservation, Settle};
+use engine::handover::{Grant, Reservation, SaleState, Settle};
 use engine::working_set::{Executed, Operation};
 use engine::{Adjust, BuyerId, Command, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
-use server::gate::{Gate, Reserve, Reserved, Seen};
+use server::gate::{Gate, Reserve, Reserved, SaleSet, Seen};
 use server::ledger::mysql::cluster::{Recorded, SharedLedger};
 use server::queue::{Options, Producer, Terms, message};
 
@@ -45,6 +45,22 @@ fn until_rebuilt(gate: &mut Gate, after: u64) -> Seen {
         (last.is_some_and(|seen| seen.available == 10 && seen.epoch > after), text)
     });
     last.unwrap()
+}
+
+/// As if the ledger had lost that its sale was paused, and every server that had read it were dead: it would never be resumed there.
+#[test]
+fn a_gate_that_knows_of_a_change_that_nobody_else_knows_of_is_rebuilt() {
+    let name = "gate_ahead";
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, mut gate) = started(dir.path(), name);
+    let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
+    let ahead = SaleState { version: state.sale.version + 1_000, paused: true, ..state.sale };
+    let set = gate.set_sale(&[(SKU, ahead, state.limit)]).remove(0).unwrap();
+    assert_eq!(set.what, SaleSet::Done);
+    until_rebuilt(&mut gate, state.seen.epoch);
+    let rebuilt = gate.states(&[SKU]).remove(0).unwrap().unwrap();
+    assert_eq!(rebuilt.sale, state.sale);
+    audit(dir.path());
 }
 
 /// Somebody else may have bought the units when it thaws: then its claim must count for nothing.

@@ -293,6 +293,13 @@ pub(super) fn after_the_restock(seed: u64) -> Plan {
     vec![(at, Fault::LedgerFailsOver { without: 8 + random.below(24) })]
 }
 
+/// By a seed: every server is killed, and a database that fails over has lost what they alone had seen.
+pub(super) fn forgotten_by_all(seed: u64) -> Plan {
+    let at = Duration::from_millis(5_000 + Random(!seed).below(9_000) as u64);
+    let killed = (0..SERVERS).map(|server| (at, Fault::Crash { server, down: 1_000 }));
+    killed.chain([(at, Fault::LedgerFailsOver { without: 8 })]).collect()
+}
+
 /// By a seed: sends fail in every way, and Redis loses what it knew of their orders.
 pub(super) fn wiped_while_sends_fail(seed: u64) -> Plan {
     wiped(seed, Fault::FaultyQueue { one_in: 1, lasts: 9_000 })

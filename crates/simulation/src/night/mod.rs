@@ -22,7 +22,7 @@ use self::buyers::{Answer, People, Told};
 use self::faults::End;
 pub use self::faults::{Fault, KINDS, Plan, plan};
 use self::faults::{
-    after_the_restock, faulty_gate, wiped_while_messages_are_late, wiped_while_sends_fail,
+    after_the_restock, faulty_gate, forgotten_by_all, wiped_while_messages_are_late, wiped_while_sends_fail,
     wiped_while_the_database_fails, wiped_with_a_backlog,
 };
 use self::gates::Gates;

@@ -64,7 +64,6 @@ impl ClusterLedger for Defective {
         fn refunds_due(after: Seq, max: usize) -> Result<Vec<PaymentView>, LedgerError>;
         fn refunds_due_count() -> Result<u64, LedgerError>;
         fn stocks() -> Result<Vec<SkuRow>, LedgerError>;
-        fn stocks_of(skus: &[SkuId]) -> Result<Vec<SkuRow>, LedgerError>;
         fn wait_for_writers() -> Result<(), LedgerError>;
         fn end() -> Result<(Seq, UnixMs), LedgerError>;
         fn look_back() -> Result<(), LedgerError>;
@@ -80,6 +79,14 @@ impl ClusterLedger for Defective {
 
     fn times_back(&self) -> u64 {
         if self.has(Planted::LostTailNotNoticed) { 0 } else { self.inner.times_back() }
+    }
+
+    fn stocks_of(&mut self, skus: &[SkuId]) -> Result<Vec<SkuRow>, LedgerError> {
+        let mut rows = self.inner.stocks_of(skus)?;
+        if self.has(Planted::GateAheadNotNoticed) {
+            rows.iter_mut().for_each(|row| row.version = Seq(u64::MAX));
+        }
+        Ok(rows)
     }
 
     fn consume(

@@ -8,7 +8,7 @@ use server::ledger::mysql::cluster::ClusterLedger;
 use server::queue::{Consume, Produce};
 
 use super::{
-    Plan, after_the_restock, faulty_gate, plan, wiped_while_messages_are_late, wiped_while_sends_fail,
+    Plan, after_the_restock, faulty_gate, forgotten_by_all, plan, wiped_while_messages_are_late, wiped_while_sends_fail,
     wiped_while_the_database_fails, wiped_with_a_backlog,
 };
 use crate::gate::{Dialect, Redis};
@@ -35,6 +35,8 @@ pub enum Planted {
     NotFound,
     /// That the database has lost its tail is not noticed.
     LostTailNotNoticed,
+    /// That a gate knows of changes which the ledger has lost is not noticed.
+    GateAheadNotNoticed,
     /// An order of an older epoch is placed without asking the gate.
     OlderEpochDoesNotAsk,
     /// How far a queue was read is committed before its orders.
@@ -123,6 +125,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         after_the_restock,
         3,
     ),
+    ("a gate that is ahead is not noticed", Planted::GateAheadNotNoticed, forgotten_by_all, 40),
     ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 40),
     ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 40),
     ("what the gate is to hear is done with early", Planted::OutboxDoneEarly, faulty_gate, 3),

@@ -127,6 +127,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     skus: usize,
     /// How often the ledger had gone back by then.
     times_back: u64,
+    /// Gates whose sale is of a later version than the ledger has, with that version, at their last look.
+    ahead: HashMap<SkuId, u64>,
     /// Since when no slot has answered.
     silent_since: Option<Instant>,
     /// Since when not everything has that this server's work waits for.
@@ -152,6 +154,7 @@ impl<'a> Reconciling<'a> {
             look_at_all: false,
             skus: 0,
             times_back: 0,
+            ahead: HashMap::new(),
             silent_since: None,
             partly_since: None,
             shunned_until: None,
@@ -292,7 +295,8 @@ impl<'a> Reconciling<'a> {
         now: UnixMs,
     ) {
         let epochs: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.epoch)).collect();
-        let (mut stale, mut lost) = (Vec::new(), false);
+        let versions: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.version.0)).collect();
+        let (mut stale, mut lost, mut misled) = (Vec::new(), false, Vec::new());
         for (slot, state) in slots.iter().zip(states) {
             let epoch = epochs.get(&slot.sku).copied();
             match state {
@@ -302,6 +306,14 @@ impl<'a> Reconciling<'a> {
                     let (known, newest) = (state.sale.version, slot.state.version);
                     if known < newest || (known == newest && state.limit != slot.limit) {
                         stale.push((slot.sku, slot.state, slot.limit));
+                    }
+                    // A change between two looks at both is in the ledger first.
+                    let is_ahead =
+                        versions.get(&slot.sku).is_some_and(|version| known > newest.max(*version));
+                    match is_ahead {
+                        true if self.ahead.insert(slot.sku, known) == Some(known) => misled.push(slot.sku),
+                        true => self.looks.stay_close(slot.sku),
+                        false => drop(self.ahead.remove(&slot.sku)),
                     }
                 }
                 Ok(_) => {
@@ -320,6 +332,15 @@ impl<'a> Reconciling<'a> {
             }
         }
         drop(self.engines.gate.set_sale(&stale));
+        if !misled.is_empty() {
+            // Nobody is left who had seen them: servers remember only what they saw themselves.
+            tracing::error!(
+                gates = misled.len(),
+                "gates know of changes that the ledger has lost: they are rebuilt"
+            );
+            self.ahead.retain(|sku, _| !misled.contains(sku));
+            self.core.note_misled(misled);
+        }
         // Where one was lost others were.
         self.look_at_all |= lost;
         if self.look_at_all && self.looked_at_all.is_none_or(|at| at.elapsed() >= WHOLE_LOOK_INTERVAL) {
