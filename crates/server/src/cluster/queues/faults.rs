@@ -67,6 +67,12 @@ impl Faults {
         faults
     }
 
+    /// Of queues that have lost their newest messages, and are about to be read again.
+    pub(super) fn ahead(sights: &[&QueueSight]) -> Option<Faults> {
+        let text = || format!("{} about to be read again, for the broker has lost messages", are(sights));
+        (!sights.is_empty()).then(|| Faults { blocking: vec![text()], stale: Vec::new() })
+    }
+
     /// Whether gates can't be rebuilt now.
     pub(in crate::cluster) fn blocks(&self) -> bool {
         !self.blocking.is_empty()

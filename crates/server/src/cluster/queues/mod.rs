@@ -52,6 +52,13 @@ impl QueueSight {
         self.row.as_ref().is_some_and(QueueRow::is_retired)
     }
 
+    /// Its broker has lost messages that were consumed, and it is not read again yet.
+    fn is_ahead(&self) -> bool {
+        let next = self.row.as_ref().filter(|row| !row.is_retired()).map(|row| row.next_offset);
+        let is_read = matches!(self.standing, QueueCondition::InTopic | QueueCondition::ReadOnly);
+        is_read && self.messages.as_ref().is_some_and(|messages| next.is_some_and(|next| next > messages.end))
+    }
+
     fn is_removed(&self) -> bool {
         self.standing == QueueCondition::Removed && !self.is_retired()
     }
@@ -80,6 +87,11 @@ impl Queues {
     pub(super) fn ends(&self) -> Result<Vec<(Queue, u64)>, Faults> {
         let faults = Faults::of(self);
         if faults.blocks() {
+            return Err(faults);
+        }
+        // Whoever reads it goes back soon: what stands there now may be orders.
+        let ahead = self.sights.iter().filter(|sight| sight.is_ahead());
+        if let Some(faults) = Faults::ahead(&ahead.collect::<Vec<_>>()) {
             return Err(faults);
         }
         let live = self.sights.iter().filter(|sight| sight.standing != QueueCondition::Removed);

@@ -111,3 +111,15 @@ fn many_queues_are_counted_and_not_listed() {
     let text = Faults::of(&join(rows, &survey(vec![("a", answers(0, 0, &ends))]))).all().concat();
     assert!(text.contains("a/7, and 12 more are no longer in the topic"), "{text}");
 }
+
+#[test]
+fn a_queue_that_lost_messages_is_waited_for_until_it_is_read_again() {
+    let ends = |next, holder| {
+        join(vec![row("a/0", next, holder)], &survey(vec![("a", answers(1, 1, &[(0, 5)]))])).ends()
+    };
+    let server = || Holder::Server("one".into());
+    assert_eq!(ends(5, server()), Ok(vec![(queue("a/0"), 5)]));
+    let fault = ends(6, server()).unwrap_err().blocking().unwrap();
+    assert_eq!(fault, "queue a/0 is about to be read again, for the broker has lost messages");
+    assert!(ends(6, Holder::Retired { at: UnixMs(1) }).is_ok());
+}

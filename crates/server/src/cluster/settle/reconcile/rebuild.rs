@@ -194,9 +194,9 @@ impl Rebuild {
         let asked = self.take_asked();
         let epochs: HashMap<_, _> =
             engines.ledger.stocks_of(&asked)?.into_iter().map(|row| (row.sku, row.epoch)).collect();
-        // Of a gate that was never built nothing can have been accepted.
+        // Of a gate that was never built nothing can have been accepted; the ledger may have forgotten that it was.
         let (new, known): (BTreeSet<_>, BTreeSet<_>) =
-            asked.into_iter().partition(|sku| epochs.get(sku) == Some(&0));
+            asked.into_iter().partition(|sku| epochs.get(sku) == Some(&0) && core.epochs.newest(*sku) == 0);
         let mut fenced = BTreeSet::new();
         let known: Vec<_> = known
             .into_iter()
