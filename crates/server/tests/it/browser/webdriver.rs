@@ -282,6 +282,8 @@ fn capabilities(profile: &std::path::Path) -> Value {
     ];
     json!({ "capabilities": { "alwaysMatch": {
         "browserName": "chrome",
+        // A page makes some of what is pressed once it has heard of it.
+        "timeouts": { "implicit": DEADLINE.as_millis() },
         "goog:chromeOptions": { "args": arguments },
         "goog:loggingPrefs": { "browser": "ALL" },
     } } })
