@@ -21,6 +21,9 @@ const AGAIN_MS: (usize, usize) = (20, 400);
 /// *unknown* until that is given up, after 30 s, and the gate is rebuilt.
 const GIVES_UP: Duration = Duration::from_secs(45);
 
+/// How long an order that is pending is waited for.
+const LOOKS_FOR: Duration = Duration::from_millis(300);
+
 const PAUSED: &str = "paused";
 
 /// What somebody was answered about an order.
@@ -58,6 +61,8 @@ pub(super) struct Told {
     pub(super) orders: BTreeMap<OrderId, Vec<Answered>>,
     /// What was asked for.
     pub(super) wanted: BTreeMap<OrderId, (BuyerId, u32)>,
+    /// When those with an order looked at it, and whether it was known to whoever they asked.
+    pub(super) looked: Vec<(OrderId, Duration, bool)>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
     /// From when on the sale was paused, as its operator was answered, until it was to be resumed.
@@ -65,6 +70,13 @@ pub(super) struct Told {
     /// Units that an operator has asked to take off, and whether that was accepted.
     pub(super) corrected: (u64, bool),
     pub(super) gave_up: u64,
+}
+
+impl Told {
+    /// When somebody asked for their order, and it was not known.
+    pub(super) fn not_known(&self, order: &OrderId) -> Option<Duration> {
+        self.looked.iter().find_map(|(of, at, is_known)| (of == order && !is_known).then_some(*at))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -129,6 +141,19 @@ impl People {
     fn ask(&self, request: Request, random: &mut Random) -> Option<Reply> {
         let host = &self.hosts[random.below(self.hosts.len())];
         Some(self.askers.of(host)?.ask(request, PATIENCE))
+    }
+
+    /// Once, at any server.
+    pub(super) fn look_at(&self, order: OrderId, buyer: BuyerId, random: &mut Random) {
+        let asked = self.begun.elapsed();
+        let read = Request::Read { order, buyer: Some(buyer), wait: LOOKS_FOR, with_address: false };
+        let is_known = match self.ask(read, random) {
+            Some(Reply::Order(_) | Reply::Pending { .. } | Reply::Lost(_)) => true,
+            Some(Reply::Refused(Refusal::UnknownOrder)) => false,
+            None | Some(Reply::Unknown | Reply::Unavailable) => return,
+            Some(other) => panic!("whoever reads an order is not answered so: {other:?}"),
+        };
+        self.told().looked.push((order, asked, is_known));
     }
 
     /// Reports a payment, as often as it takes.

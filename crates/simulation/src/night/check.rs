@@ -172,8 +172,7 @@ impl Night {
     }
 
     fn check_answers(&self, book: &Book, undone: &Undone, played: &mut Played) {
-        let forgotten = self.engines.brokers.forgotten();
-        let told = self.people.told();
+        let (forgotten, told) = (self.engines.brokers.forgotten(), self.people.told());
         if told.gave_up > 0 {
             played.broken.push(format!("{} people were never answered", told.gave_up));
         }
@@ -200,11 +199,15 @@ impl Night {
             // What a broker lost and no gate remembers is lost (docs/guarantees.md).
             // What a broker stores in the place of what it lost may be passed over; it is an order by its reservation, unless that is
             // lost, too.
-            let is_at_broker = !forgotten.contains(id) && !in_place_of_lost.contains(id);
-            let lost_twice = !is_at_broker && (is_rebuilt || undone.placed.contains(id));
+            let lost_once = forgotten.contains(id) || in_place_of_lost.contains(id);
+            let lost_twice = lost_once && (is_rebuilt || undone.placed.contains(id));
             let lost = undone.orders.contains(id) || lost_twice || (in_time && rejected);
             if accepted.is_some() && order.is_none() && !lost {
                 says("was accepted and is none");
+            }
+            let is_lost = lost || undone.placed.contains(id) || accepted.is_some_and(|one| in_window(one.at));
+            if let Some(at) = told.not_known(id).filter(|at| !is_lost && !in_window(*at)) {
+                says(&format!("was accepted, and not known after {} ms", at.as_millis()));
             }
             let asked_before = of(|answer| *answer == Answer::Unknown).is_some();
             let refused = of(|answer| matches!(answer, Answer::Refused(_)));
@@ -259,7 +262,9 @@ impl Night {
     fn happened(&self) -> BTreeMap<&'static str, u64> {
         let (gate, ledger) = (self.engines.network.happened(), self.engines.database.happened());
         let queue = self.engines.brokers.happened();
+        let looked = self.people.told().looked.iter().filter(|(.., is_known)| *is_known).count();
         BTreeMap::from([
+            ("orders looked at", looked as u64),
             ("commands cut before", gate.cut_before),
             ("commands cut after", gate.cut_after),
             ("commands slow", gate.slow),

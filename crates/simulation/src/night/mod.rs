@@ -288,6 +288,9 @@ fn visit(people: &People, buyer: u128, random: &mut Random) {
         if people.buy(key, BuyerId(buyer), quantity, random) != Answer::Ordered {
             continue;
         }
+        if random.below(4) == 0 {
+            people.look_at(id, BuyerId(buyer), random);
+        }
         match random.below(8) {
             // Too late, perhaps.
             0 => {
