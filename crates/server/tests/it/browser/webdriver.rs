@@ -51,7 +51,7 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a temporary directory");
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(DEADLINE * 2))
+            .timeout_global(Some(DEADLINE * 3))
             .proxy(None)
             .build();
         let mut browser = Browser {
@@ -208,7 +208,8 @@ impl Browser {
         let mut answer = answer.unwrap_or_else(|error| panic!("WebDriver {command}: {error}"));
         let status = answer.status();
         let mut value: Value = answer.body_mut().read_json().expect("WebDriver answers in JSON");
-        assert!(status.is_success(), "WebDriver {command} {body:?}: {}", value["value"]["message"]);
+        let sent: String = body.map(Value::to_string).unwrap_or_default().chars().take(300).collect();
+        assert!(status.is_success(), "WebDriver {command} {sent}: {}", value["value"]["message"]);
         value["value"].take()
     }
 }
@@ -275,6 +276,10 @@ fn capabilities(profile: &std::path::Path) -> Value {
         "--disable-quic",
         "--no-first-run",
         "--disable-background-networking",
+        // Else it gives a page that it thinks nobody looks at less of the processors than any other process has.
+        "--disable-renderer-backgrounding",
+        "--disable-backgrounding-occluded-windows",
+        "--disable-background-timer-throttling",
         "--disable-component-update",
         "--disable-sync",
         "--window-size=1200,900",
@@ -282,8 +287,9 @@ fn capabilities(profile: &std::path::Path) -> Value {
     ];
     json!({ "capabilities": { "alwaysMatch": {
         "browserName": "chrome",
-        // A page makes some of what is pressed once it has heard of it.
-        "timeouts": { "implicit": DEADLINE.as_millis() },
+        // A page makes some of what is pressed once it has heard of it; and axe, which takes a second of a processor, took 30 s
+        // beside all other tests.
+        "timeouts": { "implicit": DEADLINE.as_millis(), "script": (2 * DEADLINE).as_millis() },
         "goog:chromeOptions": { "args": arguments },
         "goog:loggingPrefs": { "browser": "ALL" },
     } } })
