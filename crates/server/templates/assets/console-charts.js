@@ -154,19 +154,25 @@ const show = (sale, of) => {
   read();
 };
 
-// What was before this page was opened, and what a long span leaves out.
-const read = async () => {
-  const turn = ++reading;
-  clearTimeout(retrying);
-  readAt = performance.now();
+// What is shown now.
+const shown = () => {
   const now = Math.floor(serverNow());
   const query = new URLSearchParams({ from_ms: now - span * 1000, to_ms: now, points: POINTS });
   if (chosen) {
     query.set("sale", chosen.sale);
     query.set("product", chosen.product);
   }
-  byId("csv").href = `/api/v1/figures/history.csv?${query}`;
-  const answer = await call(`/api/v1/figures/history?${query}`).catch(() => null);
+  return query;
+};
+
+byId("csv").addEventListener("click", (event) => (event.target.href = `/api/v1/figures/history.csv?${shown()}`));
+
+// What was before this page was opened, and what a long span leaves out.
+const read = async () => {
+  const turn = ++reading;
+  clearTimeout(retrying);
+  readAt = performance.now();
+  const answer = await call(`/api/v1/figures/history?${shown()}`).catch(() => null);
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (turn !== reading) return;
   if (!history) {

@@ -99,9 +99,13 @@ export const reason = async (answer) => (await problemOf(answer)).detail;
 // A script's numbers are exact up to 2^53.
 export const TOO_LARGE = "Its number has more than 15 digits, which this page would round. In a terminal it can be done: doorbuster sale.";
 
-let toast = 0;
+// It stands until something is done that is not part of what it says.
+const SAID_MS = 5000;
+let saidAt = 0;
 export const say = (text) => {
+  saidAt = performance.now();
   set(byId("done"), text);
-  clearTimeout(toast);
-  toast = setTimeout(() => set(byId("done"), ""), 5000);
 };
+for (const what of ["pointerdown", "keydown"]) {
+  document.addEventListener(what, () => performance.now() - saidAt > SAID_MS && set(byId("done"), ""));
+}

@@ -18,6 +18,9 @@ const RETRY_MS = [0, 1000, 1000, 1500, 2000, 3000];
 // A connection may be gone without a word.
 const SILENT_MS = 15000;
 const SESSION = "/api/v1/console/session";
+const EVENTS = "/api/v1/figures/events";
+// After so many streams that ended at once, the server is asked why.
+const ENDED_MAX = 2;
 // What is said to whoever has to sign in, once the page was read again.
 const SIGNED_OUT = "signed-out";
 
@@ -36,7 +39,7 @@ let hasJustSignedIn = false;
 
 const connect = () => {
   stream?.close();
-  stream = new EventSource("/api/v1/figures/events");
+  stream = new EventSource(EVENTS);
   connectedAt = performance.now();
   stream.onmessage = (event) => {
     failures = 0;
@@ -61,10 +64,27 @@ const enter = async () => {
   const session = attempt === attempts && (await get(SESSION).catch(() => null));
   // Somebody has pressed meanwhile.
   if (attempt !== attempts) return;
-  byId("away").hidden = session !== null || night.figures !== null;
+  refused = session?.signed_in && failures > ENDED_MAX ? await whyNone() : "";
+  if (attempt !== attempts) return;
+  set(byId("away-says"), refused || "The server can't be reached. It is asked again by itself.");
+  byId("away").hidden = (session !== null && !refused) || night.figures !== null;
   if (session === null) return enter();
   if (session.signed_in) admit(session);
   else askToSignIn();
+};
+
+// A stream of events does not say why it was refused.
+let refused = "";
+const whyNone = async () => {
+  const asking = new AbortController();
+  try {
+    const answer = await fetch(EVENTS, { signal: asking.signal });
+    return answer.ok ? "" : await reason(answer);
+  } catch {
+    return "";
+  } finally {
+    asking.abort();
+  }
 };
 
 // Who acts here, and so what there is to press; the server judges every call anyway.
@@ -157,8 +177,15 @@ const receive = (latest) => {
 
 const age = () => performance.now() - night.takenAt;
 
+// Whoever hears the page hears what is new of it, and not each second how many orders there were.
+let announced = "";
+
 const verdict = (level, says, toDo, section) => {
   byId("verdict").dataset.level = level;
+  if (announced !== level + section) {
+    announced = level + section;
+    set(byId("announced"), `${level}: ${says} ${toDo}`);
+  }
   set(byId("level"), level);
   set(byId("says"), says);
   byId("runbook").href = `/console/runbook#${encodeURIComponent(section)}`;
@@ -289,7 +316,8 @@ const tick = () => {
   const [at, soOld] = [clockTime(night.figures.at_ms), duration(age())];
   set(node, (isLive ? `live: figures of ${at}, ${soOld} ago` : `figures ${soOld} old, of ${at}`) + behind(night.figures));
   if (old) {
-    verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, "The server hangs, or can't be reached from here: what is shown below is of before. It is asked again by itself.", "server-away");
+    const why = refused || "The server hangs, or can't be reached from here.";
+    verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, `${why} What is shown below is of before. It is asked again by itself.`, "server-away");
     document.title = "UNKNOWN: no figures";
   }
   for (const sale of night.figures.sales) {
@@ -375,12 +403,18 @@ const drawSales = (sales) => {
   }
 };
 
+// Many buttons have the same name: of what each is.
+const described = (buttons, by) => {
+  for (const button of buttons) button.setAttribute("aria-describedby", by.id);
+  return buttons;
+};
+
 const newSale = (sale) => {
   const now = () => night.figures.sales.find((other) => other.id === sale.id) ?? sale;
   const latestOf = (item) => () => [now(), now().items.find((other) => other.product === item.product) ?? item];
   const heads = [["Item", ""], ["Units", "wide"], ["Left", "number"], ["Held", "number"], ["Sold", "number"], ["Of", "number wide"], ["Orders/s", "number"], ["Sold out", "number wide"], ["Change", "change"]];
   const row = (item) => {
-    const choose = element("button", { class: "quiet", "aria-pressed": "false" }, item.title);
+    const choose = element("button", { id: `item-${sale.id}-${item.product}`, class: "quiet", "aria-pressed": "false" }, item.title);
     choose.addEventListener("click", () => chooseItem(sale, item));
     const share = element("div", { class: "share", "aria-hidden": "true" }, element("span", { class: "sold" }), element("span", { class: "held" }));
     const cells = heads.slice(2, -1).map(([head, of]) => element("td", { class: of, role: "cell", "data-head": head }));
@@ -390,7 +424,7 @@ const newSale = (sale) => {
       element("td", { role: "cell" }, choose, element("small", { class: "does soft" })),
       element("td", { class: "wide", role: "cell" }, share),
       ...cells,
-      element("td", { class: "change", role: "cell" }, ...itemButtons(latestOf(item))),
+      element("td", { class: "change", role: "cell" }, ...described(itemButtons(latestOf(item)), choose)),
     );
     return line;
   };
@@ -402,7 +436,7 @@ const newSale = (sale) => {
     element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...head)),
     element("tbody", { role: "rowgroup" }, ...sale.items.map(row)),
   );
-  const title = element("h3", {}, `${sale.title} `, element("span", { class: "soft" }, `no. ${sale.id}`));
+  const title = element("h3", { id: `title-${sale.id}` }, `${sale.title} `, element("span", { class: "soft" }, `no. ${sale.id}`));
   const line = element("p", { class: "row" }, element("span", { class: "state" }), element("span", { id: `when-${sale.id}` }), element("span", { id: `does-${sale.id}`, class: "soft" }), element("span", { id: `holds-${sale.id}`, class: "soft" }));
   const hidden = sale.items_total - sale.items.length;
   const more = hidden > 0 ? [element("p", { class: "soft" }, `${count(hidden)} of its ${count(sale.items_total)} items are not listed here.`)] : [];
@@ -417,7 +451,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}` }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...saleButtons(now)));
+  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described(saleButtons(now), title)));
 };
 
 const drawItem = (row, item) => {
@@ -437,5 +471,6 @@ const drawItem = (row, item) => {
 
 set(byId("sign-in-problem"), sessionStorage.getItem(SIGNED_OUT) ?? "");
 sessionStorage.removeItem(SIGNED_OUT);
+set(byId("zone"), Intl.DateTimeFormat().resolvedOptions().timeZone);
 setInterval(tick, 250);
 enter();

@@ -22,6 +22,8 @@ const RENEWED_BELOW_MS: u64 = LASTS_MS - 600_000;
 const CLOCKS_APART_MS: u64 = 2_000;
 /// Cookies of the name that are looked at, in one request: each costs a signature, and a stranger may send many.
 const VALUES_MAX: usize = 4;
+/// Behind the times of a session that is for TLS alone: so is the next, which a page asks for without saying where it is.
+const SECURE: &str = "s";
 /// What a token signs nothing else with.
 const PURPOSE: &[u8] = b"doorbuster console session until ";
 
@@ -38,6 +40,8 @@ pub(in crate::http) struct ConsoleSession {
     pub(in crate::http) until: UnixMs,
     /// With the token.
     pub(in crate::http) begun: UnixMs,
+    /// Browsers send it by TLS alone.
+    pub(in crate::http) secure: bool,
     pub(in crate::http) actor: Actor,
 }
 
@@ -77,6 +81,7 @@ impl ConsoleSessions {
         push_number(&mut value, known.now.0.saturating_add(lasts_ms));
         value.push(b'-');
         push_number(&mut value, begun);
+        value.extend_from_slice(if secure { SECURE.as_bytes() } else { b"" });
         let tag = hmac::sign(self.keys.first()?, &signed(known, &value, &actor.name)?);
         value.push(b'.');
         value.extend_from_slice(actor.name.as_bytes());
@@ -102,12 +107,13 @@ impl ConsoleSessions {
         let is_ours = read_hex(tag, &mut bytes)
             && self.keys.iter().any(|key| hmac::verify(key, &signed, &bytes).is_ok());
         let (until, begun) = times.split_once('-')?;
-        let (until, begun) = (UnixMs(decimal(until)?), UnixMs(decimal(begun)?));
+        let secure = begun.ends_with(SECURE);
+        let (until, begun) = (UnixMs(decimal(until)?), UnixMs(decimal(begun.trim_end_matches(SECURE))?));
         // One that ends later than any that is begun now was begun by a clock that was wrong.
         let now = known.now;
         let holds = until > now && until.0 <= now.0.saturating_add(LASTS_MS + CLOCKS_APART_MS);
         let actor = if name == ROOT { Actor::root() } else { Actor::of(known.by_name(name)?) };
-        (is_ours && holds).then_some(ConsoleSession { until, begun, actor })
+        (is_ours && holds).then_some(ConsoleSession { until, begun, secure, actor })
     }
 }
 
@@ -288,10 +294,18 @@ mod tests {
 
     #[test]
     fn what_is_used_is_renewed_and_a_script_can_not_read_it() {
-        let session = ConsoleSession { until: NOW.plus(LASTS_MS), begun: NOW, actor: Actor::root() };
+        let session =
+            ConsoleSession { until: NOW.plus(LASTS_MS), begun: NOW, secure: true, actor: Actor::root() };
         assert!(!session.is_to_be_renewed(NOW) && session.is_to_be_renewed(NOW.plus(600_001)));
-        let header = sessions(&["token"]).begin(at(NOW), &Actor::root(), true, None).unwrap();
-        assert!(header.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure"), "{header}");
+        let ours = sessions(&["token"]);
+        for secure in [true, false] {
+            let header = ours.begin(at(NOW), &Actor::root(), secure, None).unwrap();
+            let ends = if secure { "; SameSite=Strict; Secure" } else { "; SameSite=Strict" };
+            assert!(header.ends_with(&format!("; Path=/; Max-Age=3600; HttpOnly{ends}")), "{header}");
+            let fields = Fields { cookie: header.split(';').next(), ..Fields::default() };
+            let session = ours.of(&fields, true, at(NOW)).unwrap();
+            assert_eq!((session.begun, session.secure), (NOW, secure), "what renews it is like it");
+        }
         assert_eq!(end_console(false), "doorbuster_console=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     fn it_is_bounded_and_forgets_what_is_over_and_then_what_was_begun_first() {
         let session = |begun: u64| {
             let (until, begun) = (UnixMs(begun + 1), UnixMs(begun));
-            ConsoleSession { until, begun, actor: Actor::root() }
+            ConsoleSession { until, begun, secure: false, actor: Actor::root() }
         };
         let (signed_out, now) = (SignedOut::default(), UnixMs(1_700_000_000_000));
         let first = session(now.0);

@@ -67,7 +67,9 @@ impl HttpService {
         let (auth, secure) = (&self.access.auth, call.request.secure);
         auth.same_site(&call.fields, secure)?;
         let actor = self.with_token(call)?;
-        let cookie = auth.begin_console(secure, self.known(), &actor, None);
+        // Its page may be behind a proxy that ends TLS: where that is, the page's own origin says.
+        let by_tls = call.fields.origin.is_some_and(|origin| origin.starts_with("https://"));
+        let cookie = auth.begin_console(secure || by_tls, self.known(), &actor, None);
         let cookie = cookie.ok_or_else(Problem::operator_off)?;
         out.empty(204, &[("Set-Cookie", &*cookie)]);
         Ok(Answer::Ready)
@@ -77,7 +79,7 @@ impl HttpService {
     pub(in crate::http) fn renewed_console(&self, call: &Call<'_>) -> Option<String> {
         let session = self.console(call).filter(|session| session.is_to_be_renewed(self.known().now))?;
         let (known, begun) = (self.known(), Some(session.begun));
-        self.access.auth.begin_console(call.request.secure, known, &session.actor, begun)
+        self.access.auth.begin_console(session.secure, known, &session.actor, begun)
     }
 
     fn end_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {

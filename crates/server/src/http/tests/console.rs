@@ -1,5 +1,6 @@
 //! The console: who may sign in, and what the session does for whom.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use engine::Role;
@@ -42,6 +43,16 @@ fn the_token_gives_a_session_and_nothing_else_does() {
     let mut setup = Setup::new(demo_mode());
     setup.secrets.operator.clear();
     assert_eq!(Shop::with(setup).send(&Sent::post(SESSION, "").operator()).status, 403);
+}
+
+/// The proxy before the server ends TLS; the page says so by its origin.
+#[test]
+fn a_session_of_a_page_that_came_by_tls_goes_by_tls_alone() {
+    let mut shop = Shop::new(demo_mode());
+    for (origin, secure) in [("https://here", true), ("http://here", false)] {
+        let begun = shop.send(&Sent::post(SESSION, "").operator().with("Origin", origin));
+        assert_eq!(begun.header("set-cookie").unwrap().ends_with("; Secure"), secure, "{origin}");
+    }
 }
 
 #[test]
@@ -184,12 +195,16 @@ fn the_page_is_where_operators_are() {
     let assets: Vec<_> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
     assert_eq!(assets.len(), 5, "an icon, two styles, two scripts: {assets:?}");
     let mut bytes = page.body.len();
-    for path in &assets {
-        let asset = shop.send(&Sent::get(path));
-        let imported = asset.text();
-        let imported = imported.split('"').filter(|part| part.starts_with("/assets/console-"));
-        bytes +=
-            asset.body.len() + imported.map(|path| shop.send(&Sent::get(path)).body.len()).sum::<usize>();
+    let (mut wanted, mut loaded) =
+        (assets.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>(), HashSet::new());
+    while let Some(path) = wanted.pop() {
+        if loaded.insert(path.clone()) {
+            let asset = shop.send(&Sent::get(&path));
+            bytes += asset.body.len();
+            let text = asset.text();
+            let imported = text.split('"').filter(|part| part.starts_with("/assets/console-"));
+            wanted.extend(imported.map(str::to_owned));
+        }
     }
     assert!((60_000..150_000).contains(&bytes), "{bytes}");
     for (entrance, status) in [(Entrance::Public, 404), (Entrance::Operators, 200)] {

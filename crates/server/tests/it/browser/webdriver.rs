@@ -47,8 +47,8 @@ impl Browser {
     }
 
     fn with(turn: Turn) -> Browser {
-        let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary directory");
+        let (driver, port) = start_driver(profile.path());
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(DEADLINE * 3))
@@ -295,10 +295,12 @@ fn capabilities(profile: &std::path::Path) -> Value {
     } } })
 }
 
-/// Starts chromedriver and returns it with its port. The driver wants one number in both address families, and
-/// asked for port 0 it ends if the number that it got in one is in use in the other. So we look for a free one;
-/// somebody may still be quicker to use it, and then we look for another.
-fn start_driver() -> (Child, u16) {
+/// Starts chromedriver and returns it with its port. What it and the browser leave behind is in `dir`.
+///
+/// The driver wants one number in both address families, and asked for port 0 it ends if the number that it got in
+/// one is in use in the other. So we look for a free one; somebody may still be quicker to use it, and then we look
+/// for another.
+fn start_driver(dir: &std::path::Path) -> (Child, u16) {
     const PORTS_MAX: usize = 10;
     let mut printed = String::new();
     for _ in 0..PORTS_MAX {
@@ -306,6 +308,7 @@ fn start_driver() -> (Child, u16) {
         let port = free.expect("a free port on loopback").port();
         let mut driver = Command::new("chromedriver")
             .arg(format!("--port={port}"))
+            .env("TMPDIR", dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
