@@ -214,6 +214,8 @@ fn without_comments(source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -242,6 +244,23 @@ mod tests {
             {
                 let imported = rest.split('"').next().unwrap();
                 assert!(assets.get(imported).is_some(), "{path} imports {imported}");
+            }
+        }
+    }
+
+    /// A browser runs nothing of a script that does, and no other check reads scripts.
+    #[test]
+    fn no_script_declares_a_name_twice() {
+        for (file, source) in SOURCES.into_iter().chain(CONSOLE).filter(|(name, _)| name.ends_with(".js")) {
+            let mut declared = HashSet::new();
+            for line in source.lines() {
+                let mut words = line.strip_prefix("export ").unwrap_or(line).split([' ', '(']);
+                let Some("const" | "let" | "function" | "class") = words.next() else { continue };
+                let Some(name) = words.next() else { continue };
+                assert!(
+                    name.starts_with(['{', '[']) || declared.insert(name),
+                    "{file} declares {name} twice"
+                );
             }
         }
     }

@@ -154,8 +154,8 @@ const show = (sale, of) => {
   read();
 };
 
-// What is shown now.
-const shown = () => {
+// The time and the item that are asked for now.
+const askedFor = () => {
   const now = Math.floor(serverNow());
   const query = new URLSearchParams({ from_ms: now - span * 1000, to_ms: now, points: POINTS });
   if (chosen) {
@@ -165,14 +165,14 @@ const shown = () => {
   return query;
 };
 
-byId("csv").addEventListener("click", (event) => (event.target.href = `/api/v1/figures/history.csv?${shown()}`));
+byId("csv").addEventListener("click", (event) => (event.target.href = `/api/v1/figures/history.csv?${askedFor()}`));
 
 // What was before this page was opened, and what a long span leaves out.
 const read = async () => {
   const turn = ++reading;
   clearTimeout(retrying);
   readAt = performance.now();
-  const answer = await call(`/api/v1/figures/history?${shown()}`).catch(() => null);
+  const answer = await call(`/api/v1/figures/history?${askedFor()}`).catch(() => null);
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (turn !== reading) return;
   if (!history) {
