@@ -100,6 +100,7 @@ pub enum Action {
     MessagesPassedOver,
     QueuesRetired,
     RehearsalBegan,
+    RehearsalStopped,
     RehearsalEnded,
 }
 
@@ -116,6 +117,7 @@ impl Action {
             Action::MessagesPassedOver => "messages_passed_over",
             Action::QueuesRetired => "queues_retired",
             Action::RehearsalBegan => "rehearsal_began",
+            Action::RehearsalStopped => "rehearsal_stopped",
             Action::RehearsalEnded => "rehearsal_ended",
         }
     }

@@ -289,11 +289,8 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     let folder = installation();
     let mut command = doorbuster(folder.path());
     command.args(["serve", "--config", "doorbuster.toml", "--listen", "127.0.0.1:0"]);
-    let secret = "a-token-secret-of-the-rehearsal-tests";
-    let server = Serving::start({
-        command.env("DOORBUSTER_AUTH_TOKEN_SECRET", secret);
-        command
-    });
+    command.env("DOORBUSTER_AUTH_TOKEN_SECRET", "a-token-secret-of-the-rehearsal-tests");
+    let server = Serving::start(command);
     let ask = |method: &str, path: &str, body: &str| {
         let bearer = format!("Bearer {OPERATOR}");
         ask_once(&server, method, path, &[("Authorization", &bearer)], body)
@@ -345,6 +342,7 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     create("now");
     let found = ended();
     assert!(found["says"].as_str().unwrap().contains("sale 2 is live"), "{found}");
+    assert_eq!(ask("POST", "/api/v1/rehearsal/stop", "").status, 202, "as it was wished");
     let beside = ask("POST", "/api/v1/sales/1/rehearse", crowd);
     assert!(beside.status == 409 && beside.body.contains("machine_needed"), "{}", beside.body);
     assert_eq!(ask("POST", "/api/v1/sales/2/rehearse", crowd).status, 409, "it has started");

@@ -111,6 +111,20 @@ struct Played {
     /// Who or what ended it before its time.
     #[serde(skip)]
     stopped: Option<String>,
+    /// What operators did to it that the ledger has.
+    #[serde(skip)]
+    kept: Vec<Action>,
+}
+
+/// What the wish came to that the one that is played ends.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopping {
+    /// It ends within moments; and which one it is.
+    Asked { about: String },
+    /// The latest one was stopped, and has ended.
+    Before,
+    /// None was played here, or the latest one ended by itself.
+    NonePlayed,
 }
 
 impl Played {
@@ -273,6 +287,7 @@ impl Rehearsals {
             says: None,
             report: None,
             stopped: None,
+            kept: Vec::new(),
         });
         match self.play(command.clone(), sale, crowd, by.clone()) {
             Ok(started) => *thread = Some(started),
@@ -316,12 +331,25 @@ impl Rehearsals {
         Ok(thread)
     }
 
-    /// Asks the one that is played to end; whether one is.
-    pub fn stop(&self, why: impl Into<String>) -> bool {
-        let mut latest = self.latest.lock();
-        let Some(played) = latest.as_mut().filter(|played| played.is_playing()) else { return false };
-        played.stopped.get_or_insert(why.into());
-        true
+    /// Asks the one that is played to end. To ask again changes nothing.
+    pub fn stop(&self, why: impl Into<String>) -> Stopping {
+        match &mut *self.latest.lock() {
+            Some(played) if played.is_playing() => {
+                played.stopped.get_or_insert(why.into());
+                Stopping::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
+            }
+            Some(played) if played.outcome == Some(Outcome::Stopped) => Stopping::Before,
+            Some(_) | None => Stopping::NonePlayed,
+        }
+    }
+
+    /// The ledger has this of the latest one.
+    pub fn keep(&self, action: Action) {
+        self.latest.change(|played| played.kept.push(action));
+    }
+
+    pub fn has_kept(&self, action: Action) -> bool {
+        self.latest.lock().as_ref().is_some_and(|played| played.kept.contains(&action))
     }
 
     /// Ends the one that is played, and waits for it: the server stops. Later ones are not begun.

@@ -173,6 +173,7 @@ fn how_it_ended_is_said_by_what_it_printed() {
         );
         let about = format!("sale 3, 300 buyers: {says}");
         assert_eq!(*stage.kept.lock().unwrap(), [(Action::RehearsalEnded, about)], "{script}");
+        assert_eq!(stage.all().stop("by otto"), Stopping::NonePlayed, "{script}");
         stage.begin().unwrap();
     }
 }
@@ -197,11 +198,26 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
         })
     );
     assert!(matches!(stage.begin(), Err(NotBegun::Playing(3))), "one at a time");
-    assert!(stage.all().stop("by otto"));
-    assert!(stage.all().stop("by anna"));
+    for who in ["otto", "anna"] {
+        let asked = Stopping::Asked { about: "sale 3, 300 buyers".to_owned() };
+        assert_eq!(stage.all().stop(format!("by {who}")), asked);
+    }
     let ended = stage.ended();
     assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
-    assert!(!stage.all().stop("by anna"), "nothing is played");
+    assert_eq!(stage.all().stop("by anna"), Stopping::Before);
+}
+
+#[test]
+fn what_is_kept_of_one_is_not_kept_of_the_next() {
+    let stage = Fixture::of("exit 0");
+    assert!(!stage.all().has_kept(Action::RehearsalStopped), "none was played");
+    for _each in 0..2 {
+        stage.begin().unwrap();
+        assert!(!stage.all().has_kept(Action::RehearsalStopped));
+        stage.all().keep(Action::RehearsalStopped);
+        assert!(stage.all().has_kept(Action::RehearsalStopped));
+        stage.ended();
+    }
 }
 
 #[test]

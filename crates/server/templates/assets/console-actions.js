@@ -198,6 +198,14 @@ export const ITEM_ACTIONS = {
   correct: units("correct", "Correct", (sale, item) => `So many units of “${item.title}” that do not exist are taken off sale: of the ${count(item.available)} that are ${item.line ? "free, no more, and none that is kept for people in its line who are sure" : "left, no more"}.`, (item, off) => (off > item.available ? `Only ${count(item.available)} are ${item.line ? "free" : "left"}: ${count(off)} can't be taken off.` : `Takes ${count(off)} off ${count(item.total)}: ${count(item.total - off)} in all, ${count(leftOf(item) - off)} of them left.`), "Corrected."),
 };
 
+const stop = {
+  name: "Stop the rehearsal",
+  says: () => "It ends within a minute, without saying what this installation carries, and removes what it has made. It can be played again from the start.",
+  request: () => ({ method: "POST", path: "/api/v1/rehearsal/stop" }),
+  after: () => readRehearsal(),
+  done: "It stops, and removes what it has made.",
+};
+
 const dialog = byId("ask");
 let asked = null;
 
@@ -270,6 +278,7 @@ const showSum = () => {
 byId("ask-fields").addEventListener("input", showSum);
 
 byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
+byId("rehearsal-stop").addEventListener("click", () => open(stop, { title: byId("rehearsal").dataset.title }));
 
 // The buttons of a sale; `latest` finds it as it is when one is pressed.
 export const saleButtons = (latest) =>

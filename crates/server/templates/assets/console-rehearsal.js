@@ -1,5 +1,5 @@
 // The latest rehearsal that this server played: how far it is, and what it said; and whether one is played elsewhere.
-import { byId, call, count, dayAndTime, duration, element, milliseconds, night, reason, say, serverNow, set } from "./console-words.js";
+import { byId, call, count, dayAndTime, duration, element, milliseconds, night, serverNow, set } from "./console-words.js";
 
 const PLAYING_MS = 1000;
 const IDLE_MS = 10000;
@@ -32,6 +32,7 @@ const show = (latest) => {
   set(byId("rehearsal-elsewhere"), latest.elsewhere ?? "");
   if (none) return;
   const playing = latest.state === "playing";
+  section.dataset.title = latest.title;
   const about = `“${latest.title}”, no. ${latest.sale}: ${count(latest.buyers)} buyers within ${latest.over_s} s, begun by ${latest.by} `;
   set(byId("rehearsal-about"), about + (playing ? `${duration(serverNow() - latest.began_at_ms)} ago` : `on ${dayAndTime(latest.began_at_ms)}`));
   byId("rehearsal-says").dataset.level = playing ? "" : OUTCOMES[latest.outcome];
@@ -65,13 +66,3 @@ export const readRehearsal = async () => {
   }
   if (asked === asks) timer = setTimeout(readRehearsal, wait);
 };
-
-byId("rehearsal-stop").addEventListener("click", async () => {
-  try {
-    const answer = await call("/api/v1/rehearsal/stop", { method: "POST" });
-    say(answer.ok ? "It stops, and removes what it has made." : await reason(answer));
-  } catch {
-    say("No answer came: whether it stops is not known.");
-  }
-  readRehearsal();
-});

@@ -12,7 +12,7 @@ use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, number_in};
 use crate::net::Answer;
-use crate::rehearsals::{Crowd, NotBegun};
+use crate::rehearsals::{Crowd, NotBegun, Stopping};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post(
@@ -96,14 +96,44 @@ impl HttpService {
     /// It ends soon after the answer; what it says then names who stopped it.
     fn stop_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Operator)?;
-        if !self.shared.rehearsals.stop(format!("by {}", call.operator().who)) {
-            let detail =
-                "This server plays no rehearsal. If another one does, the operators' log says who began it.";
-            return Err(Problem::new(409, "no_rehearsal", "No rehearsal is played here", detail));
+        let by = call.operator();
+        match self.shared.rehearsals.stop(format!("by {}", by.who)) {
+            Stopping::Asked { about } => {
+                self.keep_once(call, Done { action: Action::RehearsalStopped, about, by }, out)
+            }
+            Stopping::Before => Ok(self.answer_begun(out)),
+            Stopping::NonePlayed => Err(none_played()),
         }
-        out.json(202, self.shared.rehearsals.shown().to_string().as_bytes());
-        Ok(Answer::Ready)
     }
+
+    /// A call that is repeated changes nothing, so it leaves nothing.
+    fn keep_once(
+        &mut self,
+        call: &Call<'_>,
+        done: Done,
+        out: &mut Answering<'_, '_>,
+    ) -> Result<Answer, Problem> {
+        let action = done.action;
+        if self.shared.rehearsals.has_kept(action) {
+            return Ok(self.answer_begun(out));
+        }
+        let (request, show) = done.keep(move |service, out| {
+            service.shared.rehearsals.keep(action);
+            service.answer_begun(out);
+            Ok(())
+        });
+        self.ask_and_wait(call, request, show)
+    }
+
+    fn answer_begun(&self, out: &mut Answering<'_, '_>) -> Answer {
+        out.json(202, self.shared.rehearsals.shown().to_string().as_bytes());
+        Answer::Ready
+    }
+}
+
+fn none_played() -> Problem {
+    let detail = "This server plays no rehearsal: its latest one, if there was one, ended by itself. If another server plays one, the operators' log says who began it.";
+    Problem::new(409, "no_rehearsal", "No rehearsal is played here", detail)
 }
 
 fn has_started() -> Problem {

@@ -405,8 +405,18 @@ fn a_sale_is_rehearsed_and_what_it_says_stays() {
     browser.click(&format!("#sale-{SALE} button[data-call=rehearse]"));
     browser.wait_for_text("#done", "sale 40 is being rehearsed. One is played at a time.");
     assert_eq!(browser.run("return document.getElementById('ask').open"), false);
-    browser.click("#rehearsal-stop");
+    ask_by(&browser, "#rehearsal-stop");
+    browser.wait_for_text("#ask-title", "Stop the rehearsal: Opening night");
+    browser
+        .wait_for_text("#ask-says", "It ends within a minute, without saying what this installation carries");
+    browser.type_into("#field-why", "Doors open soon");
+    browser.click("#ask-do");
     browser.wait_for_text("#rehearsal-says", "Stopped: by root.");
+    let kept = "root: rehearsal stopped sale 40, 1 buyers (Doors open soon)";
+    browser.wait_for_text("#events", kept);
+    let again = "fetch('/api/v1/rehearsal/stop', { method: 'POST' })\
+                 .then(async (answer) => done([answer.status, (await answer.json()).outcome]))";
+    assert_eq!(browser.run_async(again), json!([202, "stopped"]));
     rehearse("20000");
     browser.wait_for_text("#rehearsal-says", "Carries 9,000 orders/s");
     browser.wait_for_text("#rehearsal-found", "50 of 50; 50 units came back, 50 sold again");
@@ -418,6 +428,7 @@ fn a_sale_is_rehearsed_and_what_it_says_stays() {
     browser.reload();
     browser.wait_for_text("#rehearsal-says", "Carries 9,000 orders/s");
     browser.wait_for_text("#events", "rehearsal ended sale 40, 20000 buyers: Carries 9,000 orders/s");
+    assert_eq!(browser.text("#events").matches("rehearsal stopped").count(), 1);
     shop.start_at(shop.now_ms());
     wait_for_state(&browser, "live");
     let button = format!("#sale-{SALE} button[data-call=rehearse]");
