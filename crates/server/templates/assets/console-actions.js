@@ -129,7 +129,8 @@ const units = (verb, name, says, sum, done) => ({
   done,
 });
 const amount = (label, value, currency) => ({ label: `${label}, in the smallest unit of ${currency}`, type: "number", min: "0", value: String(value) });
-const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`, body: { per_s_max: limit } });
+// A limit can be changed again; whoever was called because there is none stays called.
+const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`, body: { per_s_max: limit }, typed: limit === null && item.line.pace_max_per_s !== null ? titleOf(sale) : undefined });
 export const ITEM_ACTIONS = {
   edit: {
     name: "Edit",
@@ -176,9 +177,10 @@ export const ITEM_ACTIONS = {
   },
   let_all_in: {
     name: "Let all in",
+    typed: titleOf,
     ofLine: true,
     states: ["not_started", "live", "paused", "ended"],
-    says: (sale, item) => `The pace of the line of “${item.title}” has no limit any more: everybody who is there is called at once, as far as there are units. ${count(item.line.waiting)} people wait, ${count(item.available)} units are free. Nobody overtakes anybody.`,
+    says: (sale, item) => `The pace of the line of “${item.title}” has no limit any more: everybody who is there is called at once, as far as there are units. ${count(item.line.waiting)} people wait, ${count(item.available)} units are free. Nobody overtakes anybody. This can't be undone.`,
     request: (sale, values, item) => paceRequest(sale, item, null),
     done: "No limit holds the line back.",
   },
@@ -290,7 +292,7 @@ export const saleButtons = (latest) =>
 
 export const itemButtons = (latest, ofLine = false) =>
   Object.entries(ITEM_ACTIONS).filter(([, action]) => Boolean(action.ofLine) === ofLine).map(([call, action]) => {
-    const button = element("button", { "data-item-call": call, class: "quiet" }, action.name);
+    const button = element("button", { "data-item-call": call, class: action.typed ? "grave" : "quiet" }, action.name);
     button.addEventListener("click", () => open(action, ...latest()));
     return button;
   });

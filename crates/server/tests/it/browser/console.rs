@@ -142,6 +142,19 @@ fn a_line_is_seen_as_it_goes() {
     browser.click("button[data-item-call=let_all_in]");
     browser.wait_for_text("#ask-says", "has no limit any more: everybody who is there is called at once");
     browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "That is not the sale's title: “Opening night”.");
+    browser.click("#ask-no");
+    // The same by another name; a limit is taken back by another one.
+    ask_by(&browser, "button[data-item-call=pace]");
+    browser.type_into("#field-per_s_max", "5");
+    browser.click("#ask-do");
+    browser.wait_for_text(&line, "Pace is limited\n5 a second");
+    ask_by(&browser, "button[data-item-call=pace]");
+    browser.type_into("#field-per_s_max", "");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "This can't be taken back: type the sale's title.");
+    browser.type_into("#typed", "Opening night");
+    browser.click("#ask-do");
     browser.wait_for_text(&line, "Pace is limited\nno");
     open_sale(&waits, &shop.base, SALE, PRODUCT);
     assert_eq!(waits.text("#message"), "");
