@@ -284,6 +284,13 @@ fn what_a_killed_one_leaves_is_removed_by_the_next() {
     assert_eq!(left(folder.path()), ["rehearsal-dinner"]);
 }
 
+/// With a key.
+fn rehearse_tonight(server: &Serving, crowd: &str) -> u16 {
+    let bearer = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", &*bearer), ("Idempotency-Key", "tonight")];
+    ask_once(server, "POST", "/api/v1/sales/1/rehearse", &headers, crowd).status
+}
+
 #[test]
 fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     let folder = installation();
@@ -321,7 +328,9 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", r#"{"buyers":200001}"#).status, 400);
     assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", r#"{"over_s":3}"#).status, 400);
     assert_eq!(ask("GET", "/api/v1/rehearsal", "").body, r#"{"state":"none"}"#);
-    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", crowd).status, 202);
+    for _again in 0..2 {
+        assert_eq!(rehearse_tonight(&server, crowd), 202, "sent again, it is the same one");
+    }
     let again = ask("POST", "/api/v1/sales/1/rehearse", crowd);
     assert!(again.status == 409 && again.body.contains("rehearsal_playing"), "{}", again.body);
     let found = ended();
@@ -336,6 +345,9 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     );
 
     assert!(ask("POST", "/api/v1/rehearsal/stop", "").body.contains("no_rehearsal"));
+    assert_eq!(rehearse_tonight(&server, crowd), 202);
+    let latest: Value = serde_json::from_str(&ask("GET", "/api/v1/rehearsal", "").body).unwrap();
+    assert_eq!(latest["began_at_ms"], found["began_at_ms"], "none was begun anew");
 
     // Beside a sale none is begun, and one that is played ends when a sale begins.
     assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", crowd).status, 202);

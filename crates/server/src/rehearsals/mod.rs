@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
 
-use engine::{Action, By, Command, ItemSpec, Payment, SaleSpec, UnixMs};
+use engine::{Action, By, Command, ItemSpec, Payment, SaleId, SaleSpec, UnixMs};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -73,6 +73,8 @@ pub enum NotBegun {
     Elsewhere(String),
     #[error("{0}")]
     Needed(String),
+    #[error("the key was used for another rehearsal")]
+    OtherKey,
     #[error("it can't be started: {0}")]
     NotStarted(#[from] io::Error),
 }
@@ -114,6 +116,9 @@ struct Played {
     /// What operators did to it that the ledger has.
     #[serde(skip)]
     kept: Vec<Action>,
+    /// The idempotency key of the call that has begun it.
+    #[serde(skip)]
+    key: Option<String>,
 }
 
 /// What the wish came to that the one that is played ends.
@@ -267,12 +272,39 @@ impl Rehearsals {
         }
     }
 
+    /// Whether a call with this key has begun the latest one.
+    ///
     /// # Errors
-    /// As [`Rehearsals::check`], or if it can't be started.
-    pub fn begin(&self, sale: &SaleSpec, crowd: Crowd, by: &By) -> Result<(), NotBegun> {
+    /// If it has begun another one with it.
+    pub fn was_begun(&self, key: Option<&str>, sale: SaleId, crowd: Crowd) -> Result<bool, NotBegun> {
+        match &*self.latest.lock() {
+            Some(played) if key.is_some() && played.key.as_deref() == key => {
+                if (played.sale, played.crowd) == (sale.0, crowd) {
+                    Ok(true)
+                } else {
+                    Err(NotBegun::OtherKey)
+                }
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// One that was begun with this key is not begun again.
+    ///
+    /// # Errors
+    /// As [`Rehearsals::check`] and [`Rehearsals::was_begun`], or if it can't be started.
+    pub fn begin(
+        &self,
+        sale: &SaleSpec,
+        crowd: Crowd,
+        (by, key): (&By, Option<&str>),
+    ) -> Result<(), NotBegun> {
         let command = self.command.as_ref().ok_or(NotBegun::Off)?;
         // Held until it is started, so that of two who press at once one is told that the other has.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.was_begun(key, sale.id, crowd)? {
+            return Ok(());
+        }
         self.check(sale)?;
         let before = self.latest.lock().replace(Played {
             state: "playing",
@@ -288,6 +320,7 @@ impl Rehearsals {
             report: None,
             stopped: None,
             kept: Vec::new(),
+            key: key.map(str::to_owned),
         });
         match self.play(command.clone(), sale, crowd, by.clone()) {
             Ok(started) => *thread = Some(started),

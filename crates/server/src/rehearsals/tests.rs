@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use engine::{Book, LineTerms, ProductId, SaleId};
+use engine::{Book, LineTerms, ProductId};
 
 use super::process::needed;
 use super::*;
@@ -105,7 +105,11 @@ impl Fixture {
     }
 
     fn begin(&self) -> Result<(), NotBegun> {
-        self.all().begin(&sale(), CROWD, &By::named("otto", "").unwrap())
+        self.begin_by(None, CROWD)
+    }
+
+    fn begin_by(&self, key: Option<&str>, crowd: Crowd) -> Result<(), NotBegun> {
+        self.all().begin(&sale(), crowd, (&By::named("otto", "").unwrap(), key))
     }
 
     fn shown(&self) -> Value {
@@ -205,6 +209,26 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
     let ended = stage.ended();
     assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
     assert_eq!(stage.all().stop("by anna"), Stopping::Before);
+}
+
+#[test]
+fn a_call_that_is_sent_again_begins_no_second_one() {
+    let stage = Fixture::of("echo '{\"verdict\": \"Carries 9.\"}'");
+    let (key, larger) = (Some("k1"), Crowd { buyers: 301, ..CROWD });
+    // As it begins, and once it has ended.
+    for _each in 0..2 {
+        stage.begin_by(key, CROWD).unwrap();
+        assert!(stage.all().was_begun(key, SaleId(3), CROWD).unwrap());
+        assert!(matches!(stage.begin_by(key, larger), Err(NotBegun::OtherKey)));
+        stage.ended();
+    }
+    assert_eq!(stage.kept.lock().unwrap().len(), 1);
+    assert!(!stage.all().was_begun(None, SaleId(3), CROWD).unwrap(), "without a key nothing is the same");
+    for key in [None, None, Some("k2")] {
+        stage.begin_by(key, CROWD).unwrap();
+        stage.ended();
+    }
+    assert_eq!(stage.kept.lock().unwrap().len(), 4);
 }
 
 #[test]

@@ -93,10 +93,11 @@ export const ACTIONS = {
         { name: "over_s", label: "They come within so many seconds, 4 to 60", type: "number", min: "4", value: "10" },
       ];
     },
-    request: (sale, values) => ({
+    request: (sale, values, _, key) => ({
       method: "POST",
       path: `/api/v1/sales/${sale.id}/rehearse`,
       body: { buyers: Number(values.buyers.now), over_s: Number(values.over_s.now) },
+      key,
     }),
     after: () => readRehearsal(),
     done: "It is begun: what it says stands under Rehearsal.",

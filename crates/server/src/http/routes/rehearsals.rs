@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::http::HttpService;
 use crate::http::actions::Done;
 use crate::http::call::Call;
+use crate::http::placing::key_of;
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
@@ -15,10 +16,8 @@ use crate::net::Answer;
 use crate::rehearsals::{Crowd, NotBegun, Stopping};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::post(
-        "/api/v1/sales/{sale}/rehearse",
-        Handler::Operator(Role::Operator, HttpService::begin_rehearsal),
-    ),
+    Route::post("/api/v1/sales/{sale}/rehearse", Handler::Anybody(HttpService::begin_rehearsal))
+        .served(Served::Operators),
     Route::get("/api/v1/rehearsal", Handler::Anybody(HttpService::show_rehearsal)).served(Served::Operators),
     Route::post("/api/v1/rehearsal/stop", Handler::Anybody(HttpService::stop_rehearsal))
         .served(Served::Operators),
@@ -59,22 +58,20 @@ impl Asked {
 }
 
 impl HttpService {
-    fn begin_rehearsal(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
+    fn begin_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
+        self.operator(call, Role::Operator)?;
+        let (id, by, key) = (call.params.sale, call.operator(), key_of(call)?);
         let crowd = read_object::<Asked>(call)?.crowd()?;
-        let sale = self.catalog.sale(call.params.sale).ok_or(Refusal::UnknownSale)?;
-        if sale.starts_in_ms(call.now).is_none() {
-            return Err(has_started());
+        if !self.shared.rehearsals.was_begun(key, id, crowd)? {
+            let sale = self.catalog.sale(id).ok_or(Refusal::UnknownSale)?;
+            if sale.starts_in_ms(call.now).is_none() {
+                return Err(has_started());
+            }
+            self.shared.rehearsals.begin(&sale.spec, crowd, (&by, key))?;
         }
-        let by = call.operator();
-        self.shared.rehearsals.begin(&sale.spec, crowd, &by)?;
         let Crowd { buyers, over_s } = crowd;
-        let about = format!("sale {}, {buyers} buyers within {over_s} s", call.params.sale.0);
-        let done = Done { action: Action::RehearsalBegan, about, by };
-        let (request, show) = done.keep(|service, out| {
-            out.json(202, service.shared.rehearsals.shown().to_string().as_bytes());
-            Ok(())
-        });
-        self.ask_and_wait(call, request, show)
+        let about = format!("sale {}, {buyers} buyers within {over_s} s", id.0);
+        self.keep_once(call, Done { action: Action::RehearsalBegan, about, by }, out)
     }
 
     /// The latest one of this server; and whether a sale could be rehearsed, for whoever is about to.
@@ -155,7 +152,7 @@ impl From<NotBegun> for Problem {
             NotBegun::Off | NotBegun::NotStarted(_) => {
                 format!("Not here: {why}. `doorbuster rehearse` does it in a terminal.")
             }
-            NotBegun::Line(_) => format!("Not so: {why}."),
+            NotBegun::Line(_) | NotBegun::OtherKey => format!("Not so: {why}."),
         };
         match why {
             NotBegun::Playing(_) | NotBegun::Elsewhere(_) => {
@@ -164,6 +161,7 @@ impl From<NotBegun> for Problem {
             NotBegun::Needed(_) => Problem::new(409, "machine_needed", "The machine is needed", detail),
             NotBegun::Off => Problem::new(403, "rehearsals_off", "Rehearsals are off", detail),
             NotBegun::Line(_) => Problem::new(422, "line_not_rehearsed", "It is sold to a line", detail),
+            NotBegun::OtherKey => Refusal::KeyConflict.into(),
             NotBegun::NotStarted(_) => Problem::unavailable(detail),
         }
     }

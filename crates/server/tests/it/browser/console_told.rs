@@ -12,14 +12,14 @@ use super::webdriver::{Browser, ENTER, TAB};
 /// The names of all buttons that can be pressed.
 const BUTTONS: &str = "return [...document.querySelectorAll('button')].filter((button) => button.checkVisibility()).map((button) => button.textContent)";
 
-fn open(shop: &FakeConsole) -> Browser {
+pub(crate) fn open(shop: &FakeConsole) -> Browser {
     let browser = Browser::start();
     browser.open(&shop.url);
     browser.wait_for_text("#age", "live");
     browser
 }
 
-fn press_restock(browser: &Browser) {
+pub(crate) fn press_restock(browser: &Browser) {
     browser.click("button[data-item-call=restock]");
     browser
         .wait_until("it asks", |browser| browser.run("return document.getElementById('ask').open") == true);

@@ -12,6 +12,7 @@ mod buying;
 mod console;
 mod console_acts;
 mod console_cluster;
+mod console_presses;
 mod console_told;
 mod fake;
 mod fake_console;
