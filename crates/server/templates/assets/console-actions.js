@@ -223,8 +223,39 @@ const keep = (name, press) => {
 };
 const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 
+// Where the keyboard was when something was opened, until it is anywhere else.
+let place = null;
+const placeOf = (button) => {
+  const within = button.closest("article, #found-order");
+  return { button, id: within?.id, at: [...(within?.querySelectorAll("button") ?? [])].indexOf(button), above: button.closest("[aria-labelledby$=-title]")?.getAttribute("aria-labelledby") };
+};
+document.addEventListener("pointerdown", () => {
+  if (!dialog.open) place = null;
+});
+document.addEventListener("focusin", ({ target }) => {
+  if (target !== place?.button && !dialog.contains(target)) place = null;
+});
+
+/** What was pressed may be gone by what came of it: then whoever uses a keyboard goes on at the same button made anew, at one beside it that can be undone, or at the heading above. */
+export const keepFocus = () => {
+  const now = document.activeElement;
+  if (!place?.above || dialog.open || (now !== document.body && now.checkVisibility())) return;
+  const { button, id, at, above } = place;
+  const within = id ? byId(id) : null;
+  const anew = within?.querySelectorAll("button")[at];
+  const row = [...(button.parentElement?.children ?? [])];
+  const own = row.indexOf(button);
+  const beside = [...row.slice(own + 1), ...row.slice(0, Math.max(own, 0)).reverse()].filter((node) => node.className === "quiet");
+  const next = [button, anew?.textContent === button.textContent ? anew : null, ...beside, within?.querySelector("h3"), byId(above)].find((node) => node?.checkVisibility());
+  if (!next) return;
+  if (next.localName !== "button") next.tabIndex = -1;
+  place.button = next;
+  next.focus({ preventScroll: true });
+};
+
 // `sale`: what it is about, with a title: a sale or an order.
 export const open = async (action, sale, item) => {
+  const pressed = document.activeElement;
   if (![sale.id, item?.product].every((number) => number === undefined || Number.isSafeInteger(number))) return say(TOO_LARGE);
   const name = JSON.stringify([byId("who").textContent, action.name, sale.id, item?.product, sale.order?.id, sale.payment?.payment_id]);
   const before = unanswered[name];
@@ -247,6 +278,7 @@ export const open = async (action, sale, item) => {
   byId("ask-fields").replaceChildren(...[...fields, WHY].map(field));
   for (const input of inputs()) input.value = before?.values[input.name] ?? input.value;
   showSum();
+  place = placeOf(pressed);
   dialog.showModal();
 };
 

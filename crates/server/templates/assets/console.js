@@ -1,7 +1,7 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than LIVE_MS is not called live, and what is older
 // than STALE_MS says nothing of now.
-import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, saleButtons } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, saleButtons } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
@@ -324,6 +324,7 @@ const tick = () => {
     const node = byId(`when-${sale.id}`);
     if (node) set(node, when(sale));
   }
+  keepFocus();
 };
 
 const when = (sale) => {

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::console::ask_by;
 use super::console_told::open;
-use super::fake_console::{FakeConsole, NOW_MS};
+use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE};
+use super::webdriver::{Browser, ENTER};
 
 /// The sale has not started.
 fn plan(shop: &FakeConsole) {
@@ -27,4 +28,69 @@ fn a_rehearsal_is_begun_with_a_key() {
     let presses = shop.state().presses.clone();
     let [(key, _, path)] = &presses[..] else { panic!("{presses:?}") };
     assert!(!key.is_empty() && path.ends_with("/rehearse"), "{presses:?}");
+}
+
+/// What has the keyboard's focus: a button by its name, or a heading.
+const FOCUS: &str =
+    "const { localName, textContent } = document.activeElement; return `${localName} ${textContent}`";
+
+fn wait_for_focus(browser: &Browser, what: &str) {
+    browser.wait_until(what, |browser| browser.run(FOCUS) == what);
+}
+
+/// It was at the beginning of the page.
+#[test]
+fn after_a_press_the_keyboard_goes_on_where_it_was() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    let press = |call: &str, typed: &str| {
+        browser.run(&format!("document.querySelector('button[data-call={call}]').focus()"));
+        browser.press(ENTER);
+        browser.wait_until("it asks", |browser| {
+            browser.run("return document.getElementById('ask').open") == true
+        });
+        if !typed.is_empty() {
+            browser.type_into("#typed", typed);
+        }
+        browser.run("document.getElementById('ask-do').focus()");
+        browser.press(ENTER);
+    };
+    let becomes = |state: &str| shop.sample(&[("/sales/0/state", json!(state))]);
+    press("pause", "");
+    browser.wait_for_text("#done", "Paused.");
+    assert_eq!(browser.run(FOCUS), "button Pause");
+    becomes("paused");
+    wait_for_focus(&browser, "button Resume");
+    press("resume", "");
+    browser.wait_for_text("#done", "Resumed.");
+    becomes("live");
+    // Never at what can't be undone, which is after it.
+    wait_for_focus(&browser, "button Pause");
+    press("end", TITLE);
+    becomes("ended");
+    wait_for_focus(&browser, "button Duplicate");
+    // Whoever went on is left there, and whoever looks elsewhere, too.
+    browser.run("document.getElementById('csv').focus()");
+    let elsewhere = browser.run(FOCUS);
+    becomes("paused");
+    browser.wait_for_text(&format!("#sale-{SALE} .state"), "paused");
+    assert_eq!(browser.run(FOCUS), elsewhere);
+    press("resume", "");
+    browser.wait_for_text("#done", "Resumed.");
+    browser.click("#now-title");
+    becomes("live");
+    browser.wait_for_text(&format!("#sale-{SALE} .state"), "live");
+    assert_eq!(browser.run("return document.activeElement.localName"), "main");
+
+    // What is made anew, and what is gone.
+    plan(&shop);
+    browser.wait_for_text(&format!("#sale-{SALE} .state"), "planned");
+    press("delete", TITLE);
+    browser.wait_for_text("#done", "Deleted.");
+    shop.sample(&[("/sales/0/title", json!("Opening day"))]);
+    browser.wait_for_text("#sales", "Opening day");
+    wait_for_focus(&browser, "button Delete");
+    shop.sample(&[("/sales", json!([])), ("/sales_total", json!(0))]);
+    wait_for_focus(&browser, "h2 Sales");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
