@@ -1,5 +1,5 @@
 // Who tries most to order an item: asked for only while somebody looks, by those who may know buyers by name.
-import { byId, call, count, element, night, reason, set } from "./console-words.js";
+import { aged, byId, call, count, element, night, reason, set } from "./console-words.js";
 
 const EVERY_MS = 5000;
 // Other servers have not reported yet what they counted.
@@ -53,6 +53,7 @@ const table = (whose, tried) => {
 };
 
 const show = (lists, { servers, servers_missing: missing }) => {
+  aged("attempts-title");
   const whose = missing > 0 ? `Of ${servers} of ${servers + missing} servers, the others have not reported.` : servers > 1 ? `Of all ${servers} servers.` : "";
   const { buyers, addresses } = lists;
   set(byId("attempts-says"), buyers.length > 0 ? `${whose} Many buyers behind one address may be a company's or a carrier's.` : "Nobody tried.");

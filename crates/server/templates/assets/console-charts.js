@@ -1,5 +1,5 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { byId, call, clockTime, count, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
+import { aged, byId, call, clockTime, count, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
@@ -191,6 +191,7 @@ const read = async () => {
     for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => valueOf(row, name)));
   }
   partial = history.rows.filter((row) => row[place.servers_heard] < row[place.servers_known]).map((row) => row[place.at_ms] / 1000);
+  aged("over-time");
   redraw();
   sayPartial();
 };
@@ -240,6 +241,7 @@ export const appendToCharts = (latest) => {
     if (over > 0) chart.data.forEach((column) => column.splice(0, over));
   }
   partial = partial.filter((time) => time >= from);
+  aged("over-time", night.takenAt);
   redraw();
   if (failures === 0) sayPartial();
 };

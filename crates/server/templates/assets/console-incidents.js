@@ -1,5 +1,5 @@
 // The latest times in which the verdict was not green, or the server did not run, as the server's history has them.
-import { byId, call, dayAndTime, duration, element, night, serverNow, set } from "./console-words.js";
+import { aged, byId, call, dayAndTime, duration, element, night, serverNow, set } from "./console-words.js";
 
 const SHOWN = 10;
 const SPAN_MS = 3 * 86400 * 1000;
@@ -33,6 +33,7 @@ const read = async () => {
 };
 
 const draw = (incidents) => {
+  aged("incidents-title");
   const wanted = JSON.stringify(incidents);
   if (wanted === shown) return;
   shown = wanted;

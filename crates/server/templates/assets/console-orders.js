@@ -1,6 +1,6 @@
 // Support: one order by its number, what became of it, and what can be done about it.
 import { open } from "./console-actions.js";
-import { byId, count, dayAndTime, element, get, set } from "./console-words.js";
+import { aged, byId, count, dayAndTime, element, get, set } from "./console-words.js";
 
 const ID = /^[0-9a-f]{40}$/;
 const ORDER = "/api/v1/orders";
@@ -95,6 +95,7 @@ const button = (call, action, subject) => {
 };
 
 const show = ({ order, life, more }, due) => {
+  aged("orders-title");
   const title = order.number ?? "No number yet";
   const facts = [
     ["Ordered", `${count(order.quantity)} of product ${order.product}, sale ${order.sale}: ${money(order.amount, order.currency)}`],

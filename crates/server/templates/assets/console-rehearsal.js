@@ -1,5 +1,5 @@
 // The latest rehearsal that this server played: how far it is, and what it said; and whether one is played elsewhere.
-import { byId, call, count, dayAndTime, duration, element, milliseconds, night, serverNow, set } from "./console-words.js";
+import { aged, byId, call, count, dayAndTime, duration, element, milliseconds, night, serverNow, set } from "./console-words.js";
 
 const PLAYING_MS = 1000;
 const IDLE_MS = 10000;
@@ -27,6 +27,7 @@ const found = ({ answered, units, left, sold_out_s: soldOut, p50_us: p50, p99_us
 };
 
 const show = (latest) => {
+  aged("rehearsal-title");
   const none = latest.state === "none";
   section.hidden = none && !latest.elsewhere;
   set(byId("rehearsal-elsewhere"), latest.elsewhere ?? "");

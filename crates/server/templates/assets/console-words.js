@@ -63,6 +63,16 @@ export const localTime = (ms) => {
 };
 export const unixTime = (text) => new Date(text).getTime();
 
+// When what stands under a heading was read or taken, and what of it is older.
+const ages = new Map();
+export const aged = (title, at = performance.now(), older = "") => {
+  if (!ages.has(title)) byId(title).after(element("small", { class: "soft" }));
+  ages.set(title, [at, older]);
+};
+export const showAges = () => {
+  for (const [title, [at, older]] of ages) set(byId(title).nextElementSibling, `as of ${duration(performance.now() - at)} ago${older}`);
+};
+
 // The latest figures, and when they were taken, by this page's clock; null before the first.
 export const night = { figures: null, takenAt: 0 };
 

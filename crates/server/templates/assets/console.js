@@ -8,7 +8,7 @@ import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, milliseconds, night, rate, reason, say, serverNow, set, tiles } from "./console-words.js";
+import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, milliseconds, night, rate, reason, say, serverNow, set, showAges, tiles } from "./console-words.js";
 
 // Figures come once a second.
 const LIVE_MS = 2000;
@@ -204,7 +204,8 @@ const draw = () => {
     document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   }
   set(byId("server"), figures.server ?? "");
-  const { units } = figures.open;
+  const { units: open } = figures.open;
+  const units = asOf(health.units_age_ms);
   const reasons = mostFirst(figures.refused_by_code);
   const since = figures.totals_since_ms ?? null;
   const sinceStart = since === null ? "since the start" : `since each server's start, the last ${dayAndTime(since)}`;
@@ -215,9 +216,9 @@ const draw = () => {
     ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} ${sinceStart}`],
     ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "to answer, but those refused at once"],
     ["Order, p99", route ? `${milliseconds(route.p99_ms)} ms` : "–", "to answer, but those refused at once"],
-    ["Left", count(leftOf(units)), "units of what sells"],
-    ["Held", count(units.held), `not paid yet${asOf(health.units_age_ms)}`],
-    ["Sold", count(units.sold), `paid${asOf(health.units_age_ms)}`],
+    ["Left", count(leftOf(open)), "units of what sells"],
+    ["Held", count(open.held), `not paid yet${units}`],
+    ["Sold", count(open.sold), `paid${units}`],
   ]);
   const limit = (number) => (number > 0 ? ` of ${count(number)}` : "");
   tiles(byId("health"), [
@@ -240,6 +241,9 @@ const draw = () => {
     ["Requests per second", rate(rates.requests)],
     ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
   ]);
+  aged("now-title", night.takenAt);
+  aged("sales-title", night.takenAt, units && `; held and sold${units}`);
+  aged("health-title", night.takenAt);
   drawEvents(figures.events);
   followIncidents(figures.verdict);
   drawSales(sales);
@@ -268,6 +272,7 @@ const EVENTS_SHOWN = 50;
 const ACTIONS_EVERY_MS = 10000;
 let actions = [];
 let actionsAt = 0;
+let actionsReadAt = Infinity;
 let shownEvents = "";
 
 const readActions = async () => {
@@ -275,13 +280,16 @@ const readActions = async () => {
   if (!["support", "operator", "admin"].includes(document.body.dataset.role)) return;
   try {
     const words = ({ who, what, sale, about, why }) => [`${who}: ${what.replaceAll("_", " ")}`, sale === null ? about : `no. ${sale} ${about}`, why && `(${why})`].filter((part) => part.trim()).join(" ");
-    actions = (await get(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`)).log.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
+    const found = (await get(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`)).log;
+    actions = found.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
+    actionsReadAt = performance.now();
   } catch {
     // The age says that the server can't be reached.
   }
 };
 
 const drawEvents = (events) => {
+  aged("events-title", Math.min(night.takenAt, actionsReadAt));
   const newest = JSON.stringify(events[0] ?? null);
   if (byId("events").dataset.newest !== newest || performance.now() - actionsAt > ACTIONS_EVERY_MS) {
     byId("events").dataset.newest = newest;
@@ -324,6 +332,7 @@ const tick = () => {
     const node = byId(`when-${sale.id}`);
     if (node) set(node, when(sale));
   }
+  showAges();
   keepFocus();
 };
 

@@ -119,6 +119,42 @@ fn the_line_above_all_is_green_amber_or_red_in_words_and_titles_are_text() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// Whoever had scrolled past the head did not see how old the rest was.
+#[test]
+fn what_stands_under_a_heading_has_its_age_beside_it() {
+    let shop = FakeConsole::start();
+    let tried = json!({ "servers": 1, "servers_missing": 0, "minute": { "buyers": [], "addresses": [] } });
+    let playing = json!({
+        "state": "playing", "sale": SALE, "title": TITLE, "buyers": 1, "over_s": 10, "by": "otto", "began_at_ms": NOW_MS,
+        "progress": "", "report": null,
+    });
+    shop.state().answers.insert(format!("/api/v1/sales/{SALE}/items/30/attempts"), tried);
+    shop.state().answers.insert("/api/v1/rehearsal".to_owned(), playing);
+    let browser = open(&shop);
+    browser.click("#attempts-open summary");
+    let age_s = |of: &str| {
+        let text = browser.text(&format!("#{of} + small"));
+        let words: Vec<_> = text.strip_prefix("as of ").unwrap_or("").split(' ').collect();
+        let [number, unit, ..] = words[..] else { panic!("{text}") };
+        number.parse::<u64>().unwrap() * if unit == "s" { 1 } else { 60 }
+    };
+    let of_figures = ["now-title", "sales-title", "health-title", "events-title", "over-time"];
+    for of in of_figures.into_iter().chain(["incidents-title", "rehearsal-title", "attempts-title"]) {
+        browser.wait_for_text(&format!("#{of} + small"), "as of ");
+    }
+    wait_until_old(&browser, 4);
+    for of in of_figures {
+        browser.wait_until("it is as old as the figures", |_| age_s(of) >= 4);
+    }
+    // What is asked for by itself is as old as its own answer.
+    browser.wait_until("it was asked for again", |_| age_s("rehearsal-title") < 4);
+    // Of a cluster some of it is older than the rest.
+    shop.sample(&[("/health/units_age_ms", json!(7_400))]);
+    browser.wait_for_text("#sales-title + small", " s ago; held and sold, 7 s ago");
+    assert_accessible(&browser, "the console with its ages");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 /// Pixels of a chart in the colour of a name.
 const DRAWN: &str = "const [chart, name] = ASKED; \
     const probe = document.body.appendChild(document.createElement('i')); \
