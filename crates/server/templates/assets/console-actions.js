@@ -216,11 +216,26 @@ let asked = null;
 // typed, also over a reload of the page.
 const UNANSWERED = "unanswered";
 const UNKNOWN = "No answer came: it is not known whether it was done. The figures show it. Pressing again asks for the same, and does it once.";
+const DRAFT = "This is what you typed before you were signed out; nothing of it was done.";
 const unanswered = JSON.parse(sessionStorage.getItem(UNANSWERED) ?? "{}");
 const keep = (name, press) => {
   unanswered[name] = press;
   sessionStorage.setItem(UNANSWERED, JSON.stringify(unanswered));
 };
+const typedValues = () => Object.fromEntries(inputs().map(({ name, value }) => [name, value]));
+
+/** The session ends: what is typed and was not sent is there again for whoever typed it, once they have signed in. */
+export const keepTyped = () => {
+  if (dialog.open && (unanswered[asked.name]?.draft ?? !unanswered[asked.name])) keep(asked.name, { values: typedValues(), draft: true });
+};
+export const sayKept = () => {
+  const who = byId("who").textContent;
+  const kept = Object.keys(unanswered).filter((name) => unanswered[name]?.draft).map((name) => JSON.parse(name)).find((of) => of[0] === who);
+  if (kept) say(`What you typed at “${kept[1]}” is kept until you press that again.`);
+};
+dialog.addEventListener("close", () => {
+  if (unanswered[asked.name]?.draft) keep(asked.name, undefined);
+});
 const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 
 // Where the keyboard was when something was opened, until it is anywhere else.
@@ -271,7 +286,7 @@ export const open = async (action, sale, item) => {
   set(byId("ask-title"), about ? `${action.name}: ${about}` : action.name);
   set(byId("ask-says"), action.says(sale, item));
   set(byId("ask-do"), action.name);
-  set(byId("ask-problem"), before ? UNKNOWN : "");
+  set(byId("ask-problem"), before?.draft ? DRAFT : before ? UNKNOWN : "");
   byId("ask-do").className = action.typed ? "grave" : "";
   wait(false);
   askToType(action.typed?.(sale));
@@ -382,12 +397,13 @@ const send = async (press, request) => {
   if (request.key) headers["Idempotency-Key"] = request.key;
   const why = byId(`field-${WHY.name}`).value;
   if (why) headers["Operator-Reason"] = encodeURIComponent(why);
-  keep(press.name, { key: press.key, values: Object.fromEntries(inputs().map(({ name, value }) => [name, value])) });
+  keep(press.name, { key: press.key, values: typedValues() });
   const answer = await call(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) }).catch(() => null);
   const problem = !answer || answer.ok ? {} : await problemOf(answer);
   // What has no code is a proxy's.
   if (!answer || problem.code === "outcome_unknown" || (answer.status >= 500 && !problem.code)) return UNKNOWN;
-  keep(press.name, undefined);
+  // Who asked was not known any more.
+  keep(press.name, answer.status === 401 ? { values: unanswered[press.name].values, draft: true } : undefined);
   if (answer.ok) return null;
   if (problem.code !== "key_conflict") return (await press.action.refused?.(problem, press)) ?? problem.detail;
   press.key = newKey();

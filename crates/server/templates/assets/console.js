@@ -1,7 +1,7 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than LIVE_MS is not called live, and what is older
 // than STALE_MS says nothing of now.
-import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, saleButtons } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, saleButtons, sayKept } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
@@ -89,16 +89,20 @@ const whyNone = async () => {
 
 // Who acts here, and so what there is to press; the server judges every call anyway.
 const admit = ({ operator, role }) => {
-  hasJustSignedIn = false;
   signIn.hidden = true;
   set(byId("who"), `${operator}, ${role}`);
+  if (hasJustSignedIn) sayKept();
+  hasJustSignedIn = false;
   document.body.dataset.role = role;
   byId("sign-out").hidden = false;
   connect();
 };
 
 const askToSignIn = () => {
-  if (night.figures !== null) return leave("You were signed out.");
+  if (night.figures !== null) {
+    keepTyped();
+    return leave("You were signed out.");
+  }
   if (hasJustSignedIn) set(byId("sign-in-problem"), "The browser has no session now: it keeps no cookie of this page, or the token has just ended.");
   hasJustSignedIn = false;
   signIn.hidden = false;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::console::ask_by;
-use super::console_told::open;
-use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE};
+use super::console_told::{open, press_restock};
+use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE, no_session, session};
 use super::webdriver::{Browser, ENTER};
 
 /// The sale has not started.
@@ -92,5 +92,60 @@ fn after_a_press_the_keyboard_goes_on_where_it_was() {
     wait_for_focus(&browser, "button Delete");
     shop.sample(&[("/sales", json!([])), ("/sales_total", json!(0))]);
     wait_for_focus(&browser, "h2 Sales");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// It was lost with the page, which is read anew so that nothing of the night stays in it.
+#[test]
+fn what_was_typed_is_there_again_for_whoever_typed_it_and_was_signed_out() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    let signed_out = || {
+        browser.wait_for_text("#sign-in-problem", "You were signed out.");
+    };
+    let sign_in_as = |operator: &str| {
+        let mut session = session("admin");
+        session["operator"] = json!(operator);
+        shop.state().session = Some(session);
+        browser.type_into("#token", "a token");
+        browser.click("#sign-in button");
+        browser.wait_for_text("#age", "live");
+    };
+    let units = |browser: &Browser| browser.run("return document.getElementById('field-units').value");
+    press_restock(&browser);
+    browser.type_into("#field-units", "50");
+    browser.type_into("#field-why", "a van came");
+    // The server ends the stream, and is asked why.
+    shop.state().session = Some(no_session());
+    shop.end_streams();
+    signed_out();
+    // Not for somebody else in this tab.
+    sign_in_as("vera");
+    assert_eq!(browser.text("#done"), "");
+    press_restock(&browser);
+    assert_eq!((units(&browser), browser.text("#ask-problem")), (json!(""), String::new()));
+    shop.state().session = Some(no_session());
+    browser.click("#ask-no");
+    shop.end_streams();
+    signed_out();
+    sign_in_as("otto");
+    browser.wait_for_text("#done", "What you typed at “Restock” is kept until you press that again.");
+    press_restock(&browser);
+    assert_eq!(units(&browser), "50");
+    assert_eq!(browser.run("return document.getElementById('field-why').value"), "a van came");
+    browser.wait_for_text("#ask-problem", "nothing of it was done");
+    // A press that finds the session over was not done either.
+    shop.state().session = Some(no_session());
+    shop.state().refusal = Some((401, json!({ "code": "operator_unauthorized", "detail": "Sign in." })));
+    browser.click("#ask-do");
+    signed_out();
+    shop.state().refusal = None;
+    sign_in_as("otto");
+    press_restock(&browser);
+    assert_eq!(units(&browser), "50");
+    // Whoever closes it has done with it.
+    browser.click("#ask-no");
+    press_restock(&browser);
+    assert_eq!((units(&browser), browser.text("#ask-problem")), (json!(""), String::new()));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
