@@ -267,6 +267,12 @@ class RefundMadeRequest(TypedDict, closed=True):
     currency: NotRequired[str]
 
 
+class AuditOfReport(TypedDict):
+    clean: bool
+    complete: bool
+    broken: list[str]
+
+
 class PublishedRefusal(TypedDict):
     code: Literal[500]
     message: str
@@ -687,6 +693,11 @@ class OrderLife(TypedDict):
     order: Order
     life: list[OrderStep]
     more: bool
+
+
+class ReportOfSale(TypedDict):
+    report: dict[str, Any]
+    audit: AuditOfReport
 
 
 class Audit(TypedDict):

@@ -406,6 +406,7 @@ const drawSales = (sales) => {
     set(byId(`when-${sale.id}`), when(sale));
     set(byId(`does-${sale.id}`), doing(sale));
     set(byId(`holds-${sale.id}`), holding(sale));
+    node.querySelector(".report").hidden = !hasStarted(sale) || !Number.isSafeInteger(sale.id);
     for (const button of node.querySelectorAll("button[data-call]")) {
       button.hidden = !isOffered(ACTIONS[button.dataset.call], sale);
     }
@@ -418,9 +419,9 @@ const drawSales = (sales) => {
 };
 
 // Many buttons have the same name: of what each is.
-const described = (buttons, by) => {
-  for (const button of buttons) button.setAttribute("aria-describedby", by.id);
-  return buttons;
+const described = (nodes, by) => {
+  for (const node of nodes) node.setAttribute("aria-describedby", by.id);
+  return nodes;
 };
 
 const newSale = (sale) => {
@@ -465,7 +466,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described(saleButtons(now), title)));
+  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described([...saleButtons(now), element("a", { class: "report", href: `/api/v1/sales/${sale.id}/report`, download: `sale-${sale.id}.json` }, "Report as JSON")], title)));
 };
 
 const drawItem = (row, item) => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::problem;
 use super::shop::{NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
@@ -190,6 +190,12 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
     let audited = shop.send(&audit).json();
     assert_eq!((&audited["clean"], &audited["orders"]), (&true.into(), &1.into()), "{audited}");
     assert_eq!((&audited["skus"][1]["held"], &audited["skus"][1]["total"]), (&1.into(), &2.into()));
+    let reported = shop.send(&Sent::get("/api/v1/sales/3/report").operator()).json();
+    let report = &reported["report"];
+    let shown = [&report["sale"], &report["orders"]["placed"], &reported["audit"]["clean"]];
+    assert_eq!(shown, [&json!(3), &json!(1), &json!(true)], "{reported}");
+    let none = shop.send(&Sent::get("/api/v1/sales/99/report").operator());
+    assert_eq!(none.problem(), problem(404, "unknown_sale"));
     let feed = shop.send(&Sent::get("/api/v1/orders?since=0&limit=10").operator()).json();
     let line = &feed["orders"][0];
     assert_eq!((&line["id"], &line["buyer"]), (&id.to_string().into(), &"7".into()));

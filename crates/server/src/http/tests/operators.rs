@@ -15,7 +15,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 49] = [
+const ROLES: [(&str, Role); 50] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -29,6 +29,7 @@ const ROLES: [(&str, Role); 49] = [
     ("GET /api/v1/operators/log", Role::Support),
     ("GET /api/v1/payments/refunds-due", Role::Support),
     ("GET /api/v1/sales/{sale}/items/{product}/attempts", Role::Support),
+    ("GET /api/v1/sales/{sale}/report", Role::Support),
     ("GET /api/v1/support/orders/{number?}", Role::Support),
     ("POST /api/v1/orders/{id?}/refund", Role::Support),
     ("POST /api/v1/payments/{payment?}/settle", Role::Support),

@@ -211,6 +211,38 @@ fn the_figures_can_be_taken_away_as_csv() {
 }
 
 #[test]
+fn the_report_of_a_sale_that_has_started_can_be_taken_away() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    let later = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "id": 41, "starts_at_ms": later, "ends_at_ms": later + 3_600_000, "items": [{ "product": 8, "title": "Lamp", "price": 1, "total": 1, "limit": null }] }));
+    shop.sell(&json!({}));
+    shop.order_as("1");
+    sign_in_by(&browser, &shop, &shop.add_operator("support"));
+    wait_for_state(&browser, "live");
+    let shown = "return [...document.querySelectorAll('.report')].filter((link) => link.checkVisibility()).map((link) => link.download)";
+    let shown = browser.run(shown);
+    assert!(shown.to_string().contains("sale-40.json") && !shown.to_string().contains("sale-41"), "{shown}");
+    let read = format!(
+        "fetch(document.querySelector('#sale-{SALE} .report').href).then(async (answer) => done(await answer.json()))"
+    );
+    let read = browser.run_async(&read);
+    assert_eq!(
+        (&read["report"]["orders"]["placed"], &read["audit"]["clean"]),
+        (&json!(1), &json!(true)),
+        "{read}"
+    );
+    // It says what operators did, which is support's to read.
+    browser.click("#sign-out");
+    browser.wait_for_text("#sign-in", "Operator token");
+    sign_in_by(&browser, &shop, &shop.add_operator("viewer"));
+    wait_for_state(&browser, "live");
+    assert_eq!(
+        browser.run(&format!("return document.querySelector('#sale-{SALE} .report').checkVisibility()")),
+        false
+    );
+}
+
+#[test]
 fn of_an_item_that_sells_it_says_how_long_orders_took_and_why_some_were_refused() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     shop.sell(&json!({ "total": 10_000, "limit": 1 }));
