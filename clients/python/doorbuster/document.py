@@ -958,3 +958,4 @@ class SaleList(TypedDict):
     sales: list[Sale]
     next_cursor: int | None
     next_id: NotRequired[int]
+    largest_total: NotRequired[int | None]

@@ -10,7 +10,7 @@ use server::config::Environment;
 use super::difference::{self, differences};
 use super::line::line_terms;
 use super::plan::{NewSale, Plan, fetched_images};
-use super::slips::{self, Intent, TOTAL_GROWTH_MAX};
+use super::slips::{self, Intent};
 use super::written::{PaymentTime, Written, WrittenItem, parse_item, parse_payment};
 use super::{Sale, Sales, server_time};
 use crate::client::{Client, Once, ServerArguments, not_the_operators};
@@ -20,9 +20,6 @@ use crate::output::{self, money, numbers, plain, words};
 use crate::time::{
     Moment, format_distance, format_duration, format_utc_exactly, parse_duration, parse_moment,
 };
-
-/// Pages of each list of sales that are looked through for the largest item.
-const LIST_PAGES_MAX: usize = 10;
 
 /// Create a sale, from a file or from arguments
 #[derive(Args, Debug)]
@@ -166,9 +163,9 @@ impl Maker<'_> {
     /// Makes the sale under this number, or the next that is free; in a dry run shows what it would be.
     pub(super) fn make(&self, plan: Plan, id: Option<u64>) -> Result<(), Failure> {
         let now_ms = server_time(self.client)?;
-        let largest_new = plan.items.iter().map(|item| item.total).max().unwrap_or(0);
-        let largest_total = largest_total(self.client, largest_new.div_ceil(TOTAL_GROWTH_MAX))?;
-        let mut new = plan.at(id.map_or_else(|| next_id(self.client), Ok)?, now_ms)?;
+        let listed = self.client.get("/sales?limit=1")?.read::<Sales>()?;
+        let next_id = listed.next_id.ok_or_else(not_the_operators)?;
+        let mut new = plan.at(id.unwrap_or(next_id), now_ms)?;
         let there = id.map_or(Ok(None), |id| super::find_or_free(self.client, id))?;
         let slips = slips::find(&Intent {
             now_ms,
@@ -177,7 +174,7 @@ impl Maker<'_> {
             ends_at_ms: None,
             payment_s: new.payment_s.flatten(),
             items: &new.items,
-            largest_total,
+            largest_total: listed.largest_total,
             told_later_start: 0,
         });
         if self.making.dry_run {
@@ -235,30 +232,6 @@ impl Maker<'_> {
 
 /// The number that the next sale gets. Chosen before the sale is sent, so that a repetition is the same sale; if somebody
 /// else was faster, theirs stays and this one is refused.
-fn next_id(client: &Client) -> Result<u64, Failure> {
-    client.get("/sales?limit=1")?.read::<Sales>()?.next_id.ok_or_else(not_the_operators)
-}
-
-/// The units of the largest item that the server's lists show; `None`: there is no other sale. Reads no further than to
-/// an item of `enough`.
-fn largest_total(client: &Client, enough: u64) -> Result<Option<u64>, Failure> {
-    let mut largest = None;
-    for list in ["?limit=200", "?limit=200&state=ended"] {
-        let mut cursor = String::new();
-        for _page in 0..LIST_PAGES_MAX {
-            let (_, page) = super::page(client, &format!("{list}{cursor}"))?;
-            let totals = page.sales.iter().flat_map(|sale| &sale.items).map(|item| item.total);
-            largest = largest.max(totals.max());
-            if largest.is_some_and(|largest| largest >= enough) {
-                return Ok(largest);
-            }
-            let Some(next) = page.next_cursor else { break };
-            cursor = format!("&cursor={next}");
-        }
-    }
-    Ok(largest)
-}
-
 /// A sale that is not there yet.
 fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
     let time = |ms| format!("{} ({})", format_utc_exactly(ms), format_distance(ms, now_ms));

@@ -209,6 +209,8 @@ struct Sales {
     next_cursor: Option<u64>,
     /// For the holder of the operator's token only.
     next_id: Option<u64>,
+    /// The same; units of the largest item of all sales, over or not. `None`: there are none.
+    largest_total: Option<u64>,
 }
 
 /// The only part of the answer of `GET /time` that is needed here.

@@ -21,7 +21,7 @@ const PAYMENT_S_MAX: u64 = 24 * 3_600;
 /// Of a line: a page needs some seconds to hear that its place is reached.
 const GRACE_S_MIN: u64 = 10;
 /// Times the largest item so far; of a restock, times what the item had.
-pub(super) const TOTAL_GROWTH_MAX: u64 = 10;
+const TOTAL_GROWTH_MAX: u64 = 10;
 /// Of an item, whatever was sold before: one that was mistyped would hide the next.
 const TOTAL_MAX: u64 = 1_000_000;
 /// Of an answer on a terminal.

@@ -295,6 +295,16 @@ impl Catalog {
         }
     }
 
+    /// Units of the item that has the most, of all sales that were not deleted, over or not; `None`: there is no sale.
+    pub fn largest_total(&self) -> Option<u64> {
+        let sales = self.sales.iter().filter(|sale| !sale.deleted);
+        let skus = sales.flat_map(|sale| {
+            let first = sale.first_sku.0 as usize;
+            &self.skus[first..first + sale.spec.items.len()]
+        });
+        skus.map(|sku| sku.counters.total()).max()
+    }
+
     pub fn sale(&self, id: SaleId) -> Option<&Sale> {
         self.position(id).map(|position| &self.sales[position])
     }

@@ -277,7 +277,8 @@ export const open = async (action, sale, item) => {
   let fields, key;
   try {
     fields = await (action.fields?.(sale, item) ?? []);
-    key = before?.key ?? (await (action.key ?? newKey)());
+    const next = await (action.key ?? newKey)();
+    key = before?.key ?? next;
   } catch (error) {
     return say(error.message);
   }

@@ -5,8 +5,13 @@ import { TOO_LARGE, get, localTime, night, serverNow, unixTime } from "./console
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-// The number is chosen before the press: pressing again makes the same sale, and no second one.
-const nextId = async () => (await get("/api/v1/sales?limit=1")).next_id;
+// The number is chosen before the press: pressing again makes the same sale, and no second one. Beside it stands the largest item.
+let largest = null;
+const nextId = async () => {
+  const { next_id: id, largest_total: total = null } = await get("/api/v1/sales?limit=1");
+  largest = total;
+  return id;
+};
 
 // All pages of it.
 const whole = async (id) => {
@@ -28,7 +33,7 @@ const times = (startsAt, length) => [
 const post = (body) => {
   if (!body.items.every((item) => Number.isSafeInteger(item.product))) return { problem: TOO_LARGE };
   const { starts_at_ms, ends_at_ms, payment_s, items } = body;
-  const odd = slips({ starts_at_ms, length_ms: ends_at_ms - starts_at_ms, payment_s, items: items.map(({ product, price, total, line }) => ({ product, price, units: total, line })) });
+  const odd = slips({ starts_at_ms, length_ms: ends_at_ms - starts_at_ms, payment_s, items: items.map(({ product, price, total, line }) => ({ product, price, units: total, line })), largest });
   return { method: "POST", path: "/api/v1/sales", body, odd };
 };
 

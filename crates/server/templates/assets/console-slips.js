@@ -1,5 +1,5 @@
 // What is allowed, and rarely meant: asked about once before it is done. The same rules as `doorbuster sale create` has.
-import { count, dayAndTime, duration, night, serverNow } from "./console-words.js";
+import { count, dayAndTime, duration, serverNow } from "./console-words.js";
 
 const MINUTE_MS = 60_000;
 const PAYMENT_MIN_S = 60;
@@ -12,8 +12,8 @@ const GROWTH_MAX = 10;
 // Of an item, whatever was sold before: one that was mistyped would hide the next.
 const UNITS_MAX = 1_000_000;
 
-/** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. `told`: people in its lines who were told of a later start. */
-export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], told = 0 }) => {
+/** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. `largest`: units of the largest item of all sales, as the server says. `told`: people in its lines who were told of a later start. */
+export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], told = 0, largest = null }) => {
   const found = [];
   if (told > 0) found.push(`The start comes sooner than ${count(told)} people were told who have joined a line: whoever closed the page may miss it.`);
   if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
@@ -26,10 +26,9 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
     if (price > elsewhere) found.push(`Product ${product} costs more than its list price: ${count(price)}, and ${count(elsewhere)}.`);
     if (line?.grace_s < GRACE_MIN_S) found.push(`Whoever is not there when reached is waited for ${duration(line.grace_s * 1000)} in the line of product ${product}.`);
   }
-  const largest = Math.max(0, ...night.figures.sales.flatMap((sale) => sale.items.map((item) => item.total)));
   for (const { product, units } of items) {
     if (units > UNITS_MAX) found.push(`Product ${product} has more than a million units: ${count(units)}.`);
-    if (largest > 0 && units > GROWTH_MAX * largest) found.push(`${count(units)} units of product ${product} are more than ${GROWTH_MAX} times the largest item here.`);
+    if (largest !== null && units > GROWTH_MAX * largest) found.push(`${count(units)} units of product ${product} are more than ${GROWTH_MAX} times the largest item of all sales so far, ${count(largest)}.`);
   }
   return found;
 };

@@ -72,6 +72,7 @@ pub(super) fn write_sales(
     object.number_or_null("next_cursor", next);
     if showing.reader == Reader::Operator {
         object.number("next_id", showing.catalog.next_id(EXACT_MAX));
+        object.number_or_null("largest_total", showing.catalog.largest_total());
     }
     object.end();
 }

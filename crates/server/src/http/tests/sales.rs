@@ -64,7 +64,7 @@ fn a_sale_is_created_once_and_read_by_everybody() {
     assert_eq!(shop.send(&public).json(), expected, "without one it stays public");
     let all = shop.send(&Sent::get("/api/v1/sales")).json();
     assert_eq!((all["sales"].as_array().unwrap().len(), &all["sales"][0]), (3, &expected));
-    assert!(all.get("next_id").is_none());
+    assert!(all.get("next_id").is_none() && all.get("largest_total").is_none());
     assert_eq!(shop.send(&Sent::get("/api/v1/sales/8")).problem(), problem(404, "unknown_sale"));
 }
 
@@ -146,6 +146,27 @@ fn one_that_is_paused_before_its_start_has_not_started_for_a_rehearsal() {
     shop.advance(60_000);
     assert!(why_not(&mut shop).starts_with("Only a sale that has not started"));
     assert_eq!(shop.send(&begin).problem(), problem(409, "sale_started"));
+}
+
+#[test]
+fn the_largest_item_is_said_of_all_sales_over_or_not() {
+    let mut shop = shop();
+    let most = |shop: &mut Shop| {
+        let listed = shop.send(&Sent::get("/api/v1/sales?limit=1&state=upcoming").operator()).json();
+        listed["largest_total"].as_u64().unwrap()
+    };
+    let before = most(&mut shop);
+    let mut huge = new_sale();
+    huge["items"][0]["total"] = (before + 5).into();
+    shop.send(&create(&huge));
+    assert_eq!(most(&mut shop), before + 5);
+    assert_eq!(shop.send(&Sent::post("/api/v1/sales/9/end", "").operator()).status, 200);
+    assert_eq!(most(&mut shop), before + 5, "it is over");
+    let mut deleted = new_sale();
+    (deleted["id"], deleted["items"][0]["total"]) = (10.into(), (before + 9).into());
+    shop.send(&create(&deleted));
+    assert_eq!(shop.send(&Sent::post("/api/v1/sales/10/delete", "").operator()).status, 204);
+    assert_eq!(most(&mut shop), before + 5, "it was never sold");
 }
 
 /// A change of sale 9, see [`new_sale`].

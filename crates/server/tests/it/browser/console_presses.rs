@@ -16,6 +16,30 @@ fn plan(shop: &FakeConsole) {
     ]);
 }
 
+/// The console compared with the sales that it shows, the terminal with more of them.
+#[test]
+fn units_are_compared_with_the_largest_item_that_the_server_names() {
+    let shop = FakeConsole::start();
+    let listed = json!({ "sales": [], "next_cursor": null, "next_id": 4, "largest_total": 100 });
+    shop.state().answers.insert("/api/v1/sales".to_owned(), listed);
+    let browser = open(&shop);
+    ask_by(&browser, "#new-sale");
+    for (field, text) in
+        [("title", "T"), ("product", "9"), ("item", "Cap"), ("price", "1"), ("total", "1001")]
+    {
+        browser.type_into(&format!("#field-{field}"), text);
+    }
+    browser.click("#ask-do");
+    // One of those that are shown has 120.
+    browser.wait_for_text(
+        "#ask-problem",
+        "1,001 units of product 9 are more than 10 times the largest item of all sales so far, 100.",
+    );
+    browser.type_into("#field-total", "1000");
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Made.");
+}
+
 /// Without a key a press that is sent again would play a second one.
 #[test]
 fn a_rehearsal_is_begun_with_a_key() {
