@@ -10,13 +10,12 @@ use std::time::Duration;
 use ::bench::progress::say;
 use clap::Args;
 use server::Secrets;
-use server::config::{Environment, Sources};
+use server::config::{Environment, Sources, parse_listen};
 use toml::Value;
 
 use crate::failure::Failure;
 use crate::new_file::NewFile;
 use crate::output;
-use crate::serve::parse_listen;
 use crate::time::{format_duration, parse_duration};
 
 const CONFIG: &str = "doorbuster.toml";

@@ -5,12 +5,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use server::config::{Config, Demo, Environment, Sources};
+use server::config::{Config, Demo, Environment, Sources, parse_listen};
 use server::net::{self, Stop};
 use server::rehearsals::RehearseCommand;
 use server::{Listeners, Running, Secrets, check_demo};
@@ -109,15 +109,6 @@ pub(crate) fn run(arguments: &ServeArguments, environment: &Environment) -> Resu
     let served = server::run(config, secrets, Listeners { public, operators }, stop, on_ready);
     drop(live);
     served.map_err(Failure::unavailable)
-}
-
-/// An address or a name of this machine with a port: `localhost:8080`.
-pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let wrong = "write an address with a port, like 127.0.0.1:8080, [::1]:8080 or localhost:8080";
-    let found: Vec<SocketAddr> =
-        text.to_socket_addrs().map_err(|error| format!("{error}; {wrong}"))?.collect();
-    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| wrong.to_owned())
 }
 
 fn sources(arguments: &ServeArguments, environment: &Environment) -> Sources {

@@ -1,6 +1,6 @@
 //! What is listened on, with which bounds, and who is believed there.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ const OPERATOR_CONNECTIONS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     #[serde(deserialize_with = "address_unless_empty")]
     pub operator_listen: Option<SocketAddr>,
@@ -142,10 +143,46 @@ fn is_host_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b))
 }
 
+/// An address or a name of this machine with a port, in the file, the environment and the arguments alike: `localhost:8080`.
+/// Of the addresses of a name an IPv4 one is preferred.
+///
+/// # Errors
+/// What to write instead.
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let wrong = "write an address with a port, like 127.0.0.1:8080, [::1]:8080 or localhost:8080";
+    let found: Vec<SocketAddr> =
+        text.to_socket_addrs().map_err(|error| format!("{error}; {wrong}"))?.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| wrong.to_owned())
+}
+
+fn address<'de, D: Deserializer<'de>>(source: D) -> Result<SocketAddr, D::Error> {
+    parse_listen(&String::deserialize(source)?).map_err(serde::de::Error::custom)
+}
+
 fn address_unless_empty<'de, D: Deserializer<'de>>(source: D) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(source)?;
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(serde::de::Error::custom)
+    parse_listen(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Sources;
+
+    /// `--listen localhost:8080` was taken, and the same in a file refused.
+    #[test]
+    fn a_name_of_this_machine_is_listened_on_wherever_it_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("doorbuster.toml");
+        std::fs::write(&file, "[http]\nlisten = 'localhost:80'\noperator_listen = 'localhost:81'").unwrap();
+        let file = Sources::default().file(&file).load().unwrap();
+        let argument = Sources::default().argument("http.listen", "localhost:80", "--listen").load().unwrap();
+        let operators = file.http.operator_listen.unwrap();
+        for (address, port) in [(file.http.listen, 80), (argument.http.listen, 80), (operators, 81)] {
+            assert!(address.ip().is_loopback() && address.port() == port, "{address}");
+        }
+    }
 }

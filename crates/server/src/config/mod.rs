@@ -34,7 +34,7 @@ use crate::rehearsals::RehearseCommand;
 pub use beacon::Beacon;
 pub use clock::Clock;
 pub use engines::{Gate, GateMode, Queue};
-pub use http::Http;
+pub use http::{Http, parse_listen};
 pub use ledger::{Backend, Ledger, MySqlTls, SIGNING_KEY_FILE};
 pub use line::Line;
 pub use secrets::Secrets;

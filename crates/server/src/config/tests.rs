@@ -96,9 +96,9 @@ fn wrong_values_name_the_line_and_the_default() {
             r#"doorbuster.toml:2: http.threads = "two": invalid type: string "two", expected usize; the default is 1"#,
         ),
         (
-            "[http]\nlisten = \"localhost:80\"",
-            "doorbuster.toml:2: http.listen = \"localhost:80\": invalid socket address syntax; the default is \
-             \"127.0.0.1:8080\"",
+            "[http]\nlisten = \"localhost\"",
+            "doorbuster.toml:2: http.listen = \"localhost\": invalid socket address; write an address with a port, like \
+             127.0.0.1:8080, [::1]:8080 or localhost:8080; the default is \"127.0.0.1:8080\"",
         ),
         (
             "[ledger]\nsynchronous = \"ful\"",
