@@ -315,6 +315,16 @@ impl Auth {
     }
 }
 
+/// Whether a page's browser speaks TLS, with this server or with a proxy before it. A page of ours says so by its origin; one of
+/// another site's says it of itself alone, but browsers send `Sec-Fetch-Site` by TLS, or within one machine, and not otherwise.
+pub(in crate::http) fn came_by_tls(fields: &Fields<'_>, secure: bool) -> bool {
+    let by_tls = |origin: &str| {
+        origin.starts_with("https://")
+            && (is_own(origin, fields.host, secure) || fields.sec_fetch_site.is_some())
+    };
+    secure || fields.origin.is_some_and(by_tls)
+}
+
 /// A plain connection may come from a proxy that speaks TLS to the browser, so both schemes are our own.
 fn is_own(origin: &str, host: Option<&str>, secure: bool) -> bool {
     let (Some((scheme, authority)), Some(host)) = (origin.split_once("://"), host) else { return false };

@@ -3,6 +3,7 @@
 //! The page asks what every operator's tool asks; what it may, its session says, in place of the token.
 
 use crate::http::HttpService;
+use crate::http::auth::came_by_tls;
 use crate::http::auth::console::{ConsoleSession, end_console};
 use crate::http::call::Call;
 use crate::http::lists::Wanted;
@@ -67,9 +68,8 @@ impl HttpService {
         let (auth, secure) = (&self.access.auth, call.request.secure);
         auth.same_site(&call.fields, secure)?;
         let actor = self.with_token(call)?;
-        // Its page may be behind a proxy that ends TLS: where that is, the page's own origin says.
-        let by_tls = call.fields.origin.is_some_and(|origin| origin.starts_with("https://"));
-        let cookie = auth.begin_console(secure || by_tls, self.known(), &actor, None);
+        let secure = came_by_tls(&call.fields, secure);
+        let cookie = auth.begin_console(secure, self.known(), &actor, None);
         let cookie = cookie.ok_or_else(Problem::operator_off)?;
         out.empty(204, &[("Set-Cookie", &*cookie)]);
         Ok(Answer::Ready)

@@ -6,7 +6,7 @@ use engine::{BuyerId, Command, Pay, Role};
 use serde::Deserialize;
 
 use crate::http::HttpService;
-use crate::http::auth::COOKIE;
+use crate::http::auth::{COOKIE, came_by_tls};
 use crate::http::call::Call;
 use crate::http::pending::{Next, Waiting};
 use crate::http::route::{Handler, Route, When};
@@ -48,7 +48,7 @@ impl HttpService {
 
     /// For a browser that has none yet.
     pub(in crate::http) fn demo_cookie(&self, call: &Call<'_>) -> Result<Option<String>, Problem> {
-        let secure = if call.request.secure { "; Secure" } else { "" };
+        let secure = if came_by_tls(&call.fields, call.request.secure) { "; Secure" } else { "" };
         let value = self.access.auth.new_session(&call.fields)?;
         Ok(value.map(|value| format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}")))
     }

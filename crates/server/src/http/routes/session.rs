@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::http::HttpService;
 use crate::http::auth::token::Session;
-use crate::http::auth::{SESSION_COOKIE, SESSION_SIGN};
+use crate::http::auth::{SESSION_COOKIE, SESSION_SIGN, came_by_tls};
 use crate::http::call::Call;
 use crate::http::pending::{Pending, Waiting};
 use crate::http::reads::ShowRead;
@@ -66,7 +66,7 @@ impl HttpService {
         if !is_local(&to) {
             return Err(Problem::invalid("\"to\" must be a path of this server, as in /seckill_3_30.html."));
         }
-        let secure = if call.request.secure { "; Secure" } else { "" };
+        let secure = if came_by_tls(&call.fields, call.request.secure) { "; Secure" } else { "" };
         let show = move |session: Session| {
             ShowRead::new(move |_, out| {
                 let ends = format!("; Path=/; Max-Age={}; SameSite=Lax{secure}", session.lasts_s);

@@ -103,6 +103,33 @@ fn a_form_of_the_shop_leaves_a_cookie_and_no_token_in_the_address() {
     assert_eq!(shop.send(&form(&format!("token={token}"))).header("location"), Some("/"));
 }
 
+/// A proxy before the server ends TLS: the cookie went by plain HTTP, too.
+#[test]
+fn a_session_that_came_by_tls_goes_by_tls_alone() {
+    let mut shop = Shop::with(setup(token_mode()));
+    let fields = format!("token={}", tokens()[0]);
+    for (origin, site, secure) in [
+        ("https://login.example", None, false),
+        // Which browsers say by TLS alone, whatever page it is.
+        ("https://login.example", Some("cross-site"), true),
+        ("https://here", None, true),
+        ("http://here", None, false),
+        ("http://here", Some("same-origin"), false),
+    ] {
+        let sent = Sent::post(SESSION, &fields).with("Content-Type", "application/x-www-form-urlencoded");
+        let sent = sent.with("Origin", origin);
+        let opened = shop.send(&site.map_or(sent.clone(), |site| sent.with("Sec-Fetch-Site", site)));
+        let set: Vec<_> = opened.headers.iter().filter(|(name, _)| name == "set-cookie").collect();
+        assert_eq!((opened.status, set.len()), (303, 2));
+        assert!(set.iter().all(|(_, value)| value.contains("; Secure") == secure), "{origin}: {set:?}");
+    }
+    let mut demo = Shop::new(demo_mode());
+    for (origin, secure) in [("https://here", true), ("http://here", false)] {
+        let begun = demo.send(&Sent::post("/api/v1/demo/session", "").with("Origin", origin));
+        assert_eq!(begun.header("set-cookie").unwrap().contains("; Secure"), secure, "{origin}");
+    }
+}
+
 #[test]
 fn who_gets_no_session_is_told_why() {
     let mut shop = Shop::with(setup(token_mode()));
