@@ -117,6 +117,7 @@ fn a_token_that_one_server_revoked_ends_on_the_other() {
     let (code, _, errors) = operate(directory.path(), &other, OPERATOR, &["operators", "revoke", "sam"]);
     assert_eq!((code, errors.as_str()), (0, ""));
     assert_eq!(status(&other, &sam), 401);
+    // That it takes 2 s at most follows from how often it looks, which `cluster/operators` asserts: here, that it comes to it.
     wait_until("the first server refuses the token", || status(&one, &sam) != 200);
     wait_until_over(&mut watched);
     let (code, log, errors) = operate(directory.path(), &one, OPERATOR, &["operators", "log"]);

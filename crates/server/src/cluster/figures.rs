@@ -13,12 +13,16 @@ use serde::Deserialize;
 
 use super::attempts::Attempts;
 use crate::cluster::Core;
+use crate::figures::{HEARING_INTERVAL, SHOWN_WITHIN};
 use crate::gate::Gate;
 use crate::intake::{Heard, Servers};
 use crate::time::Instant;
 
 /// Between two looks. What is said once a second is known to the others so much later.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// What another server says is read, and added up, before it is shown (decision 035).
+const _: () =
+    assert!(SHOWN_WITHIN.as_millis() + INTERVAL.as_millis() + HEARING_INTERVAL.as_millis() == 1_750);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// A run that has said nothing for so long is over if a later one of the same name has been heard.
 const OVER_AFTER: Duration = Duration::from_secs(4);

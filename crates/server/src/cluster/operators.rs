@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use crate::cluster::Core;
 use crate::ledger::mysql::cluster::ClusterLedger;
+use crate::net::SWEEP_EVERY;
 
-/// Between two looks: an eighth of what is promised for a revocation, so that slow looks break no promise.
+/// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// What is promised for a revocation, consoles' streams among it, which the event loops end. Three quarters are left for a slow look.
+const REVOKED_WITHIN: Duration = Duration::from_secs(2);
+const _: () = assert!(4 * (INTERVAL.as_millis() + SWEEP_EVERY.as_millis()) <= REVOKED_WITHIN.as_millis());
 
 /// Runs until the server stops.
 pub(in crate::cluster) fn run(core: &Core, mut ledger: Box<dyn ClusterLedger>) {

@@ -32,7 +32,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::intake::{Client, Health, Intake, Servers};
-use crate::net::{NetStats, Stop};
+use crate::net::{NetStats, SWEEP_EVERY, Stop};
 use crate::time::Instant;
 use crate::webhooks::Control;
 
@@ -50,7 +50,10 @@ use history::{Taken, WAITING_MAX};
 /// From one sample to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How soon what another server says is in the sum.
-const HEARING_INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const HEARING_INTERVAL: Duration = Duration::from_millis(250);
+/// A figure is at most so old when it is shown: its own second, and until the event loop looks. As docs/operating.md has it.
+pub(crate) const SHOWN_WITHIN: Duration = INTERVAL.saturating_add(SWEEP_EVERY);
+const _: () = assert!(SHOWN_WITHIN.as_millis() == 1_250);
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 

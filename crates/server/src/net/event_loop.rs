@@ -36,7 +36,8 @@ const EVENTS_PER_ROUND: usize = 1024;
 const ACCEPTS_PER_ROUND: u32 = 32;
 /// Connections turned away that may linger at one time; above it they are just closed.
 pub(super) const REFUSED_MAX: usize = 128;
-const SWEEP_EVERY: Duration = Duration::from_millis(250);
+/// It wakes by itself: what is to be sent as it comes, or to be ended, waits no longer.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
 /// One event loop with its connections; belongs to one thread.
 #[derive(Debug)]

@@ -30,6 +30,7 @@ mod unsent;
 
 pub use descriptors::{connections_within, raise_limit};
 pub use event_loop::EventLoop;
+pub(crate) use event_loop::SWEEP_EVERY;
 pub use limits::Limits;
 pub use listen::{check_address, listen};
 pub(crate) use network::network_of;
