@@ -46,14 +46,11 @@ const line = (label, name, dash) => ({ label, stroke: colour(name), width: 2, da
 const seriesOf = {
   rates: () => [line("accepted", "--sold"), line("refused", "--refused", [6, 4]), line("busy", "--held", [2, 3]), line("unknown", "--red", [10, 3])],
   times: () => [line("p50", "--accent"), line("p99", "--red", [6, 4])],
-  // Drawn over one another, the largest first: what is seen of each is its own share.
-  units: () => [
-    { ...line("left", "--left"), fill: colour("--left"), value: (u, _, __, at) => unitsAt(u, 2, at) },
-    { ...line("held", "--held"), fill: colour("--held"), value: (u, _, __, at) => unitsAt(u, 1, at) },
-    { ...line("sold", "--sold"), fill: colour("--sold"), value: (u, _, __, at) => unitsAt(u, 0, at) },
-  ],
+  // Drawn over one another, the largest first: what is seen of each is its own share. Lines in the ground's colour part them: held and
+  // left alone are too much alike.
+  units: () => ["left", "held", "sold"].map((name, at) => ({ ...line(name, `--${name}`), stroke: colour("--card"), fill: colour(`--${name}`), value: (_, __, ___, of) => unitsAt(2 - at, of) })),
 };
-const unitsAt = (_, column, at) => {
+const unitsAt = (column, at) => {
   const value = at === null || at === undefined ? null : charts.units.data[1 + column][at];
   return value === null || value === undefined ? "–" : count(value);
 };
@@ -126,6 +123,7 @@ const makeChart = (kind) => {
     shown(kind),
     node,
   );
+  label(kind);
 };
 
 const size = (node) => ({ width: Math.max(200, node.clientWidth), height: innerWidth < 640 ? 160 : 210 });
@@ -248,8 +246,45 @@ export const appendToCharts = (latest) => {
 
 const redraw = () => {
   if (document.hidden) return;
-  for (const [kind, chart] of Object.entries(charts)) chart.plot?.setData(shown(kind));
+  for (const [kind, { plot }] of Object.entries(charts)) {
+    if (!plot) continue;
+    plot.setData(shown(kind));
+    label(kind);
+  }
 };
+
+// For whoever does not see them, or uses a keyboard.
+const captionOf = (kind) => byId(`${kind}-chart`).previousElementSibling.textContent;
+const wordsAt = (kind, at) => {
+  const { plot, data } = charts[kind];
+  const values = plot.series.slice(1).map((of, place) => `${of.label} ${of.value(plot, data[1 + place][at], 1 + place, at)}`);
+  return `${clockTime(data[0][at] * 1000)}: ${values.join(", ")}`;
+};
+
+const label = (kind) => {
+  const { plot, data: [times] } = charts[kind];
+  const latest = times.length > 0 ? `. The latest: ${wordsAt(kind, times.length - 1)}` : "";
+  plot.ctx.canvas.setAttribute("role", "img");
+  plot.ctx.canvas.setAttribute("aria-label", captionOf(kind) + latest);
+};
+
+const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60, Home: -Infinity, End: Infinity };
+for (const kind of Object.keys(charts)) {
+  const node = byId(`${kind}-chart`);
+  node.setAttribute("role", "group");
+  node.setAttribute("aria-label", `${captionOf(kind)}; arrow keys read its values`);
+  node.tabIndex = 0;
+  node.addEventListener("keydown", (event) => {
+    const { plot, data: [times] } = charts[kind];
+    if (!(event.key in KEYS) || times.length === 0) return;
+    event.preventDefault();
+    const last = times.length - 1;
+    const at = Math.max(0, Math.min(last, (plot.cursor.idx ?? Infinity) + KEYS[event.key] || 0));
+    plot.setCursor({ left: Math.max(0, plot.valToPos(times[at], "x")), top: 0 });
+    set(byId("chart-says"), wordsAt(kind, at));
+  });
+  node.addEventListener("blur", () => charts[kind].plot.setCursor({ left: -10, top: -10 }));
+}
 
 // Until an item is pressed, the one that has sold most is shown, of what sells; then of what will, then of what did.
 const STATES = ["live", "paused", "not_started", "ended"];

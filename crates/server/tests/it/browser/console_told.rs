@@ -156,7 +156,7 @@ fn what_stands_under_a_heading_has_its_age_beside_it() {
 }
 
 /// Pixels of a chart in the colour of a name.
-const DRAWN: &str = "const [chart, name] = ASKED; \
+pub(crate) const DRAWN: &str = "const [chart, name] = ASKED; \
     const probe = document.body.appendChild(document.createElement('i')); \
     probe.style.color = `var(${name})`; \
     const wanted = getComputedStyle(probe).color.match(/[0-9]+/g).map(Number); \

@@ -11,6 +11,7 @@ mod buy_button;
 mod buying;
 mod console;
 mod console_acts;
+mod console_charts;
 mod console_cluster;
 mod console_presses;
 mod console_told;

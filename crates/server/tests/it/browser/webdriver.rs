@@ -19,6 +19,10 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// `key("Tab")` and so on: the private-use code points of the WebDriver standard.
 pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
+pub(crate) const END: &str = "\u{e010}";
+pub(crate) const HOME: &str = "\u{e011}";
+pub(crate) const LEFT: &str = "\u{e012}";
+pub(crate) const RIGHT: &str = "\u{e014}";
 
 /// Browsers are heavy: so many run at once, whatever the number of test threads.
 const BROWSERS_MAX: usize = 2;
