@@ -1,5 +1,5 @@
 // Who tries most to order an item: asked for only while somebody looks, by those who may know buyers by name.
-import { aged, byId, call, count, element, night, reason, set } from "./console-words.js";
+import { aged, byId, call, count, element, night, reason, rowOf, set, tableOf } from "./console-words.js";
 
 const EVERY_MS = 5000;
 // Other servers have not reported yet what they counted.
@@ -34,22 +34,12 @@ const offerItems = () => {
   if (items.some(([value]) => value === chosen)) of.value = chosen;
 };
 
-// The roles stay when a narrow page makes other boxes of the rows.
 const table = (whose, tried) => {
-  const row = (one) =>
-    element(
-      "tr",
-      { role: "row" },
-      element("td", { role: "cell" }, one.who),
-      ...COLUMNS.map(([head, key]) => element("td", { class: "number", role: "cell", "data-head": head }, key === "attempts" && one.missed_max > 0 ? `${count(one.attempts)} to ${count(one.attempts + one.missed_max)}` : count(one[key]))),
-    );
-  const head = [element("th", { scope: "col", role: "columnheader" }, whose), ...COLUMNS.map(([text]) => element("th", { scope: "col", class: "number", role: "columnheader" }, text))];
-  return element(
-    "table",
-    { class: "items", role: "table", "aria-label": `${whose} with the most attempts` },
-    element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...head)),
-    element("tbody", { role: "rowgroup" }, ...tried.map(row)),
-  );
+  const row = (one) => {
+    const times = ([head, key]) => element("td", { class: "number", role: "cell", "data-head": head }, key === "attempts" && one.missed_max > 0 ? `${count(one.attempts)} to ${count(one.attempts + one.missed_max)}` : count(one[key]));
+    return rowOf([element("td", { role: "cell" }, one.who), ...COLUMNS.map(times)]);
+  };
+  return tableOf(`${whose} with the most attempts`, [[whose, ""], ...COLUMNS.map(([text]) => [text, "number"])], tried.map(row));
 };
 
 const show = (lists, { servers, servers_missing: missing }) => {

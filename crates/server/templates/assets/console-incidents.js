@@ -1,5 +1,5 @@
 // The latest times in which the verdict was not green, or the server did not run, as the server's history has them.
-import { aged, byId, call, dayAndTime, duration, element, night, serverNow, set } from "./console-words.js";
+import { aged, byId, call, dayAndTime, duration, lineAt, night, serverNow, set } from "./console-words.js";
 
 const SHOWN = 10;
 const SPAN_MS = 3 * 86400 * 1000;
@@ -48,5 +48,5 @@ const says = (number) => {
 
 const line = ({ began_ms: began, ended_ms: ended, level, says }) => {
   const until = ended === null ? "goes on" : `until ${dayAndTime(ended)}, ${duration(ended - began)}`;
-  return element("li", {}, element("time", { datetime: new Date(began).toISOString() }, dayAndTime(began)), element("span", {}, `${level}, ${until}: ${says}`));
+  return lineAt(began, `${level}, ${until}: ${says}`);
 };

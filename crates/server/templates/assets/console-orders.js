@@ -1,6 +1,6 @@
 // Support: one order by its number, what became of it, and what can be done about it.
 import { open } from "./console-actions.js";
-import { aged, byId, count, dayAndTime, element, get, set } from "./console-words.js";
+import { aged, byId, count, dayAndTime, element, get, set, tiles } from "./console-words.js";
 
 const ID = /^[0-9a-f]{40}$/;
 const ORDER = "/api/v1/orders";
@@ -111,9 +111,11 @@ const show = ({ order, life, more }, due) => {
   const dues = due.map((payment) =>
     element("p", { class: "row" }, `${money(payment.amount, order.currency)} of ${payment.payment_id} are to be given back.`, button("settle", settle, { title, order, payment })),
   );
+  const list = element("dl", { class: "health" });
+  tiles(list, facts);
   byId("found-order").replaceChildren(
     element("h3", {}, `${title} `, element("span", { class: "state" }, order.status)),
-    element("dl", { class: "health" }, ...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
+    list,
     element("ol", {}, ...life.map(step), ...(more ? [element("li", {}, "More refunds follow.")] : [])),
     ...dues,
     element("p", { class: "row" }, ...actions.map(([call, action]) => button(call, action, { title, order }))),

@@ -1,5 +1,5 @@
 // The latest rehearsal that this server played: how far it is, and what it said; and whether one is played elsewhere.
-import { aged, byId, call, count, dayAndTime, duration, element, milliseconds, night, serverNow, set } from "./console-words.js";
+import { aged, byId, call, count, dayAndTime, duration, milliseconds, night, serverNow, set, tiles } from "./console-words.js";
 
 const PLAYING_MS = 1000;
 const IDLE_MS = 10000;
@@ -7,7 +7,6 @@ const IDLE_MS = 10000;
 const section = byId("rehearsal");
 let timer = 0;
 let asks = 0;
-let shown = "";
 
 const OUTCOMES = { carried: "green", inconclusive: "amber", failed: "red", stopped: "amber" };
 
@@ -39,11 +38,7 @@ const show = (latest) => {
   byId("rehearsal-says").dataset.level = playing ? "" : OUTCOMES[latest.outcome];
   set(byId("rehearsal-says"), playing ? latest.progress || "It begins." : latest.says);
   byId("rehearsal-stop").hidden = !playing;
-  const wanted = JSON.stringify(latest.report);
-  if (wanted === shown) return;
-  shown = wanted;
-  const rows = latest.report ? found(latest.report) : [];
-  byId("rehearsal-found").replaceChildren(...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+  tiles(byId("rehearsal-found"), latest.report ? found(latest.report) : []);
 };
 
 // Of a press: at once; then by itself, more often while one is played.

@@ -56,6 +56,19 @@ export const tiles = (list, rows) => {
   while (list.children.length > rows.length) list.lastChild.remove();
 };
 
+/** A row by its cells, or heads. The roles stay when a narrow page makes other boxes of the rows. */
+export const rowOf = (cells, attributes = {}) => element("tr", { role: "row", ...attributes }, ...cells);
+export const tableOf = (label, heads, rows) =>
+  element(
+    "table",
+    { class: "items", role: "table", "aria-label": label },
+    element("thead", { role: "rowgroup" }, rowOf(heads.map(([text, of]) => element("th", { scope: "col", class: of, role: "columnheader" }, text)))),
+    element("tbody", { role: "rowgroup" }, ...rows),
+  );
+
+/** Of a list by time. */
+export const lineAt = (at, says) => element("li", {}, element("time", { datetime: new Date(at).toISOString() }, dayAndTime(at)), element("span", {}, says));
+
 // An input of the browser's has the reader's own time, without its zone.
 export const localTime = (ms) => {
   const at = new Date(ms);

@@ -8,7 +8,7 @@ import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, milliseconds, night, rate, reason, say, serverNow, set, showAges, tiles } from "./console-words.js";
+import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
 
 // Figures come once a second.
 const LIVE_MS = 2000;
@@ -303,8 +303,7 @@ const drawEvents = (events) => {
   const wanted = JSON.stringify(all);
   if (wanted === shownEvents) return;
   shownEvents = wanted;
-  const line = ({ at_ms: at, says }) => element("li", {}, element("time", { datetime: new Date(at).toISOString() }, dayAndTime(at)), element("span", {}, says));
-  byId("events").replaceChildren(...all.map(line));
+  byId("events").replaceChildren(...all.map(({ at_ms: at, says }) => lineAt(at, says)));
   byId("no-events").hidden = all.length > 0;
 };
 
@@ -433,24 +432,10 @@ const newSale = (sale) => {
     choose.addEventListener("click", () => chooseItem(sale, item));
     const share = element("div", { class: "share", "aria-hidden": "true" }, element("span", { class: "sold" }), element("span", { class: "held" }));
     const cells = heads.slice(2, -1).map(([head, of]) => element("td", { class: of, role: "cell", "data-head": head }));
-    const line = element(
-      "tr",
-      { "data-product": item.product, role: "row" },
-      element("td", { role: "cell" }, choose, element("small", { class: "does soft" })),
-      element("td", { class: "wide", role: "cell" }, share),
-      ...cells,
-      element("td", { class: "change", role: "cell" }, ...described(itemButtons(latestOf(item)), choose)),
-    );
-    return line;
+    const [named, changed] = [element("td", { role: "cell" }, choose, element("small", { class: "does soft" })), element("td", { class: "change", role: "cell" }, ...described(itemButtons(latestOf(item)), choose))];
+    return rowOf([named, element("td", { class: "wide", role: "cell" }, share), ...cells, changed], { "data-product": item.product });
   };
-  // The roles stay when a narrow page makes other boxes of the rows.
-  const head = heads.map(([text, of]) => element("th", { scope: "col", class: of, role: "columnheader" }, text));
-  const table = element(
-    "table",
-    { class: "items", role: "table", "aria-label": `Items of ${sale.title}` },
-    element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...head)),
-    element("tbody", { role: "rowgroup" }, ...sale.items.map(row)),
-  );
+  const table = tableOf(`Items of ${sale.title}`, heads, sale.items.map(row));
   const title = element("h3", { id: `title-${sale.id}` }, `${sale.title} `, element("span", { class: "soft" }, `no. ${sale.id}`));
   const line = element("p", { class: "row" }, element("span", { class: "state" }), element("span", { id: `when-${sale.id}` }), element("span", { id: `does-${sale.id}`, class: "soft" }), element("span", { id: `holds-${sale.id}`, class: "soft" }));
   const hidden = sale.items_total - sale.items.length;
