@@ -10,7 +10,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -113,9 +113,15 @@ struct Played {
     /// Who or what ended it before its time.
     #[serde(skip)]
     stopped: Option<String>,
-    /// What operators did to it that the ledger has.
+    /// It ends, by itself or because it was stopped: nobody stops it any more.
+    #[serde(skip)]
+    is_ending: bool,
+    /// What operators did to it that the ledger has, or is being given.
     #[serde(skip)]
     kept: Vec<Action>,
+    /// Of those that began here.
+    #[serde(skip)]
+    number: u64,
     /// The idempotency key of the call that has begun it.
     #[serde(skip)]
     key: Option<String>,
@@ -126,7 +132,7 @@ struct Played {
 pub enum Stopping {
     /// It ends within moments; and which one it is.
     Asked { about: String },
-    /// The latest one was stopped, and has ended.
+    /// The latest one was stopped, and has ended or is about to.
     Before,
     /// None was played here, or the latest one ended by itself.
     NonePlayed,
@@ -156,6 +162,8 @@ pub struct Rehearsals {
     latest: Arc<Latest>,
     elsewhere: Arc<Elsewhere>,
     ended: Arc<AtomicBool>,
+    /// How many were begun here.
+    begun: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Clears up after one of before this start, or watches what others play.
     beside: Mutex<Option<JoinHandle<()>>>,
@@ -193,6 +201,7 @@ impl Rehearsals {
             latest: Arc::default(),
             elsewhere: Arc::default(),
             ended: Arc::default(),
+            begun: AtomicU64::default(),
             thread: Mutex::default(),
             beside: Mutex::default(),
         }
@@ -319,7 +328,9 @@ impl Rehearsals {
             says: None,
             report: None,
             stopped: None,
+            is_ending: false,
             kept: Vec::new(),
+            number: self.begun.fetch_add(1, Ordering::Relaxed),
             key: key.map(str::to_owned),
         });
         match self.play(command.clone(), sale, crowd, by.clone()) {
@@ -367,22 +378,31 @@ impl Rehearsals {
     /// Asks the one that is played to end. To ask again changes nothing.
     pub fn stop(&self, why: impl Into<String>) -> Stopping {
         match &mut *self.latest.lock() {
-            Some(played) if played.is_playing() => {
+            Some(played) if !played.is_ending => {
                 played.stopped.get_or_insert(why.into());
                 Stopping::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
             }
-            Some(played) if played.outcome == Some(Outcome::Stopped) => Stopping::Before,
+            Some(played) if played.stopped.is_some() => Stopping::Before,
             Some(_) | None => Stopping::NonePlayed,
         }
     }
 
-    /// The ledger has this of the latest one.
-    pub fn keep(&self, action: Action) {
-        self.latest.change(|played| played.kept.push(action));
+    /// Whoever is the first to give this to the ledger, of the one that is played, is given its number. Of calls that are repeated,
+    /// or come at once, one alone leaves an entry; and none comes after the one of its end.
+    pub fn claim(&self, action: Action) -> Option<u64> {
+        let mut latest = self.latest.lock();
+        let played = latest.as_mut().filter(|played| !played.is_ending && !played.kept.contains(&action))?;
+        played.kept.push(action);
+        Some(played.number)
     }
 
-    pub fn has_kept(&self, action: Action) -> bool {
-        self.latest.lock().as_ref().is_some_and(|played| played.kept.contains(&action))
+    /// The ledger has not taken it, or perhaps: whoever repeats the call may.
+    pub fn give_back(&self, number: u64, action: Action) {
+        self.latest.change(|played| {
+            if played.number == number {
+                played.kept.retain(|kept| *kept != action);
+            }
+        });
     }
 
     /// Ends the one that is played, and waits for it: the server stops. Later ones are not begun.

@@ -118,7 +118,10 @@ impl Process {
         }
         let printed = self.report.recv_timeout(left()).unwrap_or_default();
         let mut stopped = None;
-        latest.change(|played| stopped = played.stopped.take());
+        latest.change(|played| {
+            played.is_ending = true;
+            stopped.clone_from(&played.stopped);
+        });
         ended(status, stopped, &printed, &last_line)
     }
 }

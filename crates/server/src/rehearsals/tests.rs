@@ -232,15 +232,22 @@ fn a_call_that_is_sent_again_begins_no_second_one() {
 }
 
 #[test]
-fn what_is_kept_of_one_is_not_kept_of_the_next() {
-    let stage = Fixture::of("exit 0");
-    assert!(!stage.all().has_kept(Action::RehearsalStopped), "none was played");
-    for _each in 0..2 {
+fn of_calls_at_once_one_alone_leaves_an_entry_and_none_after_the_end() {
+    let stage = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.1; done");
+    let claim = || stage.all().claim(Action::RehearsalStopped);
+    assert_eq!(claim(), None, "none was played");
+    for number in 0..2 {
         stage.begin().unwrap();
-        assert!(!stage.all().has_kept(Action::RehearsalStopped));
-        stage.all().keep(Action::RehearsalStopped);
-        assert!(stage.all().has_kept(Action::RehearsalStopped));
+        assert_eq!((claim(), claim()), (Some(number), None));
+        // The ledger was away, and says so of the one before, too, later.
+        stage.all().give_back(number, Action::RehearsalStopped);
+        assert_eq!(claim(), Some(number));
+        stage.all().give_back(number + 7, Action::RehearsalStopped);
+        assert_eq!(claim(), None);
+        stage.all().give_back(number, Action::RehearsalStopped);
+        assert!(matches!(stage.all().stop("by otto"), Stopping::Asked { .. }));
         stage.ended();
+        assert_eq!(claim(), None, "it has ended");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rehearsals at an operator's word. Must not: play one, or decide whether it may be played now.
 
-use engine::{Action, Refusal, Role, SaleId};
+use engine::{Accepted, Action, Command, Refusal, Role, SaleId};
 use serde::Deserialize;
 
 use crate::http::HttpService;
@@ -12,6 +12,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, number_in};
+use crate::intake::{Reply, Request};
 use crate::net::Answer;
 use crate::rehearsals::{Crowd, NotBegun, Stopping};
 
@@ -103,23 +104,27 @@ impl HttpService {
         }
     }
 
-    /// A call that is repeated changes nothing, so it leaves nothing.
+    /// A call that is repeated changes nothing, so it leaves nothing, also if nobody heard its answer.
     fn keep_once(
         &mut self,
         call: &Call<'_>,
         done: Done,
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
-        let action = done.action;
-        if self.shared.rehearsals.has_kept(action) {
-            return Ok(self.answer_begun(out));
-        }
-        let (request, show) = done.keep(move |service, out| {
-            service.shared.rehearsals.keep(action);
-            service.answer_begun(out);
-            Ok(())
+        let Done { action, about, by } = done;
+        let Some(number) = self.shared.rehearsals.claim(action) else { return Ok(self.answer_begun(out)) };
+        let request = Request::Operate(Command::KeepAction(action, about.into()), by);
+        let asked = self.ask(call, request, move |service, reply, out| match reply {
+            Reply::Accepted(Accepted::ActionKept) => {
+                service.answer_begun(out);
+                Ok(())
+            }
+            reply => {
+                service.shared.rehearsals.give_back(number, action);
+                Err(reply.into())
+            }
         });
-        self.ask_and_wait(call, request, show)
+        asked.inspect_err(|_| self.shared.rehearsals.give_back(number, action))
     }
 
     fn answer_begun(&self, out: &mut Answering<'_, '_>) -> Answer {
