@@ -131,7 +131,7 @@ const units = (verb, name, says, sum, done) => ({
 });
 const amount = (label, value, currency) => ({ label: `${label}, in the smallest unit of ${currency}`, type: "number", min: "0", value: String(value) });
 // A limit can be changed again; whoever was called because there is none stays called.
-const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`, body: { per_s_max: limit }, typed: limit === null && item.line.pace_max_per_s !== null ? titleOf(sale) : undefined });
+const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`, body: { per_s_max: limit }, typed: limit === null ? titleOf(sale) : undefined });
 export const ITEM_ACTIONS = {
   edit: {
     name: "Edit",
@@ -224,9 +224,12 @@ const keep = (name, press) => {
 };
 const typedValues = () => Object.fromEntries(inputs().map(({ name, value }) => [name, value]));
 
-/** The session ends: what is typed and was not sent is there again for whoever typed it, once they have signed in. */
+/** The session ends: what is typed and was not sent is there again for whoever typed it, once they have signed in; with what stood there, which somebody else may change meanwhile. */
 export const keepTyped = () => {
-  if (dialog.open && (unanswered[asked.name]?.draft ?? !unanswered[asked.name])) keep(asked.name, { values: typedValues(), draft: true });
+  if (!dialog.open || !(unanswered[asked.name]?.draft ?? !unanswered[asked.name])) return;
+  const typed = inputs().filter(({ value, dataset }) => value !== dataset.before);
+  const of = (what) => Object.fromEntries(typed.map((input) => [input.name, what(input)]));
+  keep(asked.name, { values: of(({ value }) => value), seen: of(({ dataset }) => dataset.before), draft: true });
 };
 export const sayKept = () => {
   const who = byId("who").textContent;
@@ -292,7 +295,10 @@ export const open = async (action, sale, item) => {
   wait(false);
   askToType(action.typed?.(sale));
   byId("ask-fields").replaceChildren(...[...fields, WHY].map(field));
-  for (const input of inputs()) input.value = before?.values[input.name] ?? input.value;
+  for (const input of inputs()) {
+    input.value = before?.values[input.name] ?? input.value;
+    input.dataset.before = before?.seen?.[input.name] ?? input.dataset.before;
+  }
   showSum();
   place = placeOf(pressed);
   dialog.showModal();

@@ -264,26 +264,33 @@ const wordsAt = (kind, at) => {
 const label = (kind) => {
   const { plot, data: [times] } = charts[kind];
   const latest = times.length > 0 ? `. The latest: ${wordsAt(kind, times.length - 1)}` : "";
+  byId(`${kind}-chart`).setAttribute("aria-label", `${captionOf(kind)}; arrow keys read its values`);
   plot.ctx.canvas.setAttribute("role", "img");
   plot.ctx.canvas.setAttribute("aria-label", captionOf(kind) + latest);
 };
 
+// The time that was read last, by whoever reads by keys: the axis goes on meanwhile.
+const shownAt = {};
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60, Home: -Infinity, End: Infinity };
 for (const kind of Object.keys(charts)) {
   const node = byId(`${kind}-chart`);
   node.setAttribute("role", "group");
-  node.setAttribute("aria-label", `${captionOf(kind)}; arrow keys read its values`);
   node.tabIndex = 0;
   node.addEventListener("keydown", (event) => {
     const { plot, data: [times] } = charts[kind];
-    if (!(event.key in KEYS) || times.length === 0) return;
+    if (!(event.key in KEYS) || event.altKey || event.ctrlKey || event.metaKey || times.length === 0) return;
     event.preventDefault();
     const last = times.length - 1;
-    const at = Math.max(0, Math.min(last, (plot.cursor.idx ?? Infinity) + KEYS[event.key] || 0));
+    const from = kind in shownAt ? times.findLastIndex((time) => time <= shownAt[kind]) : Infinity;
+    const at = Math.max(0, Math.min(last, from + KEYS[event.key] || 0));
+    shownAt[kind] = times[at];
     plot.setCursor({ left: Math.max(0, plot.valToPos(times[at], "x")), top: 0 });
     set(byId("chart-says"), wordsAt(kind, at));
   });
-  node.addEventListener("blur", () => charts[kind].plot.setCursor({ left: -10, top: -10 }));
+  node.addEventListener("blur", () => {
+    delete shownAt[kind];
+    charts[kind].plot.setCursor({ left: -10, top: -10 });
+  });
 }
 
 // Until an item is pressed, the one that has sold most is shown, of what sells; then of what will, then of what did.
