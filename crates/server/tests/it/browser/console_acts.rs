@@ -81,6 +81,33 @@ fn the_price_of_an_item_is_changed_before_the_sale() {
     assert_eq!(shop.get(&format!("sales/{SALE}"))["items"][0]["limit"], 3);
 }
 
+/// Who is signed out while they type: what they left as it was may be another's by then.
+#[test]
+fn a_draft_has_what_was_typed_alone() {
+    let (shop, browser) = (Shop::demo(), Browser::start());
+    let later = shop.now_ms() + 3_600_000;
+    shop.sell(&json!({ "starts_at_ms": later, "ends_at_ms": later + 3_600_000 }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "planned");
+    press_item(&browser, "edit");
+    browser.type_into("#field-price", "159900");
+    let end = "fetch('/api/v1/console/session/end', { method: 'POST' }).then(({ status }) => { \
+               document.dispatchEvent(new Event('doubted')); done(status); })";
+    assert_eq!(browser.run_async(end), 204);
+    browser.wait_for_text("#sign-in-problem", "You were signed out.");
+    shop.change_sale(&json!({ "items": [{ "product": PRODUCT, "price": 169_900, "limit": 3 }] }));
+    sign_in(&browser, &shop);
+    wait_for_state(&browser, "planned");
+    press_item(&browser, "edit");
+    let typed = |field: &str| browser.run(&format!("return document.getElementById('field-{field}').value"));
+    assert_eq!((typed("price"), typed("limit")), (json!("159900"), json!("3")));
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "somebody else has made it “169900” meanwhile");
+    browser.click("#ask-do");
+    browser.wait_until("the price", |_| shop.get(&format!("sales/{SALE}"))["items"][0]["price"] == 159_900);
+    assert_eq!(shop.get(&format!("sales/{SALE}"))["items"][0]["limit"], 3);
+}
+
 #[test]
 fn a_sale_that_is_paused_before_its_start_is_still_to_come() {
     let (shop, browser) = (Shop::with_tokens(), Browser::start());
