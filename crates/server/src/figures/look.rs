@@ -193,6 +193,11 @@ impl Looking {
         self.look_and_keep(last + Duration::from_secs(1));
     }
 
+    /// The event loops send it to whoever watches.
+    pub(super) fn show(&self) {
+        self.watched.stop.wake_all();
+    }
+
     /// Looks again: about a second after the last time. What is to be kept of it is returned.
     pub(super) fn look(&mut self, at: Instant) -> Taken {
         self.watched.core.shelf.refresh(&mut self.catalog);

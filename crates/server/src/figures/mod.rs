@@ -32,7 +32,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::intake::{Client, Health, Intake, Servers};
-use crate::net::{NetStats, SWEEP_EVERY, Stop};
+use crate::net::{NetStats, Stop};
 use crate::time::Instant;
 use crate::webhooks::Control;
 
@@ -51,9 +51,9 @@ use history::{Taken, WAITING_MAX};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How soon what another server says is in the sum.
 pub(crate) const HEARING_INTERVAL: Duration = Duration::from_millis(250);
-/// A figure is at most so old when it is shown: its own second, and until the event loop looks. As docs/operating.md has it.
-pub(crate) const SHOWN_WITHIN: Duration = INTERVAL.saturating_add(SWEEP_EVERY);
-const _: () = assert!(SHOWN_WITHIN.as_millis() == 1_250);
+/// What happens is shown so soon: in the next sample, which the event loops send at once. As docs/operating.md has it.
+pub(crate) const SHOWN_WITHIN: Duration = INTERVAL;
+const _: () = assert!(SHOWN_WITHIN.as_millis() == 1_000);
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
@@ -227,6 +227,7 @@ fn sample(mut looking: Looking, stopped: &Receiver<()>, to_history: &SyncSender<
             continue;
         }
         history::hand_over(to_history, looking.look(now));
+        looking.show();
         // A second that was missed is not made up for: its orders are in the next one, whose length is known.
         next = (next + INTERVAL).max(now + INTERVAL / 2);
     }

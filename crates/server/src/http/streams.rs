@@ -1,7 +1,7 @@
 //! The figures as they come, as server-sent events: for the console, and for whoever else watches.
 //!
-//! A loop sends its readers the latest figures in the first round after they have changed, which is a quarter of a second
-//! later at most. One who does not read goes without. Must not: make the figures, or wait for anybody.
+//! A loop sends its readers the latest figures as soon as they have changed, for which it is woken. One who does not read goes
+//! without. Must not: make the figures, or wait for anybody.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -65,6 +65,11 @@ impl Stop {
 
     fn raise(&self, order: u8) {
         self.0.order.fetch_max(order, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    /// Makes each of the loops run a round, whether it is to stop or not.
+    pub fn wake_all(&self) {
         for waker in self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             waker.wake();
         }
