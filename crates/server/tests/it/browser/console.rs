@@ -19,10 +19,14 @@ const BROKEN_WORDS: &str = "return [...document.querySelectorAll('dt, th, .mark,
       }).map(([word]) => word)))";
 
 /// At the width that it has.
+/// The innermost elements that reach farther than the page is wide.
+const REACHES_OUT: &str = "const reaches = (of) => of.getBoundingClientRect().right > document.documentElement.clientWidth; \
+    return [...document.querySelectorAll('body *')].filter((of) => reaches(of) && ![...of.children].some(reaches)).map((of) => of.outerHTML.slice(0, 200))";
+
 #[track_caller]
 pub(crate) fn assert_laid_out(browser: &Browser) {
     let width = browser.run("return innerWidth");
-    assert_eq!(browser.run(WIDE), 0, "{width} px");
+    assert_eq!(browser.run(WIDE), 0, "{width} px: {}", browser.run(REACHES_OUT));
     assert_eq!(browser.run(BROKEN_WORDS), json!([]), "{width} px");
 }
 
