@@ -297,7 +297,7 @@ pub(super) fn after_the_restock(seed: u64) -> Plan {
 pub(super) fn forgotten_by_all(seed: u64) -> Plan {
     let at = Duration::from_millis(5_000 + Random(!seed).below(9_000) as u64);
     let killed = (0..SERVERS).map(|server| (at, Fault::Crash { server, down: 1_000 }));
-    killed.chain([(at, Fault::LedgerFailsOver { without: 8 })]).collect()
+    killed.chain([(at, Fault::LedgerFailsOver { without: 31 })]).collect()
 }
 
 /// By a seed: sends fail in every way, and Redis loses what it knew of their orders.

@@ -197,10 +197,10 @@ impl Caller {
             .iter()
             .map(|(place, limit, record)| Reserve { place: *place, limit: *limit, record })
             .collect();
-        if self.random.below(4) == 0 {
-            return drop(gate.reserve_again(&requests, None));
-        }
         let asked_at = self.asked_at();
+        if self.random.below(4) == 0 {
+            return drop(gate.reserve_again(&requests, asked_at));
+        }
         drop(gate.reserve(&requests, asked_at));
     }
 

@@ -52,7 +52,9 @@ impl Core {
     /// What the time is by the majority, for a gate to compare its clock with.
     pub(in crate::cluster) fn majority_time(&self) -> Option<UnixMs> {
         self.options.clocks_decide.then(|| {
-            self.clock.now().shifted(self.compared.ahead_ms.load(Ordering::Relaxed).saturating_neg())
+            // A clock that stands was not compared: the system's was.
+            let ours = if self.clock.is_confirmed() { self.clock.now() } else { self.clock.wall() };
+            ours.shifted(self.compared.ahead_ms.load(Ordering::Relaxed).saturating_neg())
         })
     }
 

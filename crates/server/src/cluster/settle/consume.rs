@@ -16,7 +16,8 @@ use crate::cluster::Core;
 use crate::cluster::core::Options;
 use crate::cluster::place::relay::is_of;
 use crate::cluster::settle::tell_gate;
-use crate::gate::{Answer, Gate, GateError, Reserve, Reserved};
+use crate::gate::limits::CLOCK_OFF_MS_MAX;
+use crate::gate::{Answer, Found, Gate, GateError, Reserve, Reserved};
 use crate::intake::{Engine, Need};
 use crate::ledger::mysql::Limits;
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, ORDERS_MAX, Progress, fits};
@@ -38,9 +39,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Then it is rejected, for its
 /// units may be promised to somebody else.
 const OUTDATED_WAITS: Duration = Duration::from_secs(5);
-/// What a gate was asked and did not answer reaches it no later, by the time that most clocks agree on, which its own may be off by
-/// as much as it bears. Nobody is rejected before that.
-const ASK_REACHES_WITHIN: Duration = Duration::from_secs(4);
+/// What a gate was asked and did not answer is carried out no later: the gate compares the time of the asking with its own clock, and
+/// both may be off by as much as it bears. Nobody is rejected before that.
+const ASK_REACHES_WITHIN: Duration = Duration::from_millis(2 * CLOCK_OFF_MS_MAX);
+/// Whoever takes a queue over knows nothing of what was asked before.
+const _: () = assert!(OUTDATED_WAITS.as_millis() > ASK_REACHES_WITHIN.as_millis());
 /// Of a queue that has lost its newest messages, so many are read again: more can't have come until that was found out. What the
 /// ledger has already is left as it is.
 const READ_AGAIN_MAX: u64 = 100_000;
@@ -231,11 +234,16 @@ impl<'a> Consuming<'a> {
         let Options { server_id, server_name, .. } = &self.core.options;
         self.engines.ledger.heartbeat(*server_id, server_name)?;
         let assigned = self.engines.ledger.claim_queues(*server_id, &offered)?;
+        let before = std::mem::take(&mut self.generations);
         self.generations = assigned.iter().map(|assigned| assigned.generation).collect();
         self.owned = assigned
             .into_iter()
             .filter_map(|assigned| Some((assigned.queue.parse().ok()?, assigned.next_offset)))
             .collect();
+        if self.generations != before {
+            // Somebody else may have read them in between, and asked for what is there.
+            self.undecided.clear();
+        }
         self.core.note_queue_rows(self.engines.ledger.queue_rows()?);
         self.core.health.note(Need::Ledger, true);
         self.left_alone.clear();
@@ -372,9 +380,14 @@ impl<'a> Consuming<'a> {
                 crate::time::sleep(PAUSE);
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                self.undecided.clear();
+                return Err(error.into());
+            }
         };
-        self.undecided.clear();
+        for order in &orders {
+            self.undecided.remove(&order.place.id);
+        }
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
@@ -423,14 +436,21 @@ impl<'a> Consuming<'a> {
             tracing::warn!(%id, ?why, "an order of an older epoch came too late");
             refusals.insert(id, why);
         };
-        let (mut asked, mut all) = (Vec::with_capacity(orders.len()), true);
+        let (mut asked, mut over, mut all) = (Vec::with_capacity(orders.len()), Vec::new(), true);
         for order in orders {
-            let id = order.place.id;
-            match self.undecided.get(&id) {
-                Some(undecided) if !undecided.is_over() => asked.push(order),
-                None => asked.push(order),
-                Some(undecided) if undecided.may_be_reserved() => all = false,
-                Some(_) => refuse(id, Refusal::SoldOut),
+            let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
+            if let Some((epoch, at)) = undecided.taken {
+                if epoch != order.epoch {
+                    (order.epoch, order.reserved_at) = (epoch, at);
+                    continue;
+                }
+                // It is over, too.
+                undecided.taken = None;
+            }
+            match (undecided.is_over(), undecided.may_be_reserved()) {
+                (false, _) => asked.push(order),
+                (true, true) => all = false,
+                (true, false) => over.push(order),
             }
         }
         let records: Vec<_> = asked.iter().map(|order| record_of(order)).collect();
@@ -440,16 +460,27 @@ impl<'a> Consuming<'a> {
         let reserved = self.engines.gate.reserve_again(&requests, time);
         let now = Instant::now();
         for (order, reserved) in asked.into_iter().zip(reserved) {
+            let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
             let is_unanswered = matches!(reserved, Err(GateError::Unknown(_)));
+            undecided.unanswered = if is_unanswered { Some(now) } else { undecided.unanswered };
             match decide(order, reserved) {
-                Decision::Taken { epoch, at } => (order.epoch, order.reserved_at) = (epoch, at),
-                Decision::Refused(why) => refuse(order.place.id, why),
-                Decision::NotYet => {
-                    let new = Undecided { since: now, unanswered: None };
-                    let undecided = self.undecided.entry(order.place.id).or_insert(new);
-                    undecided.unanswered = if is_unanswered { Some(now) } else { undecided.unanswered };
-                    all = false;
+                Decision::Taken { epoch, at } => {
+                    undecided.taken = Some((epoch, at));
+                    (order.epoch, order.reserved_at) = (epoch, at);
                 }
+                Decision::Refused(why) if !undecided.may_be_reserved() => refuse(order.place.id, why),
+                // What was asked before may take the units still.
+                Decision::Refused(_) | Decision::NotYet => all = false,
+            }
+        }
+        // Nothing that was asked reaches the gate any more: what it has now it keeps.
+        let ids: Vec<_> = over.iter().map(|order| order.place.id).collect();
+        for (order, found) in over.into_iter().zip(self.engines.gate.find(&ids)) {
+            match found {
+                Ok(Some(Found::Open(open))) if is_of(&open, &order.place) => {
+                    (order.epoch, order.reserved_at) = (open.epoch, open.at);
+                }
+                _ => refuse(order.place.id, Refusal::SoldOut),
             }
         }
         all
@@ -472,15 +503,21 @@ fn record_of(order: &Reservation) -> Vec<u8> {
     record
 }
 
-/// An order of an older epoch of which its gate has not said anything.
+/// An order of an older epoch that is not in the ledger yet.
 #[derive(Debug)]
 struct Undecided {
     since: Instant,
-    /// When it was last asked without an answer.
+    /// When its gate was last asked without an answer.
     unanswered: Option<Instant>,
+    /// The epoch by which it has its units, and when it took them.
+    taken: Option<(u64, UnixMs)>,
 }
 
 impl Undecided {
+    fn new() -> Undecided {
+        Undecided { since: Instant::now(), unanswered: None, taken: None }
+    }
+
     fn is_over(&self) -> bool {
         self.since.elapsed() >= OUTDATED_WAITS
     }

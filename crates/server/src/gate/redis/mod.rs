@@ -76,7 +76,7 @@ impl Gate {
     }
 
     /// The same for orders that a gate before this one had taken: whatever the sale and its limit are now, they are judged by units
-    /// and this gate's limit alone.
+    /// and this gate's limit alone, and by `now` as above.
     pub fn reserve_again(
         &mut self,
         requests: &[Reserve<'_>],

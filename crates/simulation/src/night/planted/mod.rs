@@ -8,8 +8,8 @@ use server::ledger::mysql::cluster::ClusterLedger;
 use server::queue::{Consume, Produce};
 
 use super::{
-    Plan, after_the_restock, faulty_gate, forgotten_by_all, plan, wiped_while_messages_are_late, wiped_while_sends_fail,
-    wiped_while_the_database_fails, wiped_with_a_backlog,
+    Plan, after_the_restock, faulty_gate, forgotten_by_all, plan, wiped_while_messages_are_late,
+    wiped_while_sends_fail, wiped_while_the_database_fails, wiped_with_a_backlog,
 };
 use crate::gate::{Dialect, Redis};
 use crate::queue::Connection;

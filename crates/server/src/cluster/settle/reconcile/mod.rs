@@ -41,8 +41,10 @@ const LEASE_MS: u64 = 3_000;
 /// How long no slot may answer before another server may try, and for how long this one then keeps away.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const SHUN: Duration = Duration::from_secs(5);
-/// The same of a part: one gate that sells, or a broker that a rebuild waits for. A fail-over takes about half as long.
+/// The same of a part: one gate that sells, or a broker that a rebuild waits for. A fail-over takes about half as long. Each time twice as
+/// long, for it may be away for everybody.
 const PART_SILENT_MAX: Duration = Duration::from_secs(10);
+const PART_SILENT_MAX_AT_LAST: Duration = Duration::from_secs(300);
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks at the gate.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -133,6 +135,9 @@ pub(in crate::cluster) struct Reconciling<'a> {
     silent_since: Option<Instant>,
     /// Since when not everything has that this server's work waits for.
     partly_since: Option<Instant>,
+    part_silent_max: Duration,
+    /// Of the lease that this server had last.
+    generation: u64,
     shunned_until: Option<Instant>,
     purging: Purging,
     erasing: Erasing,
@@ -157,6 +162,8 @@ impl<'a> Reconciling<'a> {
             ahead: HashMap::new(),
             silent_since: None,
             partly_since: None,
+            part_silent_max: PART_SILENT_MAX,
+            generation: 0,
             shunned_until: None,
             purging: Purging::new(core.options.address_retention_days),
             erasing: Erasing::default(),
@@ -204,12 +211,17 @@ impl<'a> Reconciling<'a> {
         self.lease = ledger.lease(LEASE, owner, LEASE_MS)?;
         ledger.fence_with(self.lease.clone());
         self.core.counts.reconciling.set(i64::from(self.lease.is_some()));
-        if self.lease.is_none() {
+        let generation = self.lease.as_ref().map(|lease| lease.generation);
+        // One later is its own again, which it had given back.
+        if generation.is_none_or(|generation| generation > self.generation + 1) {
             // Another server begins anew with whatever this one was at, and this one if the task comes back.
             self.rebuild = Rebuild::default();
             self.looks = Looks::new(OTHERS_PER_LOOK);
-            return Ok(());
+            self.ahead.clear();
+            (self.silent_since, self.partly_since) = (None, None);
         }
+        let Some(generation) = generation else { return Ok(()) };
+        self.generation = generation;
         if !self.core.expiry_stops() {
             let expired = ledger.expire_due(self.core.clock.now(), EXPIRIES_PER_BATCH)?;
             self.core.metrics.holds_expired.inc_by(expired.len() as u64);
@@ -282,7 +294,8 @@ impl<'a> Reconciling<'a> {
             proven += differing.proven;
         }
         self.core.counts.drift_units.inc_by(proven);
-        self.shun_if_silent(!answered, is_partly)
+        // What another would begin anew is finished first.
+        self.shun_if_silent(!answered, is_partly && !self.rebuild.is_under_way())
     }
 
     /// Is each there, does it know the sale as it is?
@@ -356,9 +369,13 @@ impl<'a> Reconciling<'a> {
         for (since, is) in [(&mut self.silent_since, is_silent), (&mut self.partly_since, is_partly)] {
             *since = if is { since.or(Some(now)) } else { None };
         }
+        if !is_partly {
+            self.part_silent_max = PART_SILENT_MAX;
+        }
         let over = |since: Option<Instant>, most| since.is_some_and(|since| now - since >= most);
-        let is_over = over(self.silent_since, SILENCE_MAX) || over(self.partly_since, PART_SILENT_MAX);
+        let is_over = over(self.silent_since, SILENCE_MAX) || over(self.partly_since, self.part_silent_max);
         if is_over && self.lease.is_some() {
+            self.part_silent_max = (self.part_silent_max * 2).min(PART_SILENT_MAX_AT_LAST);
             tracing::warn!("a gate or a broker does not answer this server: another one may reconcile");
             (self.silent_since, self.partly_since) = (None, None);
             self.shunned_until = Some(now + SHUN);

@@ -17,7 +17,7 @@ use engine::{BuyerId, SkuId};
 
 use super::{Engines, Renewal};
 use crate::cluster::Core;
-use crate::cluster::queues::look;
+use crate::cluster::queues::{LookError, look};
 use crate::cluster::sales::Slot;
 use crate::gate::{Closed, GateError, limits};
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised};
@@ -71,7 +71,7 @@ pub(super) struct Rebuild {
     phase: Phase,
     /// Of those of the phase.
     urgency: Urgency,
-    /// How far the queues go is not known, for a broker does not answer.
+    /// How far the queues go is not known, for a broker does not answer this server.
     waits_for_a_broker: bool,
     waiting: Recurring,
     failing: Recurring,
@@ -135,9 +135,9 @@ impl Rebuild {
             }
             Phase::Fenced { skus, at } => match ends(core, engines) {
                 Ok(until) => Phase::Draining { skus, until, began: Instant::now() },
-                Err(why) => {
+                Err((why, is_silent)) => {
                     self.waiting.met(&why);
-                    self.waits_for_a_broker = true;
+                    self.waits_for_a_broker = is_silent;
                     Phase::Fenced { skus, at }
                 }
             },
@@ -163,6 +163,11 @@ impl Rebuild {
 
     pub(super) fn waits_for_a_broker(&self) -> bool {
         self.waits_for_a_broker
+    }
+
+    /// Whether another server would have to begin anew.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. } | Phase::Building { .. })
     }
 
     /// Whether there is something to go on with at once.
@@ -407,13 +412,13 @@ impl Counted {
     }
 }
 
-/// How far the queues go now that may hold orders; or why that is not known. The name servers forget a broker that died,
+/// How far the queues go now that may hold orders; or why that is not known, and whether a broker is silent. The name servers forget a broker that died,
 /// and its queues may hold orders still; one that was removed from the topic is waited for only if it holds some.
-fn ends(core: &Core, engines: &mut Engines) -> Result<Vec<(Queue, u64)>, String> {
+fn ends(core: &Core, engines: &mut Engines) -> Result<Vec<(Queue, u64)>, (String, bool)> {
     let Engines { ledger, admin, .. } = engines;
-    let queues =
-        look(&mut **ledger, &mut **admin, &core.options.topics.orders).map_err(|error| error.to_string())?;
-    queues.ends().map_err(|faults| faults.blocking().unwrap_or_default())
+    let queues = look(&mut **ledger, &mut **admin, &core.options.topics.orders)
+        .map_err(|error| (error.to_string(), matches!(error, LookError::Brokers(_))))?;
+    queues.ends().map_err(|faults| (faults.blocking().unwrap_or_default(), !queues.silent.is_empty()))
 }
 
 /// A broker may have lost its newest messages meanwhile: nobody reads what it has no more. What has come since is not waited for.

@@ -1,8 +1,8 @@
 -- Takes units for one order, or tells why not. The hot path: it reads the state as one packed field (layout in
 -- prelude.lua), calls as few commands as it can, and therefore shares no functions with the other scripts.
 -- KEYS: state, marks, open, buyers. ARGV: run, order hash, record, body of the mark, the time (0: not to be compared),
--- the limit that the asker knows (0: none), and anything if a gate before this one had taken them already: then by limit
--- and units alone.
+-- the limit that the asker knows (0: none), and anything if a gate before this one had taken them already: then by limit,
+-- units and that time alone.
 local state = redis.call('HMGET', KEYS[1], 'gate', 'seq', 'avail')
 local gate = state[1]
 if not gate then return {1} end
