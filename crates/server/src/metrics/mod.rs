@@ -1,6 +1,6 @@
 //! What happens, counted per stage; `/metrics` shows it in Prometheus' text format.
 //!
-//! The counters of a stage sum: received = accepted + replayed + refused + rejected + unknown + in flight.
+//! The counters of a stage sum: received = accepted + replayed + refused + rejected + unavailable + unknown + in flight.
 //! What is only read (stock, holds, the clock) is not kept here but looked at when it is asked for.
 
 mod latencies;

@@ -1,5 +1,6 @@
 //! Placing an order, the same for all three routes that can: admission, the hand-over to the writer, and the
-//! counting of what became of it. received = accepted + replayed + refused + rejected + unknown + in flight.
+//! counting of what became of it. received = accepted + replayed + refused + rejected + unavailable + unknown +
+//! in flight.
 //!
 //! Must not: know how any route's answer looks.
 

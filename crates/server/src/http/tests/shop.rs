@@ -506,7 +506,7 @@ impl Shop {
     /// The stage's counters sum, whatever was done.
     pub(super) fn check_sums(&mut self) {
         let received = self.metric("doorbuster_orders_received_total");
-        let outcomes = ["accepted", "replayed", "refused", "rejected", "unknown"]
+        let outcomes = ["accepted", "replayed", "refused", "rejected", "unavailable", "unknown"]
             .map(|outcome| self.metric(&format!("doorbuster_orders_{outcome}_total")));
         let in_flight = self.metric("doorbuster_orders_in_flight");
         assert_eq!(received, outcomes.iter().sum::<i64>() + in_flight, "{outcomes:?} {in_flight}");
