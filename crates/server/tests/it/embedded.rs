@@ -350,6 +350,40 @@ fn who_is_over_the_limit_takes_nothing_from_the_shared_rate() {
     writer.finish().unwrap();
 }
 
+/// What was taken of the shared rate was lost with the answer 503, so a full disk also starved the rate.
+#[test]
+fn an_order_that_finds_no_ledger_gives_back_what_it_took_from_the_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = FaultVfs::register("writer-gives-back");
+    let limits = Limits { orders_per_s: 1, burst: 2, ..NO_LIMITS };
+    let mut writer = Harness::start(dir.path(), Some("writer-gives-back"), limits);
+    writer.one(open_sale(60_000));
+    vfs.arm(Fault {
+        operation: Operation::Write,
+        nth: 1,
+        effect: Effect::DiskFull,
+        lasting: true,
+        files: Which::Any,
+    });
+    assert!(matches!(writer.one(Request::Execute(Command::Pause(SaleId(1)))), Reply::Unknown));
+    for buyer in 1..20_u64 {
+        // As an event loop judges an order without a key.
+        let Intake { admission, shelf, clock, .. } = &writer.shared;
+        let asked = (BuyerId(buyer.into()), SkuId(0));
+        let admitted = admission.admit(&shelf.current(), asked, BuyerBounds::Kept, clock.now());
+        let permit = admitted.expect("what the orders before it took was given back");
+        let Request::Place(new) = order(buyer.into(), buyer, 1) else {
+            unreachable!("that is what it makes")
+        };
+        let new = NewOrder { admission: Judged::ByTheLoop(permit), ..new };
+        assert!(matches!(writer.one(Request::Place(new)), Reply::Unavailable));
+    }
+    vfs.disarm();
+    wait_until(|| !writer.client.read_only());
+    accepted(&writer.one(order(30, 30, 1)));
+    writer.finish().unwrap();
+}
+
 #[test]
 fn a_failed_sync_answers_unknown_and_ends_the_writer() {
     let dir = tempfile::tempdir().unwrap();

@@ -338,11 +338,14 @@ impl Writer {
             }
             for Envelope { event_loop, ticket, request } in envelopes {
                 // An order without a key is a new one; whatever else is asked may be about what is not known.
-                let new = matches!(
-                    &request,
-                    Request::Place(NewOrder { admission: Judged::ByTheLoop(_), .. }) | Request::Message(_)
-                );
-                let reply = if new { Reply::Unavailable } else { Reply::Unknown };
+                let reply = match request {
+                    Request::Place(NewOrder { admission: Judged::ByTheLoop(permit), .. }) => {
+                        self.shared.admission.take_back(permit);
+                        Reply::Unavailable
+                    }
+                    Request::Message(_) => Reply::Unavailable,
+                    _ => Reply::Unknown,
+                };
                 self.replies[event_loop].push((ticket, reply));
             }
             for (event_loop, replies) in self.replies.iter_mut().enumerate() {
@@ -381,10 +384,16 @@ impl Writer {
             Request::Read { order, buyer, .. } => self.read(order, buyer),
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
-            Request::Place(order) => match self.book.lookup(&order.place) {
-                Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
-                None => Reply::Unavailable,
-            },
+            Request::Place(NewOrder { place, admission, .. }) => {
+                // It does not get to ask the book.
+                if let Judged::ByTheLoop(permit) = admission {
+                    self.shared.admission.take_back(permit);
+                }
+                match self.book.lookup(&place) {
+                    Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
+                    None => Reply::Unavailable,
+                }
+            }
             Request::Execute(_)
             | Request::Operate(..)
             | Request::Join { .. }
