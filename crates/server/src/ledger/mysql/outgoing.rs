@@ -1,13 +1,11 @@
 //! Events for the shop's endpoints: reading them from the entries, and storing how far each endpoint was told.
 
-use std::fmt::Write;
-
 use engine::{BuyerId, Event, Notice, UnixMs};
 use mysql::prelude::Queryable;
 use mysql::{Conn, params};
 
 use super::book::{Columns, last_seq, order_row, read_skus};
-use super::sql::hex;
+use super::sql::{Script, hex, number};
 use super::{OpenError, Options, open_reader};
 use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
@@ -233,60 +231,51 @@ fn told(connection: &mut Conn, endpoint: &str) -> Result<Option<Told>, OpenError
     Ok(Some(Told { sent_to, disabled, waiting }))
 }
 
-/// What stores how far endpoints were told, and what was changed of them since. To do so again changes nothing.
-pub(in crate::ledger::mysql) fn statements(
+/// Stores how far endpoints were told, and what was changed of them since. To do so again changes nothing.
+pub(in crate::ledger::mysql) fn store_told(
+    script: &mut Script,
     progress: &[(String, EndpointProgress)],
     changes: &[(String, EndpointChange)],
-) -> Vec<String> {
-    let told = progress.iter().flat_map(|(endpoint, progress)| store(endpoint, progress));
-    told.chain(changes.iter().flat_map(|(endpoint, change)| carry_out(endpoint, *change))).collect()
+) {
+    for (endpoint, progress) in progress {
+        store(script, endpoint, progress);
+    }
+    for (endpoint, change) in changes {
+        carry_out(script, endpoint, *change);
+    }
 }
 
-fn carry_out(endpoint: &str, change: EndpointChange) -> Vec<String> {
+fn carry_out(script: &mut Script, endpoint: &str, change: EndpointChange) {
     let mut name = String::new();
     hex(&mut name, endpoint.as_bytes());
-    let set = |what: &str| format!("UPDATE webhook_endpoints SET {what} WHERE name = {name}");
+    let mut set =
+        |what: &str| script.push(format!("UPDATE webhook_endpoints SET {what} WHERE name = {name}"));
     match change {
-        EndpointChange::Disable => vec![set("disabled = 1")],
-        EndpointChange::Enable => vec![set("disabled = 0")],
+        EndpointChange::Disable => set("disabled = 1"),
+        EndpointChange::Enable => set("disabled = 0"),
         EndpointChange::Replay { since } => {
             let since = int(since);
-            vec![
-                set(&format!("sent_to = LEAST(sent_to, {since})")),
-                format!("DELETE FROM webhook_waiting WHERE endpoint = {name} AND seq > {since}"),
-            ]
+            set(&format!("sent_to = LEAST(sent_to, {since})"));
+            script.push(format!("DELETE FROM webhook_waiting WHERE endpoint = {name} AND seq > {since}"));
         }
     }
 }
 
-fn store(endpoint: &str, progress: &EndpointProgress) -> Vec<String> {
-    /// Values of one statement.
-    const ROWS_MAX: usize = 500;
+fn store(script: &mut Script, endpoint: &str, progress: &EndpointProgress) {
     let EndpointProgress { sent_to, disabled, waiting, answered } = progress;
     let mut name = String::new();
     hex(&mut name, endpoint.as_bytes());
     let disabled = u8::from(*disabled);
-    let mut statements =
-        vec![format!("REPLACE INTO webhook_endpoints VALUES ({name}, {}, {disabled})", int(*sent_to))];
-    for rows in waiting.chunks(ROWS_MAX) {
-        let mut text = "REPLACE INTO webhook_waiting VALUES ".to_owned();
-        for (number, Waiting { seq, about, since, attempts, next_at, dead, error }) in rows.iter().enumerate()
-        {
-            let comma = if number > 0 { "," } else { "" };
+    script.push(format!("REPLACE INTO webhook_endpoints VALUES ({name}, {}, {disabled})", int(*sent_to)));
+    for Waiting { seq, about, since, attempts, next_at, dead, error } in waiting {
+        script.row("REPLACE INTO webhook_waiting VALUES ", |text| {
             let [seq, since, next_at] = [*seq, since.0, next_at.0].map(int);
-            let fits = "a String takes everything";
-            write!(text, "{comma}({name},{seq},").expect(fits);
-            hex(&mut text, about.as_bytes());
-            write!(text, ",{since},{attempts},{next_at},{},", u8::from(*dead)).expect(fits);
-            hex(&mut text, error.as_bytes());
-            text.push(')');
-        }
-        statements.push(text);
+            number(text, format_args!("{name},{seq},"));
+            hex(text, about.as_bytes());
+            number(text, format_args!(",{since},{attempts},{next_at},{},", u8::from(*dead)));
+            hex(text, error.as_bytes());
+        });
     }
-    for entries in answered.chunks(ROWS_MAX) {
-        let list: Vec<String> = entries.iter().map(u64::to_string).collect();
-        let list = list.join(",");
-        statements.push(format!("DELETE FROM webhook_waiting WHERE endpoint = {name} AND seq IN ({list})"));
-    }
-    statements
+    let head = format!("DELETE FROM webhook_waiting WHERE endpoint = {name} AND seq IN ");
+    script.lists(&head, answered, "", number);
 }

@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::MySqlLedger;
 use crate::clock::Notes;
 use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
-use crate::ledger::mysql::outgoing::statements;
+use crate::ledger::mysql::outgoing::store_told;
 use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int, kept_address};
 use crate::ledger::{AppendError, EndpointChange, EndpointProgress};
 
@@ -81,7 +81,7 @@ impl MySqlLedger {
         changes: &[(String, EndpointChange)],
     ) -> Result<(), AppendError> {
         self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |script| {
-            statements(progress, changes).into_iter().for_each(|statement| script.push(statement));
+            store_told(script, progress, changes);
         })
     }
 

@@ -6,7 +6,7 @@ use super::leases::Lease;
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::book::last_seq;
-use crate::ledger::mysql::outgoing::statements;
+use crate::ledger::mysql::outgoing::store_told;
 use crate::ledger::mysql::sql::{Script, quoted, unsigned};
 use crate::ledger::{EndpointChange, EndpointProgress};
 
@@ -46,8 +46,8 @@ impl SharedLedger {
             if !held.is_some_and(|(owner, generation)| lease.is(unsigned(owner), unsigned(generation))) {
                 return Err(Failure::Fenced("the task of telling the shop".to_owned()));
             }
-            let mut script = Script::default();
-            statements(progress, &[]).into_iter().for_each(|statement| script.push(statement));
+            let mut script = Script::new(session.packet_bytes_max);
+            store_told(&mut script, progress, &[]);
             script.push("COMMIT");
             script.push(session.end());
             *parts.committing = true;
@@ -75,7 +75,7 @@ impl SharedLedger {
             script.push(session.begin());
             script.push("START TRANSACTION");
             script.push(take);
-            statements(&[], changes).into_iter().for_each(|statement| script.push(statement));
+            store_told(&mut script, &[], changes);
             script.push("COMMIT");
             script.push(session.end());
             *parts.committing = true;
