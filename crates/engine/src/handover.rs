@@ -32,7 +32,7 @@ pub enum Verdict {
     /// The order was rejected because the ledger has fewer units than the gate thought: the units are kept, so that the
     /// gate's surplus goes with each such rejection.
     RejectedKept,
-    /// The order was rejected for a reason that the gate can't know (open holds of the buyer, say): the units go back.
+    /// The order was rejected for a reason that the gate can't know: the units go back.
     RejectedReturned,
     /// The ledger has carried out what was claimed.
     ClaimKept,

@@ -17,8 +17,8 @@ use crate::{
 pub enum LedgerKind {
     /// One book, everything.
     Book,
-    /// A gate stood before the ledger. It judged window, pause and open holds, so an order may come after the end of its
-    /// sale. And it may have refused a late payment for which the ledger has units: it had promised them.
+    /// A gate stood before the ledger. It judged window and pause, so an order may come after the end of its sale. And it
+    /// may have refused a late payment for which the ledger has units: it had promised them. No sale bounds open holds.
     Gated,
 }
 

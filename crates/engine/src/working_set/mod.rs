@@ -5,11 +5,11 @@
 //! Then the batch is judged, one order or operation after the other; each sees what the ones before it did. What came of
 //! it leaves as [`Effects`]. A row that was judged and had not been read is a bug, and panics.
 //!
-//! The same rules as the [`crate::Book`]'s, with what a gate in front adds: window, pause and open holds are not judged,
-//! the gate has. An order may be rejected, if the gate had lost memory. A late payment and a correction need a [`crate::handover::Grant`]
-//! of the gate, which alone knows of units in flight. And what the ledger does to units on its own is noted as a
-//! [`Change`] that the gate is to hear. Must not: read or store anything, or keep anything from one transaction to the
-//! next but the sales.
+//! The same rules as the [`crate::Book`]'s, with what a gate in front adds: window and pause are not judged, the gate
+//! has. Open holds are not counted, as a sale that bounds them is refused. An order may be rejected, if the gate had lost
+//! memory. A late payment and a correction need a [`crate::handover::Grant`] of the gate, which alone knows of units in
+//! flight. And what the ledger does to units on its own is noted as a [`Change`] that the gate is to hear. Must not: read
+//! or store anything, or keep anything from one transaction to the next but the sales.
 
 mod effects;
 mod load;
