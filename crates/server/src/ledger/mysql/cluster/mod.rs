@@ -48,7 +48,7 @@ pub use leases::Lease;
 pub use lookup::{Recorded, SkuRow};
 pub use outbox::correction_id;
 pub use queues::{Holder, QueueRow};
-pub use servers::{ALIVE_MS, Assignment, QUEUE_LEASE_MS, Share, share_queues};
+pub use servers::{Assignment, QUEUE_LEASE_MS, Share, share_queues};
 pub use snapshot::{LedgerMark, Marks, MarksAsked, Placed, Raised};
 
 use session::Failure;

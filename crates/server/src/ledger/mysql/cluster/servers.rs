@@ -17,8 +17,6 @@ use crate::ledger::rows::int;
 
 /// Milliseconds for which a server keeps a queue without asking again.
 pub const QUEUE_LEASE_MS: u64 = 3_000;
-/// Milliseconds for which a server counts as alive without a sign of life.
-pub const ALIVE_MS: u64 = 5_000;
 /// After which a server that is gone is forgotten.
 const FORGET_MS: u64 = 24 * 3_600 * 1_000;
 
