@@ -32,8 +32,6 @@ pub enum Verdict {
     /// The order was rejected because the ledger has fewer units than the gate thought: the units are kept, so that the
     /// gate's surplus goes with each such rejection.
     RejectedKept,
-    /// The order was rejected for a reason that the gate can't know: the units go back.
-    RejectedReturned,
     /// The ledger has carried out what was claimed.
     ClaimKept,
     /// The ledger refused it: the units go back.

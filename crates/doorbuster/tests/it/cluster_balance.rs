@@ -179,8 +179,8 @@ fn units_claimed_for_a_balance_go_back_if_one_item_has_too_few() {
     for (sku, open) in skus.iter().zip(gate.open_of_each(&skus, 0, None, 9)) {
         assert_eq!(open.unwrap().what.len(), usize::from(*sku == SkuId(500)), "{sku:?}");
     }
-    gate.settle(&[Settle { id: place.id, epoch: open.seen.epoch, verdict: Verdict::RejectedReturned }]);
-    // The unit that the gate lacks is a drift, which reconciliation mends; then the same can be asked again.
+    gate.settle(&[Settle { id: place.id, epoch: open.seen.epoch, verdict: Verdict::RejectedKept }]);
+    // The units that the gate lacks are a drift, which reconciliation mends; then the same can be asked again.
     let started = Instant::now();
     while gate.states(&[SkuId(500)]).remove(0).unwrap().is_none_or(|state| state.seen.available != 10) {
         assert!(started.elapsed() < SOON, "the gate was not rebuilt");

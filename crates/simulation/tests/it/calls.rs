@@ -205,13 +205,8 @@ impl Caller {
     }
 
     fn settle(&mut self, gate: &mut Gate) {
-        const VERDICTS: [Verdict; 5] = [
-            Verdict::Placed,
-            Verdict::RejectedKept,
-            Verdict::RejectedReturned,
-            Verdict::ClaimKept,
-            Verdict::ClaimUndone,
-        ];
+        const VERDICTS: [Verdict; 4] =
+            [Verdict::Placed, Verdict::RejectedKept, Verdict::ClaimKept, Verdict::ClaimUndone];
         let settles: Vec<_> = (0..=self.random.below(8))
             .map(|_| {
                 let sku = self.sku();

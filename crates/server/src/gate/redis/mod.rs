@@ -412,7 +412,6 @@ fn verdict_letter(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Placed => b'p',
         Verdict::RejectedKept => b'x',
-        Verdict::RejectedReturned => b'y',
         Verdict::ClaimKept => b'k',
         Verdict::ClaimUndone => b'u',
     }

@@ -40,8 +40,7 @@ fn step(random: &mut Random, shop: &mut Shop) {
             shop.reserve(&places);
         }
         18..=20 => shop.settle(usize::try_from(random.below(20)).unwrap()),
-        21 | 22 => shop.reject(any_place(random)),
-        23..=25 => {
+        21..=25 => {
             if let Some(place) = shop.any_order(random.next()) {
                 shop.cancel(place.id, place.buyer);
             }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use engine::SkuId;
-use server::gate::{Gate, GateConfig, GateError, Layout, Reserve, Why};
+use engine::handover::{Change, OutboxRow, Settle, Verdict};
+use server::gate::{Applied, Gate, GateConfig, GateError, Layout, Reserve, Settled, Why};
 
 use super::servers::{Redis, free_port, until};
 use super::{available, build, fresh, is_taken, place, reserve};
@@ -57,9 +58,11 @@ fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
     // What gives memory or units back, stops the sale or only reads goes on.
     let id = place(SKU, 1, 9, 1).id;
     assert!(gate.find(&[id])[0].is_ok());
-    let verdict = engine::handover::Verdict::RejectedReturned;
-    let settled = gate.settle(&[engine::handover::Settle { id, epoch: 1, verdict }]);
-    assert_eq!(settled, [Ok(server::gate::Settled::Done)]);
+    let settled = gate.settle(&[Settle { id, epoch: 1, verdict: Verdict::Placed }]);
+    assert_eq!(settled, [Ok(Settled::Done)]);
+    let release = Change::Release(place(SKU, 1, 9, 1));
+    let applied = gate.apply(&[OutboxRow { id: 1, sku: SKU, epoch: 1, change: release }]).remove(0);
+    assert_eq!(applied.unwrap().what, Applied::Done);
     redis.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(available(&mut gate, SKU), 10);
     healthy(&mut gate);

@@ -1,7 +1,7 @@
 //! A gate beside the engine's book: every command goes to both, and both must answer the same.
 //!
 //! The book is the gate of the embedded profile, and here it plays the ledger too: what it closes becomes a row of the
-//! outbox, and what it refuses is rejected.
+//! outbox.
 
 use std::collections::HashSet;
 
@@ -46,8 +46,6 @@ pub(crate) struct Shop {
     /// Open at the gate, and in the book.
     open: HashSet<OrderId>,
     late: HashSet<OrderId>,
-    /// Reserved at the gate, and rejected by the ledger.
-    rejected: HashSet<OrderId>,
     /// Rows as they were applied, of every epoch.
     rows: Vec<OutboxRow>,
     payments: u64,
@@ -87,7 +85,6 @@ impl Shop {
             placed: Vec::new(),
             open: HashSet::new(),
             late: HashSet::new(),
-            rejected: HashSet::new(),
             rows: Vec::new(),
             payments: 0,
         };
@@ -139,13 +136,6 @@ impl Shop {
                 Reserved::Open(_) | Reserved::Settled => Answered::Known,
                 Reserved::Refused(refusal) => Answered::Refused(refusal),
             };
-            if self.rejected.contains(&place.id) {
-                assert!(
-                    matches!(got, Answered::Known | Answered::Refused(Refusal::KeyConflict)),
-                    "{place:?}: {got:?}"
-                );
-                continue;
-            }
             let expected = match self.command(Command::Place(*place)) {
                 Ok(Accepted::Order { replayed: false, .. }) => {
                     self.placed.push(*place);
@@ -156,23 +146,6 @@ impl Shop {
                 Err(refusal) => Answered::Refused(refusal),
             };
             assert_eq!(got, expected, "{place:?}");
-        }
-    }
-
-    /// The ledger refuses what the gate reserved, for a reason of its own.
-    pub(crate) fn reject(&mut self, place: Placement) {
-        if self.book.lookup(&place).is_some() || self.rejected.contains(&place.id) {
-            return;
-        }
-        let answer = self
-            .gate
-            .reserve(&[Reserve { place, limit: self.limit(place.id.sku), record: b"" }], None)
-            .remove(0)
-            .unwrap();
-        if let Reserved::Taken { .. } = answer.what {
-            let settle = Settle { id: place.id, epoch: self.epoch, verdict: Verdict::RejectedReturned };
-            assert_eq!(self.gate.settle(&[settle, settle]), [Ok(Settled::Done), Ok(Settled::Already)]);
-            self.rejected.insert(place.id);
         }
     }
 
@@ -247,9 +220,6 @@ impl Shop {
 
     /// The ledger places an order that the gate never saw: one of an older epoch.
     pub(crate) fn take(&mut self, place: Placement) {
-        if self.rejected.contains(&place.id) {
-            return;
-        }
         if let Ok(Accepted::Order { replayed: false, .. }) = self.command(Command::Place(place)) {
             self.placed.push(place);
             self.row(place.id.sku, Change::Take(place));
@@ -347,8 +317,6 @@ impl Shop {
             assert!(matches!(self.gate.build(sku, &snapshot, &mut || ()), Ok(Built::Open(_))));
         }
         self.open.clear();
-        // The gate forgets rejections: their ids are unknown again, to both.
-        self.rejected.clear();
         let old: Vec<OutboxRow> = self.rows.drain(..).collect();
         for answer in self.gate.apply(&old) {
             assert_eq!(answer.unwrap().what, Applied::Old);

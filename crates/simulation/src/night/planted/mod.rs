@@ -93,7 +93,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     ),
     (
         "units of a placed order go back",
-        Planted::Script("if verdict == 'y' or verdict == 'u' then", "if true then"),
+        Planted::Script("if verdict == 'u' then take", "if true then take"),
         plan,
         3,
     ),

@@ -1,7 +1,7 @@
 -- What became of open reservations and claims, once the ledger has decided. Idempotent: a mark that is not open is left.
 -- ARGV: run, epoch, then a verdict letter and an order hash each. Answers one letter each: y changed, n not, ? unknown.
---   p placed   x rejected, units kept   y rejected, units given back   k claim kept   u claim undone
-local NEXT = { p = {o = 's'}, x = {o = 'x'}, y = {o = 'y'}, k = {c = 'l', d = 'a'}, u = {c = 'r', d = '-'} }
+--   p placed   x rejected, units kept   k claim kept   u claim undone
+local NEXT = { p = {o = 's'}, x = {o = 'x'}, k = {c = 'l', d = 'a'}, u = {c = 'r', d = '-'} }
 
 local why = closed()
 if why then return answer(why) end
@@ -25,7 +25,7 @@ for i, id in ipairs(ids) do
       set[#set + 1] = id
       set[#set + 1] = to .. body
     end
-    if verdict == 'y' or verdict == 'u' then take(-units, buyer) end
+    if verdict == 'u' then take(-units, buyer) end
   end
 end
 if #gone > 0 then
