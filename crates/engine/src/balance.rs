@@ -2,8 +2,7 @@
 //!
 //! A plan, no more: who asks carries it out, all of it or nothing. Must not: move a stock.
 
-use crate::sale::limits;
-use crate::{Adjust, Command, Refusal, Seq, SkuId, Stock};
+use crate::{Adjust, Command, Refusal, Seq, SkuId, Stock, rules};
 
 /// An item as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +33,8 @@ pub fn plan(items: &[Balance], available: u64, next: Seq) -> Result<Vec<Command>
         } else {
             (Adjust::Correct, item.available - available)
         };
-        if how == Adjust::Restock && units > limits::TOTAL_MAX.saturating_sub(item.total) {
-            return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));
+        if how == Adjust::Restock {
+            rules::restock(item.total, units)?;
         }
         if units > 0 {
             // With a space in it, which an operator's key can't have.

@@ -247,7 +247,7 @@ impl ItemSpec {
             return Some(("list_price", PRICE_BOUND));
         }
         if self.total > limits::TOTAL_MAX {
-            return Some(("total", "an item may have at most 1,000,000,000,000 units"));
+            return Some(("total", TOTAL_BOUND));
         }
         if let Some(image) = &self.image {
             if image.name.is_empty() || image.name.len() > limits::IMAGE_NAME_BYTES_MAX {
@@ -287,6 +287,7 @@ impl ItemSpec {
 }
 
 const PRICE_BOUND: &str = "a price may be at most 1,000,000,000,000 minor units";
+pub(crate) const TOTAL_BOUND: &str = "an item may have at most 1,000,000,000,000 units";
 
 /// What may be changed in a sale that exists; `None` leaves it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

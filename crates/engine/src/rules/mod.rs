@@ -10,7 +10,7 @@ pub(crate) mod place;
 pub(crate) mod rows;
 
 use crate::handover::Claim;
-use crate::sale::limits;
+use crate::sale::{TOTAL_BOUND, limits};
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Fingerprint, Kept, KeptAddress, Placement, RefundReason, Refunded,
     Refusal, Status, Stock, UnixMs,
@@ -216,8 +216,16 @@ pub fn adjust((stock, spare): (Stock, u64), (how, units): (Adjust, u64), key: &s
     if how == Adjust::Correct && units > spare {
         return Err(Refusal::CorrectionTooLarge(Some(Kept::of(stock, spare))));
     }
-    if how == Adjust::Restock && units > limits::TOTAL_MAX - stock.total() {
-        return Err(Refusal::InvalidChange("an item may have at most 1,000,000,000,000 units"));
+    if how == Adjust::Restock { restock(stock.total(), units) } else { Ok(()) }
+}
+
+/// Whether an item of this total may have so many units more.
+///
+/// # Errors
+/// [`Refusal::InvalidChange`].
+pub(crate) fn restock(total: u64, units: u64) -> Result<(), Refusal> {
+    if units > limits::TOTAL_MAX.saturating_sub(total) {
+        return Err(Refusal::InvalidChange(TOTAL_BOUND));
     }
     Ok(())
 }
