@@ -92,6 +92,9 @@ impl Script {
 
 #[cfg(test)]
 mod tests {
+    use engine::limits::QUANTITY_MAX;
+    use engine::{CoolDown, RETURNED_HOLDS_FREE, UnixMs};
+
     use super::*;
     use crate::gate::limits::CLOCK_OFF_MS_MAX;
 
@@ -101,5 +104,17 @@ mod tests {
             let text = script.parts().concat();
             assert!(text.contains(&format!("> {CLOCK_OFF_MS_MAX}")), "{script:?}");
         }
+    }
+
+    #[test]
+    fn the_scripts_judge_by_the_numbers_of_the_engine() {
+        let first = RETURNED_HOLDS_FREE + 1;
+        let doublings = CoolDown { first_ms: 1 }.until(u32::MAX, UnixMs(0)).0.ilog2();
+        let waits = format!(
+            "count > {RETURNED_HOLDS_FREE} and at + first_ms * 2 ^ math.min(count - {first}, {doublings})"
+        );
+        assert!(PRELUDE.contains(&waits), "{waits}");
+        let bound = format!("units > {QUANTITY_MAX} then");
+        assert!(Script::Reserve.parts().concat().contains(&bound), "{bound}");
     }
 }
