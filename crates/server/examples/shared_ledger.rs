@@ -38,7 +38,7 @@ fn main() {
     let mut ledger = SharedLedger::open(&options).expect("the database is there and empty");
     create(&mut ledger, skus, limited == "yes");
     let queue = "broker/0".to_owned();
-    let assigned = ledger.claim_queues(1, &[(queue.clone(), 0)]).expect("the queue is free");
+    let assigned = ledger.lease_queues(1, &[(queue.clone(), 0)]).expect("the queue is free");
     let started = Instant::now();
     let (mut from, mut longest_ms) = (0, 0.0);
     while from < orders {

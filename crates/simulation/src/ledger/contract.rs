@@ -118,7 +118,7 @@ impl ClusterLedger for Connection {
         })
     }
 
-    fn claim_queues(
+    fn lease_queues(
         &mut self,
         server: u64,
         queues: &[(String, u64)],

@@ -26,8 +26,8 @@ const LEASES_HOLD: Duration = Duration::from_millis(QUEUE_LEASE_MS);
 struct Both {
     /// The real one first.
     ledgers: [Box<dyn ClusterLedger>; 2],
-    /// When each server has taken its queues.
-    claimed: BTreeMap<u64, Instant>,
+    /// When each server has leased its queues.
+    leased: BTreeMap<u64, Instant>,
     /// Nothing is compared any more.
     too_slow: bool,
 }
@@ -41,7 +41,7 @@ impl Both {
         mut call: impl FnMut(&mut dyn ClusterLedger) -> Result<T, LedgerError>,
     ) -> T {
         let [real, simulated] = self.ledgers.each_mut().map(|ledger| call(&mut **ledger));
-        self.too_slow |= self.claimed.values().any(|at| at.elapsed() >= LEASES_HOLD);
+        self.too_slow |= self.leased.values().any(|at| at.elapsed() >= LEASES_HOLD);
         let text = |answer: &Result<T, LedgerError>| match answer {
             Ok(value) => format!("{value:?}"),
             Err(LedgerError::Fenced(what)) => format!("fenced: {what}"),
@@ -130,12 +130,12 @@ impl Both {
             .collect();
         let begun = Instant::now();
         self.ask("a sign of life", |ledger| ledger.heartbeat(server, &format!("server-{server}")));
-        let mine = self.ask("queues", |ledger| ledger.claim_queues(server, &reached));
+        let mine = self.ask("queues", |ledger| ledger.lease_queues(server, &reached));
         // Until here it was what it had before that could end.
-        self.claimed.insert(server, begun);
+        self.leased.insert(server, begun);
         if random.below(6) == 0 {
             self.ask("leaving", |ledger| ledger.leave(server));
-            self.claimed.remove(&server);
+            self.leased.remove(&server);
         }
         self.ask("rows of queues", |ledger| {
             let mut rows = ledger.queue_rows()?;
@@ -168,7 +168,7 @@ fn history(seed: u64) {
     let simulated = Simulated::new(UnixMs(START), seed);
     let real = SharedLedger::open(&database.options).unwrap();
     let ledgers: [Box<dyn ClusterLedger>; 2] = [Box::new(real), Box::new(simulated.connect("server"))];
-    let mut both = Both { ledgers, claimed: BTreeMap::new(), too_slow: false };
+    let mut both = Both { ledgers, leased: BTreeMap::new(), too_slow: false };
     let (mut random, mut book, mut at) = (Random(seed), Book::new(), START);
     for round in 0..ROUNDS {
         at += random.below(60);
@@ -189,7 +189,7 @@ fn history(seed: u64) {
         both.execute(now, &others);
         let shared = both.share(&mut random);
         let progress: Vec<_> = shared.into_iter().map(|(_, progress)| progress).collect();
-        // Of the server that claimed last; if it left, it is fenced.
+        // Of the server that leased queues last; if it left, it is fenced.
         let fenced = both.ledgers.each_mut().map(|ledger| {
             let consumed = ledger.consume(now, &progress, &[], &|_| None);
             matches!(consumed, Err(LedgerError::Fenced(_)))

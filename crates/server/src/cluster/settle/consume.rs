@@ -29,7 +29,7 @@ use crate::time::Instant;
 /// Why a message that can be read is put aside: the ledger could not store it.
 const UNFIT: &str = "a number in it is too large, or the text of its buyer is empty or too long";
 /// How often a server says that it lives, and takes its share of the queues.
-const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
+const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often the settings of the broker and of the ledger are read again.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the broker holds a pull that finds nothing.
@@ -53,7 +53,7 @@ const ASKED_MAX: usize = 3;
 /// From the last word of a ledger that says nothing any more to when it counts as away: the next sign of life of this server, and
 /// for as long as that is tried.
 pub fn ledger_missed_within(limits: &Limits) -> Duration {
-    CLAIM_INTERVAL + PULL_WAIT + limits.given_up_within()
+    LEASE_INTERVAL + PULL_WAIT + limits.given_up_within()
 }
 
 /// The connections of a consumer.
@@ -79,7 +79,7 @@ pub(in crate::cluster) struct Consuming<'a> {
     first: HashMap<Queue, u64>,
     /// The topic's queues when the name servers were last heard.
     known: Vec<Queue>,
-    /// Those of them that could not be read since the last claim.
+    /// Those of them that could not be read since it leased them last.
     left_alone: Vec<(Queue, u64)>,
     /// Those whose messages are gone or damaged, until they are read again.
     broken: HashSet<Queue>,
@@ -87,7 +87,7 @@ pub(in crate::cluster) struct Consuming<'a> {
     refused: Recurring,
     /// What the broker has stored as of a queue and does not have in it, if there is any.
     misplaced: HashMap<Queue, u64>,
-    claimed_at: Option<Instant>,
+    leased_at: Option<Instant>,
     settings_read_at: Option<Instant>,
     topics_made: bool,
     /// Until what was pulled with them is committed.
@@ -120,7 +120,7 @@ impl<'a> Consuming<'a> {
             broken: HashSet::new(),
             refused: Recurring::new("a queue can't be read"),
             misplaced: HashMap::new(),
-            claimed_at: None,
+            leased_at: None,
             settings_read_at: None,
             topics_made: false,
             undecided: HashMap::new(),
@@ -135,7 +135,7 @@ impl<'a> Consuming<'a> {
                 Err(interrupted) => {
                     self.core.warnings.consuming.met(&interrupted);
                     self.note(&interrupted);
-                    self.claimed_at = None;
+                    self.leased_at = None;
                     crate::time::sleep(PAUSE);
                 }
             }
@@ -158,8 +158,8 @@ impl<'a> Consuming<'a> {
     }
 
     fn round(&mut self) -> Result<(), Interrupted> {
-        if self.claimed_at.is_none_or(|claimed| claimed.elapsed() >= CLAIM_INTERVAL) {
-            self.claim()?;
+        if self.leased_at.is_none_or(|leased| leased.elapsed() >= LEASE_INTERVAL) {
+            self.lease_queues()?;
         }
         if self.owned.is_empty() {
             crate::time::sleep(PAUSE);
@@ -209,7 +209,7 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    fn claim(&mut self) -> Result<(), Interrupted> {
+    fn lease_queues(&mut self) -> Result<(), Interrupted> {
         if !self.topics_made {
             let Topics { orders, messages, dead_letters } = &self.core.options.topics;
             self.engines.admin.create_topics(&[orders, messages, dead_letters])?;
@@ -233,7 +233,7 @@ impl<'a> Consuming<'a> {
         self.read_settings()?;
         let Options { server_id, server_name, .. } = &self.core.options;
         self.engines.ledger.heartbeat(*server_id, server_name)?;
-        let assigned = self.engines.ledger.claim_queues(*server_id, &offered)?;
+        let assigned = self.engines.ledger.lease_queues(*server_id, &offered)?;
         let before = std::mem::take(&mut self.generations);
         self.generations = assigned.iter().map(|assigned| assigned.generation).collect();
         self.owned = assigned
@@ -252,7 +252,7 @@ impl<'a> Consuming<'a> {
         self.broken.retain(is_owned);
         self.misplaced.retain(|queue, _| is_owned(queue));
         self.tell_broken();
-        self.claimed_at = Some(Instant::now());
+        self.leased_at = Some(Instant::now());
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl<'a> Consuming<'a> {
         Ok(*self.first.entry(queue.clone()).or_insert(now))
     }
 
-    /// A queue that can't be read is left alone until the next claim; the others are read on.
+    /// A queue that can't be read is left alone until queues are leased again; the others are read on.
     fn leave_alone(&mut self, error: PullError) -> Result<(), Interrupted> {
         let queue = match &error {
             PullError::Deleted { queue, .. }
@@ -376,7 +376,7 @@ impl<'a> Consuming<'a> {
             Err(LedgerError::Fenced(queue)) => {
                 tracing::debug!(%queue, "another server reads it now");
                 self.undecided.clear();
-                self.claimed_at = None;
+                self.leased_at = None;
                 crate::time::sleep(PAUSE);
                 return Ok(());
             }

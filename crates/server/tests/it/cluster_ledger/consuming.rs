@@ -159,7 +159,7 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(1, 1)]).unwrap()), 1);
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
-    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap();
+    let assigned = ledger.lease_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap();
     let moved = [progress(&assigned[0], 1, 0, 3)];
     let batch = [with_epoch(1, 1), with_epoch(2, 1), with_epoch(3, 2)];
     let end = ledger.end().unwrap();
@@ -190,7 +190,7 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
 fn a_queue_moves_on_with_its_orders_and_only_for_its_owner() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 100, None);
-    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 5)]).unwrap();
+    let assigned = ledger.lease_queues(1, &[(QUEUE.to_owned(), 5)]).unwrap();
     assert_eq!(assigned[0].next_offset, 5);
     let mine = |from, to| progress(&assigned[0], 1, from, to);
     ledger.consume(NOW, &[mine(5, 8)], &orders(0..3)).unwrap();
@@ -207,7 +207,7 @@ fn a_queue_moves_on_with_its_orders_and_only_for_its_owner() {
         let refused = ledger.consume(NOW, &[wrong], &orders(10..11));
         assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
     }
-    assert_eq!(ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap()[0].next_offset, 8);
+    assert_eq!(ledger.lease_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap()[0].next_offset, 8);
     assert_eq!(assert_sound(&database).orders, 3);
 }
 
@@ -215,7 +215,7 @@ fn a_queue_moves_on_with_its_orders_and_only_for_its_owner() {
 fn two_consumers_of_one_queue_take_each_message_once() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 1_000, None);
-    let assigned = ledger.claim_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap();
+    let assigned = ledger.lease_queues(1, &[(QUEUE.to_owned(), 0)]).unwrap();
     let race = |mut ledger: SharedLedger| {
         let assigned = &assigned[0];
         let (mut from, mut count, mut fenced) = (0, 0, 0);
@@ -250,7 +250,7 @@ fn consumers_of_different_queues_share_a_sku_without_a_deadlock_or_a_unit_too_ma
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 300, Some(1));
     let queues: Vec<(String, u64)> = (0..3).map(|number| (format!("broker/{number}"), 0)).collect();
-    let assigned = ledger.claim_queues(1, &queues).unwrap();
+    let assigned = ledger.lease_queues(1, &queues).unwrap();
     let counts: Vec<usize> = std::thread::scope(|scope| {
         let consumers: Vec<_> = assigned
             .iter()

@@ -41,7 +41,7 @@ fn a_commit_whose_answer_is_lost_is_found_out_and_done_once() {
     let proxy = before(&database);
     let mut cut = through(&proxy, &database);
     let queue = [("broker/0".to_owned(), 0)];
-    let assigned = cut.claim_queues(1, &queue).unwrap();
+    let assigned = cut.lease_queues(1, &queue).unwrap();
     let mut cuts = 0;
     for (round, fault) in [Cut::BeforeServer, Cut::BeforeAnswer, Cut::BeforeAnswer].into_iter().enumerate() {
         let from = round as u64 * 10;
@@ -157,12 +157,12 @@ fn a_server_that_stops_while_it_takes_queues_keeps_nobody_waiting_for_long() {
     let mut ledger = SharedLedger::open(&patient(&database)).unwrap();
     one_sku(&mut ledger, 100, None);
     let queue = [("broker/0".to_owned(), 0)];
-    let assigned = ledger.claim_queues(1, &queue).unwrap();
+    let assigned = ledger.lease_queues(1, &queue).unwrap();
     let proxy = before(&database);
     let mut stopped = through(&proxy, &database);
     proxy.cut_next(Cut::InTheAir, false);
     std::thread::scope(|scope| {
-        let stopped = scope.spawn(move || stopped.claim_queues(2, &queue));
+        let stopped = scope.spawn(move || stopped.lease_queues(2, &queue));
         while proxy.cuts() == 0 {
             std::thread::yield_now();
         }
@@ -180,7 +180,7 @@ fn a_killed_database_loses_nothing_that_was_answered_and_does_nothing_twice() {
     let database = Database::on(&engines);
     let mut ledger = SharedLedger::open(&database.options).unwrap();
     one_sku(&mut ledger, 1_000_000, None);
-    let assigned = ledger.claim_queues(1, &[("broker/0".to_owned(), 0)]).unwrap();
+    let assigned = ledger.lease_queues(1, &[("broker/0".to_owned(), 0)]).unwrap();
     let mut from = 0;
     for round in 0..3_u64 {
         let mut answered = from;

@@ -96,7 +96,7 @@ fn what_was_leased_before_the_databases_clock_went_back_is_over() {
     let queues: Vec<(String, u64)> = (0..4).map(|number| (format!("broker/{number}"), 0)).collect();
     let held = first.lease(TASK, 1, LONG_MS).unwrap().unwrap();
     first.heartbeat(1, "a:1").unwrap();
-    assert_eq!(first.claim_queues(1, &queues).unwrap().len(), 4);
+    assert_eq!(first.lease_queues(1, &queues).unwrap().len(), 4);
     for (table, column) in
         [("leases", "leased_until"), ("queue_offsets", "leased_until"), ("servers", "alive_at")]
     {
@@ -107,7 +107,7 @@ fn what_was_leased_before_the_databases_clock_went_back_is_over() {
     let taken = second.lease(TASK, 2, LONG_MS).unwrap().unwrap();
     assert_eq!((taken.owner, taken.generation), (2, held.generation + 1));
     assert!(second.queue_rows().unwrap().iter().all(|row| row.holder == Holder::Nobody));
-    assert_eq!(second.claim_queues(2, &queues).unwrap().len(), 4);
+    assert_eq!(second.lease_queues(2, &queues).unwrap().len(), 4);
 }
 
 #[test]
@@ -135,20 +135,20 @@ fn queues_are_shared_and_taken_over_from_a_server_that_is_gone() {
     one_sku(&mut first, 100, None);
     let queues: Vec<(String, u64)> = (0..8).map(|number| (format!("broker/{number}"), 0)).collect();
     let mut second = first.another();
-    let all = first.claim_queues(1, &queues).unwrap();
+    let all = first.lease_queues(1, &queues).unwrap();
     assert_eq!(all.len(), 8);
-    let others = second.claim_queues(2, &queues).unwrap();
+    let others = second.lease_queues(2, &queues).unwrap();
     assert_eq!(others.len(), 4);
     // The first has not heard of it yet, and moves nothing that is another's now.
     let lost = all.iter().find(|one| one.queue == others[0].queue).unwrap();
     let refused = first.consume(NOW, &[progress(lost, 1, 0, 3)], &orders(0..3));
     assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
-    let mine = first.claim_queues(1, &queues).unwrap();
+    let mine = first.lease_queues(1, &queues).unwrap();
     assert_eq!(mine.len(), 4);
     first.consume(NOW, &[progress(&mine[0], 1, 0, 3)], &orders(0..3)).unwrap();
     // The first server is gone without a word.
     let (all, after) = until(|| {
-        let all = second.claim_queues(2, &queues).unwrap();
+        let all = second.lease_queues(2, &queues).unwrap();
         (all.len() == 8).then_some(all)
     });
     // Less than two leases: what is beyond the one is for a busy machine.
@@ -158,7 +158,7 @@ fn queues_are_shared_and_taken_over_from_a_server_that_is_gone() {
     let refused = first.consume(NOW, &[progress(&mine[0], 1, 3, 4)], &orders(3..4));
     assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
     second.leave(2).unwrap();
-    assert_eq!(first.claim_queues(1, &queues).unwrap().len(), 8, "free at once");
+    assert_eq!(first.lease_queues(1, &queues).unwrap().len(), 8, "free at once");
     assert_sound(&database);
 }
 
@@ -167,7 +167,7 @@ fn a_retired_queue_is_taken_from_its_reader_and_goes_on_where_it_stood_when_it_i
     let (mut server, database) = open();
     one_sku(&mut server, 100, None);
     let both = [("broker/0".to_owned(), 0), ("broker/1".to_owned(), 0)];
-    let mine = server.claim_queues(1, &both).unwrap();
+    let mine = server.lease_queues(1, &both).unwrap();
     server.consume(NOW, &[progress(&mine[1], 1, 0, 3)], &orders(0..3)).unwrap();
     let mut operator = server.another();
     let row = |ledger: &mut SharedLedger| ledger.queue_rows().unwrap().remove(1);
@@ -178,7 +178,7 @@ fn a_retired_queue_is_taken_from_its_reader_and_goes_on_where_it_stood_when_it_i
 
     // The topic has only the other one now: its reader keeps that, and this lease runs out.
     let (free, _) = until(|| {
-        server.claim_queues(1, &both[..1]).unwrap();
+        server.lease_queues(1, &both[..1]).unwrap();
         Some(row(&mut operator)).filter(|row| row.holder == Holder::Nobody)
     });
     let stale = QueueRow { next_offset: 2, ..free.clone() };
@@ -189,7 +189,7 @@ fn a_retired_queue_is_taken_from_its_reader_and_goes_on_where_it_stood_when_it_i
     let refused = server.consume(NOW, &[progress(&mine[1], 1, 3, 4)], &orders(3..4));
     assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
 
-    let (back, _) = until(|| Some(server.claim_queues(1, &both).unwrap()).filter(|mine| mine.len() == 2));
+    let (back, _) = until(|| Some(server.lease_queues(1, &both).unwrap()).filter(|mine| mine.len() == 2));
     assert_eq!(back[1].next_offset, 3);
     server.consume(NOW, &[progress(&back[1], 1, 3, 4)], &orders(3..4)).unwrap();
     assert!(matches!(row(&mut operator).holder, Holder::Server(_)));

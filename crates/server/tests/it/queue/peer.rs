@@ -339,7 +339,7 @@ fn a_queue_is_passed_over_where_it_can_not_be_read() {
     let acting = Acting { by, now: wall_clock() };
     let pass_over = || pass_over(&config, &Secrets::default(), &queue(), &acting);
     assert!(matches!(pass_over(), Err(PassOverError::Unknown(_))));
-    ledger.claim_queues(1, &[(queue().to_string(), 5)]).unwrap();
+    ledger.lease_queues(1, &[(queue().to_string(), 5)]).unwrap();
     assert_eq!(pass_over().unwrap(), 5..9);
     assert_eq!(pass_over().unwrap(), 9..10);
     assert!(matches!(pass_over(), Err(PassOverError::Sound { next: 10, .. })));

@@ -45,7 +45,7 @@ impl ClusterLedger for Defective {
     hand_on! {
         fn heartbeat(server: u64, address: &str) -> Result<(), LedgerError>;
         fn leave(server: u64) -> Result<(), LedgerError>;
-        fn claim_queues(server: u64, queues: &[(String, u64)]) -> Result<Vec<Assignment>, LedgerError>;
+        fn lease_queues(server: u64, queues: &[(String, u64)]) -> Result<Vec<Assignment>, LedgerError>;
         fn queue_rows() -> Result<Vec<QueueRow>, LedgerError>;
         fn rewind_queue(queue: &str, owner: u64, generation: u64, to: u64) -> Result<(), LedgerError>;
         fn fence_with(lease: Option<Lease>) -> ();

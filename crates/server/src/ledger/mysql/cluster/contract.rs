@@ -23,7 +23,7 @@ pub trait ClusterLedger: Debug + Send {
 
     fn heartbeat(&mut self, server: u64, address: &str) -> Result<(), LedgerError>;
     fn leave(&mut self, server: u64) -> Result<(), LedgerError>;
-    fn claim_queues(&mut self, server: u64, queues: &[(String, u64)])
+    fn lease_queues(&mut self, server: u64, queues: &[(String, u64)])
     -> Result<Vec<Assignment>, LedgerError>;
     fn queue_rows(&mut self) -> Result<Vec<QueueRow>, LedgerError>;
     fn rewind_queue(&mut self, queue: &str, owner: u64, generation: u64, to: u64) -> Result<(), LedgerError>;
@@ -90,12 +90,12 @@ impl ClusterLedger for SharedLedger {
         SharedLedger::leave(self, server)
     }
 
-    fn claim_queues(
+    fn lease_queues(
         &mut self,
         server: u64,
         queues: &[(String, u64)],
     ) -> Result<Vec<Assignment>, LedgerError> {
-        SharedLedger::claim_queues(self, server, queues)
+        SharedLedger::lease_queues(self, server, queues)
     }
 
     fn queue_rows(&mut self) -> Result<Vec<QueueRow>, LedgerError> {

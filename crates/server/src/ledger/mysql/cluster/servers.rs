@@ -83,7 +83,7 @@ impl SharedLedger {
     ///
     /// # Errors
     /// See [`LedgerError`].
-    pub fn claim_queues(
+    pub fn lease_queues(
         &mut self,
         server: u64,
         queues: &[(String, u64)],
