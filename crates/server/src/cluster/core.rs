@@ -39,8 +39,8 @@ use crate::time::{Condvar, Instant};
 const ITEMS_READ_MS: u64 = 30_000;
 
 /// Whether the items of a sale with this start are as they were when the sales were read.
-pub(super) fn is_settled(starts_at: UnixMs, settled: Option<UnixMs>) -> bool {
-    settled.is_some_and(|settled| settled.plus(ITEMS_READ_MS) >= starts_at)
+pub(super) fn items_known(starts_at: UnixMs, sales_read_at: Option<UnixMs>) -> bool {
+    sales_read_at.is_some_and(|read_at| read_at.plus(ITEMS_READ_MS) >= starts_at)
 }
 
 /// Bounds and names.
@@ -119,7 +119,7 @@ pub(super) struct Core {
     pub(super) stopping: AtomicBool,
     sales: Mutex<FollowedSales>,
     /// When this server last waited for the ledger's lock to read the sales; it has followed them since. `None`: never.
-    sales_settled: Mutex<Option<Instant>>,
+    sales_read: Mutex<Option<Instant>>,
     /// The queues as the ledger has them; `None`: not read since the start.
     queue_rows: Mutex<Option<Vec<QueueRow>>>,
     /// SKUs whose gate this server has seen going backwards.
@@ -162,7 +162,7 @@ impl Core {
             live_gate_closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             sales: Mutex::default(),
-            sales_settled: Mutex::default(),
+            sales_read: Mutex::default(),
             queue_rows: Mutex::default(),
             suspects: Mutex::default(),
             misled: Mutex::default(),
@@ -182,16 +182,16 @@ impl Core {
     /// As [`Core::publish_sales`], for who must know that it is done.
     pub(super) fn follow_sales(&self, ledger: &mut dyn ClusterLedger) -> Result<(), LedgerError> {
         self.catch_up(ledger)?;
-        let (latest, settled) = (self.clock.now().plus(ITEMS_READ_MS), self.sales_settled_at());
+        let (latest, read_at) = (self.clock.now().plus(ITEMS_READ_MS), self.sales_read_at());
         let is_due = |slot: &Slot| !slot.state.ended && slot.state.starts_at <= latest;
-        if self.slots().iter().all(|slot| !is_due(slot) || is_settled(slot.state.starts_at, settled)) {
+        if self.slots().iter().all(|slot| !is_due(slot) || items_known(slot.state.starts_at, read_at)) {
             return Ok(());
         }
         let began = Instant::now();
         // A change may have been asked for in time, and its commit hang.
         ledger.wait_for_writers()?;
         self.catch_up(ledger)?;
-        *self.sales_settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+        *self.sales_read.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
         Ok(())
     }
 
@@ -211,10 +211,10 @@ impl Core {
         }
     }
 
-    /// The same by the clock of now.
-    pub(super) fn sales_settled_at(&self) -> Option<UnixMs> {
-        let settled = *self.sales_settled.lock().unwrap_or_else(PoisonError::into_inner);
-        settled.map(|at| UnixMs(self.clock.now().0.saturating_sub(ms(at.elapsed()))))
+    /// When the sales were last read behind the ledger's lock, by the clock of now.
+    pub(super) fn sales_read_at(&self) -> Option<UnixMs> {
+        let read = *self.sales_read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.map(|at| UnixMs(self.clock.now().0.saturating_sub(ms(at.elapsed()))))
     }
 
     pub(super) fn slots(&self) -> Arc<[Slot]> {

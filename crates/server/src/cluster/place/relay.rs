@@ -15,7 +15,7 @@ use engine::{BuyerId, OrderId, OrderView, Placement, Refunded, Refusal, Seq, Sta
 use crate::chores;
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
-use crate::cluster::core::is_settled;
+use crate::cluster::core::items_known;
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Instruction, Question};
 use crate::gate::{Answer, Closed, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
@@ -53,7 +53,7 @@ pub(in crate::cluster) struct Relay<'a> {
     answers: Answers,
     /// As of this batch, with when it was last known to be the ledger's.
     catalog: Arc<Catalog>,
-    settled: Option<UnixMs>,
+    sales_read_at: Option<UnixMs>,
     reserving: Vec<Permitted<Incoming>>,
     /// With what each is refused if its key is unknown.
     looking_up: Vec<(Incoming, NotServed)>,
@@ -65,7 +65,7 @@ impl<'a> Relay<'a> {
         let answers = Answers::new(&core.mailbox);
         let (reserving, looking_up, publications) = (Vec::new(), Vec::new(), Vec::new());
         let catalog = core.shelf.current();
-        Relay { core, gate, answers, catalog, settled: None, reserving, looking_up, publications }
+        Relay { core, gate, answers, catalog, sales_read_at: None, reserving, looking_up, publications }
     }
 
     /// Runs until the mailbox is closed and empty.
@@ -82,7 +82,7 @@ impl<'a> Relay<'a> {
 
     fn batch(&mut self, envelopes: &mut Vec<Envelope>) {
         // In this order: the catalog is no older.
-        self.settled = self.core.sales_settled_at();
+        self.sales_read_at = self.core.sales_read_at();
         self.core.shelf.refresh(&mut self.catalog);
         for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
             let to = ReplyTo { event_loop, ticket };
@@ -151,7 +151,7 @@ impl<'a> Relay<'a> {
         };
         let of_sku = self.catalog.item(place.id.sku);
         let limit = of_sku.and_then(|(_, item)| item.limit);
-        let known = of_sku.is_some_and(|(sale, _)| is_settled(sale.spec.starts_at, self.settled));
+        let known = of_sku.is_some_and(|(sale, _)| items_known(sale.spec.starts_at, self.sales_read_at));
         let sellable = || if known { self.publishable() } else { Err(NotServed::Unavailable) };
         let permit = permit.map_err(NotServed::Rejected).and_then(|permit| match sellable() {
             Ok(()) => Ok(permit),
