@@ -137,8 +137,9 @@ pub enum Accepted {
         payment: PaymentView,
         replayed: bool,
     },
-    /// A place in the line of a SKU; `replayed`: it was the buyer's before.
-    Place {
+    /// A buyer's place in the line of a SKU: they joined it, showed that they are there, or gave their turn back.
+    /// `replayed`: nothing was recorded.
+    InLine {
         sku: SkuId,
         place: PlaceView,
         replayed: bool,

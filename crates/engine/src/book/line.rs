@@ -205,7 +205,7 @@ impl Book {
             record(self, now, Event::LineJoined { sku, buyer });
         }
         let place = self.place_now(now, sku, buyer).expect("the buyer has a place");
-        Ok(Accepted::Place { sku, place, replayed })
+        Ok(Accepted::InLine { sku, place, replayed })
     }
 
     /// Who is so far back that it means nothing is answered the same.
@@ -219,7 +219,7 @@ impl Book {
         if let Some(at) = place.place {
             self.line_mut(sku).expect("the buyer has a place in it").see(at, now);
         }
-        Ok(Accepted::Place { sku, place, replayed: true })
+        Ok(Accepted::InLine { sku, place, replayed: true })
     }
 
     pub(super) fn give_turn_back(
@@ -236,7 +236,7 @@ impl Book {
             return Err(Refusal::TurnRequired);
         }
         let place = self.place_now(now, sku, buyer)?;
-        Ok(Accepted::Place { sku, place, replayed: turn.is_none() })
+        Ok(Accepted::InLine { sku, place, replayed: turn.is_none() })
     }
 
     /// A beacon that has spoken twice has drawn once.

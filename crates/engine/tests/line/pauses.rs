@@ -163,7 +163,7 @@ fn in_a_pause_the_end_of_a_turn_moves_with_the_time() {
     for at in [START + 1_000, START + 90_000] {
         shop.now = at;
         let answer = shop.run(Command::ShowPresence { sku: SKU, buyer: buyer(0) });
-        let Ok(engine::Accepted::Place { place, .. }) = answer else { panic!("{answer:?}") };
+        let Ok(engine::Accepted::InLine { place, .. }) = answer else { panic!("{answer:?}") };
         assert_eq!(place.standing, Standing::Called { units: 1, until: UnixMs(at + TURN_MS - 1_000) });
     }
 }

@@ -21,7 +21,7 @@ fn joined_for(total: u64, units: u64, people: u64) -> Shop {
     shop.book.call_due(UnixMs(shop.now), usize::MAX, u32::MAX);
     for number in 0..people {
         let answer = shop.run(Command::Join { sku: SKU, buyer: buyer(number) });
-        assert!(matches!(answer, Ok(Accepted::Place { replayed: false, .. })), "{answer:?}");
+        assert!(matches!(answer, Ok(Accepted::InLine { replayed: false, .. })), "{answer:?}");
     }
     shop
 }
@@ -29,7 +29,7 @@ fn joined_for(total: u64, units: u64, people: u64) -> Shop {
 #[test]
 fn a_second_join_returns_the_first() {
     let mut shop = joined(1, 3);
-    let Ok(Accepted::Place { place, replayed, .. }) = shop.run(Command::Join { sku: SKU, buyer: buyer(1) })
+    let Ok(Accepted::InLine { place, replayed, .. }) = shop.run(Command::Join { sku: SKU, buyer: buyer(1) })
     else {
         panic!("a second join is answered")
     };
@@ -43,7 +43,7 @@ fn nobody_joins_a_full_line_and_who_is_in_it_stays() {
     let join = |shop: &mut Shop, who: u64, places_max: u32| {
         shop.book.set_line_places_max(places_max);
         match shop.run(Command::Join { sku: SKU, buyer: buyer(who) }) {
-            Ok(Accepted::Place { place, .. }) => Ok(place.number),
+            Ok(Accepted::InLine { place, .. }) => Ok(place.number),
             Ok(other) => panic!("{other:?}"),
             Err(refusal) => Err(refusal),
         }

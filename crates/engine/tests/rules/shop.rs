@@ -264,7 +264,7 @@ fn word(outcome: Result<Accepted, Refusal>) -> String {
             },
             replayed,
         ),
-        Ok(Accepted::Place { .. } | Accepted::Drawn(_) | Accepted::LineSteered(_)) => {
+        Ok(Accepted::InLine { .. } | Accepted::Drawn(_) | Accepted::LineSteered(_)) => {
             unreachable!("no item here has a line")
         }
         Ok(Accepted::BuyerErased) => ("erased".to_owned(), false),

@@ -97,7 +97,7 @@ impl Coverage {
             Ok(Accepted::Operators | Accepted::ActionKept) => {
                 unreachable!("not of a sale: tests/rules has them")
             }
-            Ok(Accepted::Place { .. } | Accepted::Drawn(_) | Accepted::LineSteered(_)) => {
+            Ok(Accepted::InLine { .. } | Accepted::Drawn(_) | Accepted::LineSteered(_)) => {
                 unreachable!("no item of these histories has a line")
             }
             Ok(Accepted::Noticed) => self.count("noticed"),

@@ -94,7 +94,7 @@ impl Writer {
         }
         let seq = self.book.next_seq();
         let joined = self.book.execute(now, Command::Join { sku, buyer });
-        if matches!(joined, Ok(Accepted::Place { replayed: false, .. })) {
+        if matches!(joined, Ok(Accepted::InLine { replayed: false, .. })) {
             self.buyers.extend(text.map(|text| (seq, text)));
         }
         answer(joined)

@@ -113,7 +113,7 @@ impl HttpService {
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         let place = match reply {
-            Reply::Accepted(Accepted::Place { place, .. }) => place,
+            Reply::Accepted(Accepted::InLine { place, .. }) => place,
             Reply::Refused(Refusal::NotInLine) => {
                 lead_to_product(of, out);
                 return Ok(());
@@ -185,7 +185,7 @@ fn show_presence(sku: SkuId, buyer: BuyerId) -> Request {
 /// A reload of that page only shows it again.
 fn lead_to_place(of: Of, reply: Reply, out: &mut Answering<'_, '_>) -> Result<(), Problem> {
     match reply {
-        Reply::Accepted(Accepted::Place { .. }) => {
+        Reply::Accepted(Accepted::InLine { .. }) => {
             out.empty(303, &[("Location", &of.page())]);
             Ok(())
         }

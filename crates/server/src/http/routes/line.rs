@@ -185,7 +185,7 @@ impl HttpService {
         let buyer_id = buyer.id;
         let joining = Joining { sku, buyer, given: Given::Answer(given.as_deref()) };
         self.join(call, joining, move |service, reply, out| {
-            let is_new = matches!(reply, Reply::Accepted(Accepted::Place { replayed: false, .. }));
+            let is_new = matches!(reply, Reply::Accepted(Accepted::InLine { replayed: false, .. }));
             service.show_place(buyer_id, reply, if is_new { 201 } else { 200 }, out)
         })
     }
@@ -261,7 +261,7 @@ impl HttpService {
         status: u16,
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
-        let Reply::Accepted(Accepted::Place { place, .. }) = reply else {
+        let Reply::Accepted(Accepted::InLine { place, .. }) = reply else {
             return Err(reply.into());
         };
         self.scratch.clear();
