@@ -118,7 +118,7 @@ pub(super) struct Totals {
     pub(super) accepted: u64,
     pub(super) replayed: u64,
     pub(super) refused: u64,
-    /// Asked to come again: by admission, or because the writer was behind or an engine away.
+    /// Asked to come again: by admission, or because the profile was behind or an engine away.
     pub(super) busy: u64,
     pub(super) unknown: u64,
 }

@@ -1,7 +1,7 @@
 //! Who gets as far as the stock: window, sold-out fast path, rate, orders in flight.
 //!
 //! Only a request whose key is unknown may be refused here. So a request without a key is judged on the event
-//! loop, before it costs a hand-over; one with a key is judged by the writer, after the key was looked up.
+//! loop, before it costs a hand-over; one with a key is judged by the profile, after the key was looked up.
 //! Both ask the same [`Admission`].
 
 use std::hash::{BuildHasher, RandomState};
@@ -25,7 +25,7 @@ pub struct Limits {
     pub burst: u64,
     /// Orders per second of one buyer that are let through.
     pub orders_per_s_per_buyer: u64,
-    /// Orders that have been handed to the writer and not been answered.
+    /// Orders that have been handed to the profile and not been answered.
     pub in_flight_max: usize,
     pub in_flight_per_buyer_max: u32,
     /// A gate that all servers share judges pauses and ends: here only the window is.
@@ -107,7 +107,7 @@ pub enum BuyerBounds {
     Lifted,
 }
 
-/// Shared by all event loops and the writer.
+/// Shared by all event loops and the profile.
 #[derive(Debug)]
 pub struct Admission {
     limits: Limits,
@@ -255,8 +255,8 @@ impl Admission {
         let _always_there = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
     }
 
-    /// Counts an order that is handed to the writer, and says whether it came over a bound. It is counted
-    /// either way, until [`Admission::leave`]: one with a key goes on to the writer even over a bound, because
+    /// Counts an order that is handed to the profile, and says whether it came over a bound. It is counted
+    /// either way, until [`Admission::leave`]: one with a key goes on to the profile even over a bound, because
     /// its key may be known.
     pub fn enter(&self, buyer: BuyerId, bounds: BuyerBounds) -> Option<Over> {
         let max = self.limits.in_flight_max;

@@ -1,6 +1,6 @@
 //! What readers see: sales as last committed, and the stock of each SKU as counters.
 //!
-//! The book belongs to the writer thread alone. After each commit the writer publishes here: stock into
+//! No event loop has the book or asks the ledger. The profile publishes here what was committed: stock into
 //! atomics, and, when a sale was created or changed, a whole new [`Catalog`]. So pages, stock reads and the
 //! sold-out fast path cost no hand-over, and show committed state only.
 
@@ -351,7 +351,7 @@ fn sale(view: &engine::Sale, spec: Arc<SaleSpec>, outcomes: Arc<SaleOutcomes>) -
     Sale { spec, paused, ended_at, deleted, first_sku, outcomes, version }
 }
 
-/// Where the writer publishes and readers look.
+/// Where the profile publishes and readers look.
 #[derive(Debug, Default)]
 pub struct Shelf {
     version: AtomicU64,

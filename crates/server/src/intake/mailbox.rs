@@ -1,7 +1,7 @@
-//! Between the event loops and the writer: commands one way, answers the other, both in batches.
+//! Between the event loops and the profile: commands one way, answers the other, both in batches.
 //!
-//! An event loop hands over what one poll round brought with one lock; the writer takes all that waits with
-//! one lock, which is what makes the group of its commit. Answers wait per loop and wake it once per batch.
+//! An event loop hands over what one poll round brought with one lock; the profile takes all that waits with
+//! one lock, which is what makes a batch. Answers wait per loop and wake it once per batch.
 //! A place is reserved before a command is made, so the bound holds whatever clients do: one that hangs up and
 //! comes again has more than one command waiting.
 
@@ -27,7 +27,7 @@ struct LoopReplies {
     replies: Mutex<Vec<(Ticket, Reply)>>,
 }
 
-/// Shared by the event loops and the writer.
+/// Shared by the event loops and the profile.
 #[derive(Debug)]
 pub struct Mailbox {
     waiting: Mutex<Waiting>,
@@ -79,7 +79,7 @@ impl Mailbox {
         Asker(self.client(self.by_loop.len() - 1))
     }
 
-    /// The event loops have ended: the writer finishes what waits and stops.
+    /// The event loops have ended: the profile finishes what waits and stops.
     pub fn close(&self) {
         self.lock().stopping = true;
         self.filled.notify_one();

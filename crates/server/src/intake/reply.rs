@@ -4,7 +4,7 @@ use engine::{Accepted, OrderView, PaymentView, ReceiptView, Refusal, UnixMs};
 
 use super::admission::NotAdmitted;
 
-/// What the writer answers, after the commit.
+/// What the profile answers: after the commit, but for [`Reply::Pending`].
 #[derive(Debug)]
 pub enum Reply {
     Accepted(Accepted),

@@ -26,12 +26,12 @@ pub struct NewOrder {
 pub enum Judged {
     /// It has no key, so it can't be known: the event loop has judged it.
     ByTheLoop(Permit),
-    /// It has a key: the writer looks that up, and judges only if it is unknown. `over`: the bound of orders
+    /// It has a key: the profile looks that up, and judges only if it is unknown. `over`: the bound of orders
     /// in flight over which it came.
-    ByTheWriter { over: Option<Over>, bounds: BuyerBounds },
+    ByTheProfile { over: Option<Over>, bounds: BuyerBounds },
 }
 
-/// What can be asked of the writer.
+/// What can be asked of the profile.
 #[derive(Debug)]
 pub enum Request {
     Place(NewOrder),

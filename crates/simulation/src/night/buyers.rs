@@ -116,7 +116,7 @@ impl People {
     }
 
     fn place(&self, place: Placement, random: &mut Random) -> Answer {
-        let admission = Judged::ByTheWriter { over: None, bounds: BuyerBounds::Lifted };
+        let admission = Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted };
         let asked_at = Instant::now();
         let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
         match self.ask(Request::Place(order), random) {

@@ -142,7 +142,7 @@ impl<'a> Relay<'a> {
         let NewOrder { place, buyer_text, address, admission, asked_at } = order;
         let (keyed, permit) = match admission {
             Judged::ByTheLoop(permit) => (false, Ok(permit)),
-            Judged::ByTheWriter { over, bounds } => {
+            Judged::ByTheProfile { over, bounds } => {
                 let now = self.core.clock.now();
                 let asked = (place.buyer, place.id.sku);
                 let admit = || self.core.admission.admit(&self.catalog, asked, bounds, now);

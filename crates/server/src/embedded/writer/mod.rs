@@ -539,7 +539,7 @@ impl Writer {
         let NewOrder { place, buyer_text, address, admission, .. } = order;
         let admitted = match admission {
             Judged::ByTheLoop(permit) => Ok(permit),
-            Judged::ByTheWriter { over, bounds } => {
+            Judged::ByTheProfile { over, bounds } => {
                 if let Some(known) = self.book.lookup(&place) {
                     return answer(known.map(|order| Accepted::Order { order, replayed: true }));
                 }

@@ -1,4 +1,4 @@
-//! Placing an order, the same for all three routes that can: admission, the hand-over to the writer, and the
+//! Placing an order, the same for all three routes that can: admission, the hand-over to the profile, and the
 //! counting of what became of it. received = accepted + replayed + refused + rejected + unavailable + unknown +
 //! in flight.
 //!
@@ -90,7 +90,7 @@ pub(in crate::http) fn as_key(text: &str) -> Result<&str, Problem> {
 
 impl HttpService {
     /// The first stage: finds the SKU, and judges a request without a key on committed state. One with a key
-    /// may be known, so the writer judges it.
+    /// may be known, so the profile judges it.
     pub(in crate::http) fn admit(
         &mut self,
         call: &Call<'_>,
@@ -154,12 +154,12 @@ impl HttpService {
             Some(key) => {
                 let over = admission.enter(asks, bounds);
                 let id = self.ids.keyed(&Named { sku, sale, product, buyer: asks, key });
-                (id, Judged::ByTheWriter { over, bounds })
+                (id, Judged::ByTheProfile { over, bounds })
             }
-            // Whoever was called is not asked to come again, which the writer knows.
+            // Whoever was called is not asked to come again, which the profile knows.
             None if self.catalog.item(sku).is_some_and(|(_, item)| item.line.is_some()) => {
                 let over = admission.enter(asks, bounds);
-                (self.ids.random(sku), Judged::ByTheWriter { over, bounds })
+                (self.ids.random(sku), Judged::ByTheProfile { over, bounds })
             }
             None => {
                 let permit = admission.admit(&self.catalog, (asks, sku), bounds, call.now)?;
@@ -231,7 +231,7 @@ impl HttpService {
         self.reject(call, (sku, asks), NotAdmitted::Busy)
     }
 
-    /// The second stage: to the writer with it. `show` writes the answer of the route.
+    /// The second stage: to the profile with it. `show` writes the answer of the route.
     pub(in crate::http) fn place(
         &mut self,
         call: &Call<'_>,
@@ -297,7 +297,7 @@ impl HttpService {
         }
     }
 
-    /// Counts an order out, by what the writer said.
+    /// Counts an order out, by what the profile said.
     pub(in crate::http) fn count_placed(
         &mut self,
         sku: SkuId,

@@ -120,7 +120,7 @@ impl HttpService {
             writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}")
         };
         let in_flight = self.shared.admission.in_flight();
-        gauge("doorbuster_orders_in_flight", "Orders handed to the writer and not answered", &in_flight)?;
+        gauge("doorbuster_orders_in_flight", "Orders handed to the profile and not answered", &in_flight)?;
         let limits = self.shared.admission.limits();
         gauge(
             "doorbuster_admission_orders_per_s",

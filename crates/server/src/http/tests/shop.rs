@@ -415,7 +415,7 @@ impl Shop {
         };
         match request {
             Request::Place(NewOrder { place, address, admission: judged, .. }) => {
-                if let Judged::ByTheWriter { over, bounds } = judged
+                if let Judged::ByTheProfile { over, bounds } = judged
                     && self.book.lookup(&place).is_none()
                 {
                     let known = (&self.book, &*self.catalog);
