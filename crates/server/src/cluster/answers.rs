@@ -15,7 +15,7 @@ pub(super) struct ReplyTo {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NotServed {
     /// By admission, or because too much waits.
-    Rejected(NotAdmitted),
+    NotAdmitted(NotAdmitted),
     /// This server's clock is out; nothing was started.
     ClockUnconfirmed,
     /// An engine is missing; nothing was started.
@@ -29,7 +29,7 @@ pub(super) enum NotServed {
 impl From<NotServed> for Reply {
     fn from(why: NotServed) -> Reply {
         match why {
-            NotServed::Rejected(rejection) => Reply::Rejected(rejection),
+            NotServed::NotAdmitted(rejection) => Reply::NotAdmitted(rejection),
             NotServed::ClockUnconfirmed => Reply::ClockUnconfirmed,
             NotServed::Unavailable => Reply::Unavailable,
             NotServed::Unknown => Reply::Unknown,

@@ -9,8 +9,8 @@ use super::admission::NotAdmitted;
 pub enum Reply {
     Accepted(Accepted),
     Refused(Refusal),
-    /// An order with a key that is unknown was not admitted.
-    Rejected(NotAdmitted),
+    /// By admission, of an order whose key is unknown; or because too much waits behind the mailbox.
+    NotAdmitted(NotAdmitted),
     Order(OrderView),
     /// An order with its address as JSON text; `None`: it has none.
     AddressedOrder {

@@ -262,7 +262,7 @@ fn a_clock_that_was_set_while_the_server_ran_is_taken_when_it_is_confirmed() {
     assert!(from >= MINUTE && to == -2 * HOUR);
     assert!(matches!(
         writer.one(order(3, 8, 1)),
-        Reply::Refused(engine::Refusal::NotStarted) | Reply::Rejected(_)
+        Reply::Refused(engine::Refusal::NotStarted) | Reply::NotAdmitted(_)
     ));
     // With another one in the same batch: the correction comes last, and once.
     set::<4>(0);

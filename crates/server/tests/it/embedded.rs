@@ -189,10 +189,10 @@ fn a_known_key_is_answered_when_sold_out_paused_over_the_rate_and_after_a_restar
     writer.one(open_sale(60_000));
     let (first, _) = accepted(&writer.one(order(1, 7, 1)));
     let over = writer.one(order(2, 8, 1));
-    assert!(matches!(over, Reply::Rejected(NotAdmitted::RateLimited { .. })), "{over:?}");
+    assert!(matches!(over, Reply::NotAdmitted(NotAdmitted::RateLimited { .. })), "{over:?}");
     assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::SetBalance { sale: SaleId(1), balance: 0 });
-    assert!(matches!(writer.one(order(3, 9, 1)), Reply::Rejected(NotAdmitted::Refused(Refusal::SoldOut))));
+    assert!(matches!(writer.one(order(3, 9, 1)), Reply::NotAdmitted(NotAdmitted::Refused(Refusal::SoldOut))));
     assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));
     writer.one(Request::Execute(Command::Pause(SaleId(1))));
     assert_eq!(accepted(&writer.one(order(1, 7, 1))), (first, true));

@@ -100,7 +100,7 @@ impl<'a> Relay<'a> {
                 }
             };
             if full(behind) {
-                self.answers.push(to, Reply::Rejected(NotAdmitted::Busy));
+                self.answers.push(to, Reply::NotAdmitted(NotAdmitted::Busy));
                 continue;
             }
             match request {
@@ -153,7 +153,7 @@ impl<'a> Relay<'a> {
         let limit = of_sku.and_then(|(_, item)| item.limit);
         let known = of_sku.is_some_and(|(sale, _)| items_known(sale.spec.starts_at, self.sales_read_at));
         let sellable = || if known { self.publishable() } else { Err(NotServed::Unavailable) };
-        let permit = permit.map_err(NotServed::Rejected).and_then(|permit| match sellable() {
+        let permit = permit.map_err(NotServed::NotAdmitted).and_then(|permit| match sellable() {
             Ok(()) => Ok(permit),
             Err(why) => {
                 self.core.admission.take_back(permit);
@@ -179,7 +179,7 @@ impl<'a> Relay<'a> {
         let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();
         let backlog = self.core.backlog.load(Ordering::Relaxed);
         if waiting >= self.core.options.publish_queue_max || backlog > self.core.options.backlog_max {
-            return Err(NotServed::Rejected(NotAdmitted::Busy));
+            return Err(NotServed::NotAdmitted(NotAdmitted::Busy));
         }
         Ok(())
     }

@@ -549,7 +549,7 @@ impl Writer {
         };
         match admitted {
             Ok(permit) => self.reserve(now, permit.spend_on(Kept { place, buyer_text, address })),
-            Err(rejection) => Reply::Rejected(rejection),
+            Err(rejection) => Reply::NotAdmitted(rejection),
         }
     }
 

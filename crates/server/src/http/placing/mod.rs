@@ -325,7 +325,7 @@ impl HttpService {
                 self.count_rejection(sku, NotAdmitted::Refused(*refusal));
                 Came::of(*refusal)
             }
-            Reply::Rejected(rejection) => {
+            Reply::NotAdmitted(rejection) => {
                 self.count_rejection(sku, *rejection);
                 came_of(*rejection)
             }

@@ -422,7 +422,7 @@ impl Shop {
                     if let Err(rejection) =
                         self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
                     {
-                        return Reply::Rejected(rejection);
+                        return Reply::NotAdmitted(rejection);
                     }
                 }
                 if let Some(address) = address {

@@ -449,7 +449,7 @@ impl From<Reply> for Problem {
     fn from(reply: Reply) -> Problem {
         match reply {
             Reply::Refused(refusal) => refusal.into(),
-            Reply::Rejected(rejection) => rejection.into(),
+            Reply::NotAdmitted(rejection) => rejection.into(),
             Reply::Unknown => Problem::outcome_unknown(),
             Reply::StillPending | Reply::Pending { .. } => Problem::still_pending(),
             Reply::Lost(_) => Problem::lost(),
