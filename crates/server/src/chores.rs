@@ -8,7 +8,6 @@ use std::time::Duration;
 use engine::UnixMs;
 
 use crate::clock::Clock;
-use crate::intake::Reply;
 use crate::intake::catalog::Catalog;
 use crate::metrics::Metrics;
 use crate::time::Instant;
@@ -132,14 +131,6 @@ pub(crate) fn why_unconfirmed(clock: &Clock, catalog: &Catalog) -> Option<String
 pub(crate) fn next_start(now: UnixMs, catalog: &Catalog) -> Option<UnixMs> {
     let waiting = catalog.sales.iter().filter(|sale| sale.ended_at.is_none() && sale.spec.starts_at > now);
     waiting.map(|sale| sale.spec.starts_at).min()
-}
-
-/// Takes the wall clock's time, forward or back, because an operator confirmed it.
-pub(crate) fn confirm(clock: &Clock) -> Reply {
-    let (from, to) = (clock.now(), clock.wall());
-    clock.set(to);
-    tracing::warn!(from = format_utc(from.0), to = format_utc(to.0), "an operator confirmed the clock");
-    Reply::ClockConfirmed { from, to }
 }
 
 #[cfg(test)]

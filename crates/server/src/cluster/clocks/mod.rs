@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use engine::UnixMs;
+use engine::{UnixMs, format_utc};
 
 pub(in crate::cluster) use self::verdict::{Reading, Verdict, Whose, describe};
 use crate::cluster::Core;
 use crate::gate::Gate;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
-use crate::intake::{Need, Remark, Remarks};
+use crate::intake::{Need, Remark, Remarks, Reply};
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, LedgerTime, ServerClock};
 use crate::time::Instant;
 
@@ -58,8 +58,19 @@ impl Core {
         })
     }
 
+    /// Takes the system's time, forward or back, because an operator confirmed it: no book stands behind the clock here.
+    pub(in crate::cluster) fn confirm_clock(&self) -> Reply {
+        if !self.system_clock_agrees() {
+            return Reply::ClockUnconfirmed;
+        }
+        let (from, to) = (self.clock.now(), self.clock.wall());
+        self.clock.set(to);
+        tracing::warn!(from = format_utc(from.0), to = format_utc(to.0), "an operator confirmed the clock");
+        Reply::ClockConfirmed { from, to }
+    }
+
     /// Whether the system's clock may be taken over, as far as others say.
-    pub(in crate::cluster) fn system_clock_agrees(&self) -> bool {
+    fn system_clock_agrees(&self) -> bool {
         let ahead = self.compared.system_ahead_ms.load(Ordering::Relaxed).unsigned_abs();
         !self.options.clocks_decide || ahead <= CLOCK_OFF_MS_MAX
     }

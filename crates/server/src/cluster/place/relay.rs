@@ -12,7 +12,6 @@ use std::time::Duration;
 use engine::handover::Reservation;
 use engine::{BuyerId, OrderId, OrderView, Placement, Refunded, Refusal, Seq, Status, UnixMs};
 
-use crate::chores;
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::core::items_known;
@@ -124,11 +123,7 @@ impl<'a> Relay<'a> {
                 Request::SetBalance { sale, balance } => {
                     self.core.commands.push(Instruction::SetBalance { to, sale, balance });
                 }
-                // No book stands behind the clock here.
-                Request::ConfirmClock { .. } if self.core.system_clock_agrees() => {
-                    self.answers.push(to, chores::confirm(&self.core.clock));
-                }
-                Request::ConfirmClock { .. } => self.answers.push(to, Reply::ClockUnconfirmed),
+                Request::ConfirmClock { .. } => self.answers.push(to, self.core.confirm_clock()),
             }
         }
         self.look_up();
