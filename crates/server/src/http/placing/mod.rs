@@ -89,7 +89,7 @@ pub(in crate::http) fn as_key(text: &str) -> Result<&str, Problem> {
 }
 
 impl HttpService {
-    /// The first stage: finds the SKU, and judges a request without a key on committed state. One with a key
+    /// The first step: finds the SKU, and judges a request without a key on committed state. One with a key
     /// may be known, so the profile judges it.
     pub(in crate::http) fn admit(
         &mut self,
@@ -191,7 +191,7 @@ impl HttpService {
         (shown != item.price).then_some((sku, item.price))
     }
 
-    /// In the place of both stages, of an order whose price has changed: it is the one that its key has placed before, or refused.
+    /// In the place of both steps, of an order whose price has changed: it is the one that its key has placed before, or refused.
     pub(in crate::http) fn find_placed(
         &mut self,
         call: &Call<'_>,
@@ -231,7 +231,7 @@ impl HttpService {
         self.reject(call, (sku, asks), NotAdmitted::Busy)
     }
 
-    /// The second stage: to the profile with it. `show` writes the answer of the route.
+    /// The second step: to the profile with it. `show` writes the answer of the route.
     pub(in crate::http) fn place(
         &mut self,
         call: &Call<'_>,
