@@ -495,7 +495,7 @@ impl Config {
             ("gate.timeout_ms", gate.timeout_ms, 10..=60_000),
             ("queue.broker_disk_percent_max", queue.broker_disk_percent_max.into(), 1..=100),
             ("queue.timeout_ms", queue.timeout_ms, 10..=60_000),
-            ("sale.payment_s", self.sale.payment_s.into(), 1..=2_592_000),
+            ("sale.payment_s", self.sale.payment_s.into(), 1..=limits::PAYMENT_MS_MAX / 1_000),
             ("clock.jump_max_s", self.clock.jump_max_s, 120..=86_400),
             ("sale.open_holds_per_buyer_max", self.sale.open_holds_per_buyer_max.into(), 1..=1_000_000),
             ("sale.cool_down_ms", self.sale.cool_down_ms.into(), 0..=3_600_000),
