@@ -89,9 +89,15 @@ impl Ends {
         }
     }
 
-    /// All queues from their beginnings.
+    /// All queues from their beginnings; asked as servers do.
     fn beginnings(&mut self) -> BTreeMap<Queue, u64> {
-        self.consume.queues().unwrap().into_iter().map(|queue| (queue, 0)).collect()
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.consume.queues() {
+                Err(PullError::Unreachable(error)) => assert!(Instant::now() < deadline, "{error}"),
+                queues => return queues.unwrap().into_iter().map(|queue| (queue, 0)).collect(),
+            }
+        }
     }
 
     /// Reads on until so many messages have come, with each call at most `max` and one answer of a broker.
