@@ -348,9 +348,8 @@ impl<'a> History<'a> {
             if !seen.insert(id) {
                 self.reach("repeated in its batch");
             }
-            if let Outcome::Placed(_) = outcome
-                && incoming.epoch == self.tables.skus[&id.sku].epoch
-            {
+            // Of an order of an older epoch the gate of now is asked before, and takes the units.
+            if let Outcome::Placed(_) = outcome {
                 let free = self.tables.gate.get_mut(&id.sku).expect("it was created");
                 *free = free.wrapping_sub(u64::from(incoming.place.quantity));
             }
