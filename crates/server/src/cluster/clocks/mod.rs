@@ -239,6 +239,7 @@ fn judge_ours(core: &Core, out: &BTreeMap<Whose, i64>, verdict: &Verdict, off: b
     };
     // Its own time may be from the future, and must not come into the ledger.
     core.clock.stand_at(time.latest_entry_at);
+    ahead_ms.store(system_ahead, Ordering::Relaxed);
     let fault = match verdict.middle_ms {
         Some(_) => format!(
             "{}: it takes no order and no lease; set that clock, and the server goes on by itself",

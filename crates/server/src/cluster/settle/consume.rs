@@ -42,6 +42,10 @@ const OUTDATED_WAITS: Duration = Duration::from_secs(5);
 /// What a gate was asked and did not answer is carried out no later: the gate compares the time of the asking with its own clock, and
 /// both may be off by as much as it bears. Nobody is rejected before that.
 const ASK_REACHES_WITHIN: Duration = Duration::from_millis(2 * CLOCK_OFF_MS_MAX);
+/// A gate that can't be asked whether it has it after all is asked on for so long.
+const LOOKED_FOR: Duration = Duration::from_secs(15);
+/// Longer than anything is waited for.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// Whoever takes a queue over knows nothing of what was asked before.
 const _: () = assert!(OUTDATED_WAITS.as_millis() > ASK_REACHES_WITHIN.as_millis());
 /// Of a queue that has lost its newest messages, so many are read again: more can't have come until that was found out. What the
@@ -92,6 +96,10 @@ pub(in crate::cluster) struct Consuming<'a> {
     topics_made: bool,
     /// Until what was pulled with them is committed.
     undecided: HashMap<OrderId, Undecided>,
+    /// When it was last not known any more what had been asked for.
+    forgot_at: Option<Instant>,
+    /// All that this server was given, what is left alone among it, with their generations.
+    leased: Vec<(String, u64)>,
 }
 
 /// Why a round came to nothing.
@@ -124,6 +132,8 @@ impl<'a> Consuming<'a> {
             settings_read_at: None,
             topics_made: false,
             undecided: HashMap::new(),
+            forgot_at: None,
+            leased: Vec::new(),
         }
     }
 
@@ -234,16 +244,17 @@ impl<'a> Consuming<'a> {
         let Options { server_id, server_name, .. } = &self.core.options;
         self.engines.ledger.heartbeat(*server_id, server_name)?;
         let assigned = self.engines.ledger.lease_queues(*server_id, &offered)?;
-        let before = std::mem::take(&mut self.generations);
+        let leased = assigned.iter().map(|assigned| (assigned.queue.clone(), assigned.generation)).collect();
+        if self.leased != leased {
+            // Somebody else may have read them in between, and asked for what is there.
+            self.forget_undecided();
+            self.leased = leased;
+        }
         self.generations = assigned.iter().map(|assigned| assigned.generation).collect();
         self.owned = assigned
             .into_iter()
             .filter_map(|assigned| Some((assigned.queue.parse().ok()?, assigned.next_offset)))
             .collect();
-        if self.generations != before {
-            // Somebody else may have read them in between, and asked for what is there.
-            self.undecided.clear();
-        }
         self.core.note_queue_rows(self.engines.ledger.queue_rows()?);
         self.core.health.note(Need::Ledger, true);
         self.left_alone.clear();
@@ -375,19 +386,21 @@ impl<'a> Consuming<'a> {
             }
             Err(LedgerError::Fenced(queue)) => {
                 tracing::debug!(%queue, "another server reads it now");
-                self.undecided.clear();
+                self.forget_undecided();
                 self.leased_at = None;
                 crate::time::sleep(PAUSE);
                 return Ok(());
             }
             Err(error) => {
-                self.undecided.clear();
+                // What the gates have taken they say again.
+                self.undecided.values_mut().for_each(|undecided| undecided.taken = None);
                 return Err(error.into());
             }
         };
         for order in &orders {
             self.undecided.remove(&order.place.id);
         }
+        self.undecided.retain(|_, undecided| undecided.since.elapsed() < KNOWN_FOR);
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
@@ -425,6 +438,11 @@ impl<'a> Consuming<'a> {
         Ok(None)
     }
 
+    fn forget_undecided(&mut self) {
+        self.undecided.clear();
+        self.forgot_at = Some(Instant::now());
+    }
+
     /// At the gates that there are now, whose reservations they have then. Whether it is known of each.
     fn reserve_again(
         &mut self,
@@ -436,6 +454,7 @@ impl<'a> Consuming<'a> {
             tracing::warn!(%id, ?why, "an order of an older epoch came too late");
             refusals.insert(id, why);
         };
+        let forgot_at = self.forgot_at;
         let (mut asked, mut over, mut all) = (Vec::with_capacity(orders.len()), Vec::new(), true);
         for order in orders {
             let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
@@ -446,8 +465,9 @@ impl<'a> Consuming<'a> {
                 }
                 // It is over, too.
                 undecided.taken = None;
+                self.core.epochs.hear([(order.place.id.sku, epoch + 1)]);
             }
-            match (undecided.is_over(), undecided.may_be_reserved()) {
+            match (undecided.is_over(), undecided.may_be_reserved(forgot_at)) {
                 (false, _) => asked.push(order),
                 (true, true) => all = false,
                 (true, false) => over.push(order),
@@ -468,7 +488,9 @@ impl<'a> Consuming<'a> {
                     undecided.taken = Some((epoch, at));
                     (order.epoch, order.reserved_at) = (epoch, at);
                 }
-                Decision::Refused(why) if !undecided.may_be_reserved() => refuse(order.place.id, why),
+                Decision::Refused(why) if !undecided.may_be_reserved(forgot_at) => {
+                    refuse(order.place.id, why)
+                }
                 // What was asked before may take the units still.
                 Decision::Refused(_) | Decision::NotYet => all = false,
             }
@@ -476,11 +498,16 @@ impl<'a> Consuming<'a> {
         // Nothing that was asked reaches the gate any more: what it has now it keeps.
         let ids: Vec<_> = over.iter().map(|order| order.place.id).collect();
         for (order, found) in over.into_iter().zip(self.engines.gate.find(&ids)) {
+            let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
             match found {
                 Ok(Some(Found::Open(open))) if is_of(&open, &order.place) => {
+                    undecided.taken = Some((open.epoch, open.at));
                     (order.epoch, order.reserved_at) = (open.epoch, open.at);
                 }
-                _ => refuse(order.place.id, Refusal::SoldOut),
+                Ok(_) | Err(GateError::Closed(_)) => refuse(order.place.id, Refusal::SoldOut),
+                // That this asking failed says nothing; in the end it is rejected all the same.
+                Err(_) if undecided.since.elapsed() < LOOKED_FOR => all = false,
+                Err(_) => refuse(order.place.id, Refusal::SoldOut),
             }
         }
         all
@@ -522,8 +549,9 @@ impl Undecided {
         self.since.elapsed() >= OUTDATED_WAITS
     }
 
-    fn may_be_reserved(&self) -> bool {
-        self.unanswered.is_some_and(|at| at.elapsed() < ASK_REACHES_WITHIN)
+    /// By what this server asked, or another one before it forgot what was asked.
+    fn may_be_reserved(&self, forgot_at: Option<Instant>) -> bool {
+        self.unanswered.max(forgot_at).is_some_and(|at| at.elapsed() < ASK_REACHES_WITHIN)
     }
 }
 

@@ -136,6 +136,8 @@ pub(in crate::cluster) struct Reconciling<'a> {
     /// Since when not everything has that this server's work waits for.
     partly_since: Option<Instant>,
     part_silent_max: Duration,
+    /// When it gave the lease up for a part last.
+    gave_up_at: Option<Instant>,
     /// Of the lease that this server had last.
     generation: u64,
     shunned_until: Option<Instant>,
@@ -163,6 +165,7 @@ impl<'a> Reconciling<'a> {
             silent_since: None,
             partly_since: None,
             part_silent_max: PART_SILENT_MAX,
+            gave_up_at: None,
             generation: 0,
             shunned_until: None,
             purging: Purging::new(core.options.address_retention_days),
@@ -185,7 +188,7 @@ impl<'a> Reconciling<'a> {
                     self.lease = None;
                 }
             }
-            if !self.rebuild.is_building() {
+            if self.lease.is_none() || !self.rebuild.is_building() {
                 self.core.wait(INTERVAL);
             }
         }
@@ -369,13 +372,16 @@ impl<'a> Reconciling<'a> {
         for (since, is) in [(&mut self.silent_since, is_silent), (&mut self.partly_since, is_partly)] {
             *since = if is { since.or(Some(now)) } else { None };
         }
-        if !is_partly {
+        if self.gave_up_at.is_none_or(|at| now - at >= self.part_silent_max * 3) {
             self.part_silent_max = PART_SILENT_MAX;
         }
         let over = |since: Option<Instant>, most| since.is_some_and(|since| now - since >= most);
-        let is_over = over(self.silent_since, SILENCE_MAX) || over(self.partly_since, self.part_silent_max);
-        if is_over && self.lease.is_some() {
-            self.part_silent_max = (self.part_silent_max * 2).min(PART_SILENT_MAX_AT_LAST);
+        let is_partly_over = over(self.partly_since, self.part_silent_max);
+        if (is_partly_over || over(self.silent_since, SILENCE_MAX)) && self.lease.is_some() {
+            if is_partly_over {
+                self.part_silent_max = (self.part_silent_max * 2).min(PART_SILENT_MAX_AT_LAST);
+                self.gave_up_at = Some(now);
+            }
             tracing::warn!("a gate or a broker does not answer this server: another one may reconcile");
             (self.silent_since, self.partly_since) = (None, None);
             self.shunned_until = Some(now + SHUN);

@@ -60,7 +60,8 @@ enum Phase {
     /// What was accepted is in the ledger; these are left to build.
     Building { skus: BTreeSet<SkuId> },
     /// Everything that was accepted is in these queues before these offsets.
-    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, began: Instant },
+    /// `late`: not consumed in time, and whether a broker was silent then.
+    Draining { skus: BTreeSet<SkuId>, until: Vec<(Queue, u64)>, began: Instant, late: Option<bool> },
 }
 
 /// The rebuild that goes on, and what asks for the next.
@@ -134,25 +135,25 @@ impl Rebuild {
                 Phase::Fenced { skus, at }
             }
             Phase::Fenced { skus, at } => match ends(core, engines) {
-                Ok(until) => Phase::Draining { skus, until, began: Instant::now() },
+                Ok(until) => Phase::Draining { skus, until, began: Instant::now(), late: None },
                 Err((why, is_silent)) => {
                     self.waiting.met(&why);
                     self.waits_for_a_broker = is_silent;
                     Phase::Fenced { skus, at }
                 }
             },
-            Phase::Draining { skus, until, began } => {
+            Phase::Draining { skus, until, began, late } => {
                 let rows = engines.ledger.queue_rows()?;
                 match until.iter().find_map(|(queue, end)| behind(&rows, queue, *end)) {
                     Some(why) if began.elapsed() >= DRAINS_WITHIN => {
                         self.waiting.met(&why);
-                        let until = match ends(core, engines) {
-                            Ok(now) => lowered(until, &now),
-                            Err(_) => until,
+                        let (until, is_silent) = match ends(core, engines) {
+                            Ok(now) => (lowered(until, &now), false),
+                            Err((_, is_silent)) => (until, is_silent),
                         };
-                        Phase::Draining { skus, until, began: Instant::now() }
+                        Phase::Draining { skus, until, began: Instant::now(), late: Some(is_silent) }
                     }
-                    Some(_) => Phase::Draining { skus, until, began },
+                    Some(_) => Phase::Draining { skus, until, began, late },
                     None => Phase::Building { skus },
                 }
             }
@@ -162,12 +163,12 @@ impl Rebuild {
     }
 
     pub(super) fn waits_for_a_broker(&self) -> bool {
-        self.waits_for_a_broker
+        self.waits_for_a_broker || matches!(self.phase, Phase::Draining { late: Some(true), .. })
     }
 
     /// Whether another server would have to begin anew.
     pub(super) fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Draining { .. } | Phase::Building { .. })
+        matches!(self.phase, Phase::Draining { late: None, .. } | Phase::Building { .. })
     }
 
     /// Whether there is something to go on with at once.
