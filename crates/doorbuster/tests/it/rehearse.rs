@@ -350,7 +350,9 @@ fn an_operator_of_a_server_has_tonights_sale_rehearsed() {
     assert_eq!(latest["began_at_ms"], found["began_at_ms"], "none was begun anew");
 
     // Beside a sale none is begun, and one that is played ends when a sale begins.
-    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", crowd).status, 202);
+    let long = r#"{"buyers":300,"over_s":60}"#;
+    assert_eq!(ask("POST", "/api/v1/sales/1/rehearse", long).status, 202);
+    wait_until("it is played", || ask("GET", "/api/v1/rehearsal", "").body.contains("the crowd comes"));
     create("now");
     let found = ended();
     assert!(found["says"].as_str().unwrap().contains("sale 2 is live"), "{found}");
