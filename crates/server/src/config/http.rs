@@ -57,6 +57,15 @@ impl Http {
         Duration::from_millis(self.drain_timeout_ms)
     }
 
+    /// The address that this key gives, be it as a name; `None`: it gives none.
+    pub(super) fn address_of(&self, key: &str) -> Option<SocketAddr> {
+        match key {
+            "http.listen" => Some(self.listen),
+            "http.operator_listen" => self.operator_listen,
+            _ => None,
+        }
+    }
+
     /// The bounds of one of the event loops, which share the connections among them.
     pub fn limits(&self) -> net::Limits {
         let connections_max = self.connections_max.div_ceil(self.threads);

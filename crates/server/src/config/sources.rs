@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -103,6 +104,8 @@ pub struct Sources {
     merged: Table,
     /// Where a key's value came from; a key that is not here has its default.
     origins: BTreeMap<String, String>,
+    /// The addresses that names were found to be, by their keys. Each is looked up once: it may not be found again.
+    found: BTreeMap<String, SocketAddr>,
     problems: Vec<String>,
     /// A file could not be read, so that it is not known what is configured.
     unread: bool,
@@ -113,7 +116,8 @@ impl Default for Sources {
     fn default() -> Self {
         let defaults: Table = DEFAULTS.parse().expect("the embedded defaults are tested to parse");
         let merged = defaults.clone();
-        Self { defaults, merged, origins: BTreeMap::new(), problems: Vec::new(), unread: false, demo: None }
+        let (origins, found, problems) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { defaults, merged, origins, found, problems, unread: false, demo: None }
     }
 }
 
@@ -188,9 +192,13 @@ impl Sources {
     /// # Errors
     /// If a file could not be read.
     pub fn load_all(self) -> Result<(Config, Vec<String>), ConfigErrors> {
-        let mut problems = self.problems;
-        let mut config: Config =
-            self.merged.try_into().expect("defaults with values that were each accepted alone");
+        let (mut problems, mut merged) = (self.problems, self.merged);
+        for (key, address) in &self.found {
+            place(&mut merged, key, Value::String(address.to_string()));
+        }
+        let mut config: Config = merged
+            .try_into()
+            .expect("defaults with values that were each accepted alone, no name among them");
         config.demo = self.demo;
         if config.demo.is_some() {
             config.admission.in_flight_per_buyer_max = 0;
@@ -274,17 +282,22 @@ impl Sources {
     /// Sets one key if its value alone makes a configuration, and keeps the reason if it does not.
     fn set(&mut self, key: &str, value: Value, origin: &str) {
         let default = self.default_of(key).clone();
-        let (section, name) = key.split_once('.').expect("keys are section.name");
-        let place = |table: &mut Table, value: Value| table[section][name] = value;
         let mut trial = self.defaults.clone();
-        place(&mut trial, value.clone());
-        if let Err(error) = Config::deserialize(trial) {
-            let message = error.message().replace('\n', " ");
-            let problem = format!("{origin}: {key} = {value}: {message}; the default is {default}");
-            self.problems.push(problem);
-            return;
+        place(&mut trial, key, value.clone());
+        let taken = match Config::deserialize(trial) {
+            Ok(taken) => taken,
+            Err(error) => {
+                let message = error.message().replace('\n', " ");
+                let problem = format!("{origin}: {key} = {value}: {message}; the default is {default}");
+                self.problems.push(problem);
+                return;
+            }
+        };
+        self.found.remove(key);
+        if let Some(address) = taken.http.address_of(key) {
+            self.found.insert(key.to_owned(), address);
         }
-        place(&mut self.merged, value);
+        place(&mut self.merged, key, value);
         self.origins.insert(key.to_owned(), origin.to_owned());
     }
 
@@ -300,6 +313,11 @@ impl Sources {
             .flat_map(|(section, entries)| entries.keys().map(move |key| format!("{section}.{key}")))
             .collect()
     }
+}
+
+fn place(table: &mut Table, key: &str, value: Value) {
+    let (section, name) = key.split_once('.').expect("keys are section.name");
+    table[section][name] = value;
 }
 
 /// `http.listen` is set by `DOORBUSTER_HTTP_LISTEN`.
@@ -343,5 +361,26 @@ fn advice(nearest: Option<String>) -> String {
     match nearest {
         Some(nearest) => format!("did you mean \"{nearest}\"?"),
         None => "`doorbuster config` lists the keys".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was looked up again when the whole was loaded, and the program panicked if it was not found then.
+    #[test]
+    fn a_name_to_listen_on_that_is_gone_once_it_was_found_is_not_looked_up_again() {
+        let mut sources = Sources::default();
+        sources.text("doorbuster.toml", "[http]\nlisten = 'localhost:80'\noperator_listen = 'localhost:81'");
+        place(&mut sources.merged, "http.listen", Value::String("gone".to_owned()));
+        let http = sources.clone().load().unwrap().http;
+        assert!(http.listen.ip().is_loopback() && http.listen.port() == 80, "{}", http.listen);
+        assert_eq!(http.operator_listen.map(|address| address.port()), Some(81));
+        // What stands above it counts.
+        let none = sources.argument("http.operator_listen", "", "--operator-listen");
+        let other = none.argument("http.listen", "127.0.0.1:82", "--listen");
+        let http = other.load().unwrap().http;
+        assert_eq!((http.listen.port(), http.operator_listen), (82, None));
     }
 }
