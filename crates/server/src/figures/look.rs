@@ -270,11 +270,12 @@ impl Looking {
         self.watched.cluster.as_ref().map(|cluster| &*cluster.servers)
     }
 
-    /// Publishes the sum again if another server has said something since: it would be a second older otherwise.
+    /// Publishes and shows the sum again if another server has said something since: it would be a second older otherwise.
     pub(super) fn hear(&mut self, at: Instant) {
         let others = self.servers().map(Servers::others);
         if others.is_some_and(|others| !Arc::ptr_eq(&others, &self.others)) {
             self.publish(at, None);
+            self.show();
         }
     }
 

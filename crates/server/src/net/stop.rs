@@ -80,6 +80,13 @@ impl Stop {
         self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
 
+    /// As a loop that waits on this would.
+    #[cfg(test)]
+    pub(crate) fn register_poll(&self, poll: &mio::Poll) {
+        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("it has no waker yet");
+        self.register(Waker::new(waker));
+    }
+
     pub(super) fn stopping(&self) -> Stopping {
         match self.0.order.load(Ordering::SeqCst) {
             RUN => Stopping::Run,

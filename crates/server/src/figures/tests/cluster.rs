@@ -107,6 +107,29 @@ fn what_another_server_reconciled_is_known_when_it_has_gone() {
     assert_eq!(age(&mut server, 300_000), selling(0));
 }
 
+/// The new sum waited until an event loop did something else, which was up to a quarter of a second.
+#[test]
+fn the_event_loops_are_woken_for_a_sum_of_what_another_server_has_just_said() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    let mut event_loop = mio::Poll::new().unwrap();
+    server.stop.register_poll(&event_loop);
+    let mut is_woken = || {
+        let mut events = mio::Events::with_capacity(1);
+        event_loop.poll(&mut events, Some(Duration::ZERO)).unwrap();
+        !events.is_empty()
+    };
+    let at = server.begun + Duration::from_millis(1_500);
+    server.look(1_000);
+    server.looking.hear(at);
+    assert!(!is_woken(), "nobody has said anything");
+    let said = br#"{"server":"there:80","health":{"ready":true}}"#;
+    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.looking.hear(at);
+    assert!(is_woken());
+    server.looking.hear(at);
+    assert!(!is_woken(), "that is in the sum already");
+}
+
 /// What another server says is added at once, to what this one saw at its last look.
 #[test]
 fn no_verdict_is_of_two_moments() {
