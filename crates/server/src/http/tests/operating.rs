@@ -1,19 +1,24 @@
 //! Health, metrics, audit, feed, the clock, and the API's description.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::problem;
-use super::shop::{NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
+use super::shop::{Delivered, NOW, OPERATOR, Sent, Setup, Shop, demo_mode};
+use super::{Response, problem};
 use crate::http::AuthMode;
+use crate::http::reads::{Lane, LedgerRead, ShowRead};
 use crate::http::route::Route;
 use crate::http::router::{ROUTER, Resource};
 use crate::http::routes::operating::OPEN_API;
 use crate::http::wire::fields::Method;
 use crate::ledger::Batch;
 use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
-use crate::net::{ResponseWriter, Service};
+use crate::net::{ResponseWriter, Service, Ticket};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every path of the router with its methods, as the description writes them.
 fn routed() -> BTreeMap<String, Vec<&'static str>> {
@@ -205,6 +210,46 @@ fn the_audit_and_the_feed_come_from_the_ledger() {
     assert_eq!((&rest["orders"], &rest["more"]), (&Value::Array(Vec::new()), &false.into()));
     let broken = Sent::get("/api/v1/orders?since=x").operator();
     assert_eq!(shop.send(&broken).problem(), problem(400, "invalid_request"));
+}
+
+/// A report reads and audits the whole ledger.
+#[test]
+fn orders_are_answered_while_a_report_is_made_and_so_many_reports_wait() {
+    let mut setup = Setup::new(AuthMode::MemberId);
+    setup.ledger = true;
+    let mut shop = Shop::with(setup);
+    let (go_on, gate) = sync_channel::<()>(0);
+    let (begin, has_begun) = sync_channel(1);
+    // Before them one is read that takes as long as the test says.
+    let long = LedgerRead::new(move |_ledger| {
+        begin.send(()).unwrap();
+        gate.recv().unwrap_or(());
+        Ok(ShowRead::new(|_, _| Ok(())))
+    });
+    let nobody = Ticket { connection: 6, generation: 0 };
+    assert!(shop.shared.reads.ask(0, nobody, "a report", long.on(Lane::Audits)));
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    let report = Sent::get("/api/v1/sales/3/report").operator();
+    let first = shop.call(&report);
+    assert_eq!(first.1, None, "it waits");
+    for place in 1..Lane::Audits.waiting_max() {
+        assert_eq!(shop.call(&report).1, None, "{place}");
+    }
+    let refused = shop.send(&report);
+    assert_eq!((refused.problem(), refused.header("retry-after")), (problem(503, "busy"), Some("1")));
+    let order = Sent::post("/api/v1/orders", r#"{"sale":3,"product":29}"#).member(7).key("k1");
+    assert_eq!(shop.send(&order).status, 201);
+    drop(go_on);
+    let (begun, mut delivered) = (Instant::now(), Delivered::default());
+    let made = loop {
+        assert!(begun.elapsed() < PATIENCE);
+        shop.service.deliver_to(&mut delivered);
+        if let Some((_, bytes)) = delivered.0.iter().find(|(found, _)| *found == first.0) {
+            break Response::read(bytes);
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(made.json()["report"]["orders"]["placed"], 1);
 }
 
 #[test]
