@@ -1,11 +1,14 @@
 //! Rehearsals at an operator's word. Must not: play one, or decide whether it may be played now.
 
+use std::sync::Arc;
+
 use engine::{Accepted, Action, Command, Refusal, Role, SaleId};
 use serde::Deserialize;
 
 use crate::http::HttpService;
 use crate::http::actions::Done;
 use crate::http::call::Call;
+use crate::http::pending::{Next, Show, Waiting};
 use crate::http::placing::key_of;
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::Answering;
@@ -104,7 +107,8 @@ impl HttpService {
         }
     }
 
-    /// A call that is repeated changes nothing, so it leaves nothing, also if nobody heard its answer.
+    /// A call that is repeated changes nothing, so it leaves nothing, also if nobody heard its answer. What the ledger says is heard
+    /// here also if whoever called is gone: of what it has not taken the entry would be missing otherwise, whoever repeats the call.
     fn keep_once(
         &mut self,
         call: &Call<'_>,
@@ -114,16 +118,21 @@ impl HttpService {
         let Done { action, about, by } = done;
         let Some(number) = self.shared.rehearsals.claim(action) else { return Ok(self.answer_begun(out)) };
         let request = Request::Operate(Command::KeepAction(action, about.into()), by);
-        let asked = self.ask(call, request, move |service, reply, out| match reply {
-            Reply::Accepted(Accepted::ActionKept) => {
-                service.answer_begun(out);
-                Ok(())
+        let shared = Arc::clone(&self.shared);
+        let heard = Waiting::Step(Box::new(move |reply| match reply {
+            reply @ Reply::Accepted(Accepted::ActionKept) => {
+                let show: Show = Box::new(|service, _reply, out| {
+                    service.answer_begun(out);
+                    Ok(())
+                });
+                Ok(Next::Show(reply, show))
             }
             reply => {
-                service.shared.rehearsals.give_back(number, action);
+                shared.rehearsals.give_back(number, action);
                 Err(reply.into())
             }
-        });
+        }));
+        let asked = self.ask_and_wait(call, request, heard);
         asked.inspect_err(|_| self.shared.rehearsals.give_back(number, action))
     }
 

@@ -22,6 +22,7 @@ mod pages;
 mod payments;
 mod places;
 mod published;
+mod rehearsals;
 mod sales;
 mod sessions;
 mod shop;

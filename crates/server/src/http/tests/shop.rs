@@ -28,7 +28,7 @@ use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
 use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
-use crate::rehearsals::Rehearsals;
+use crate::rehearsals::{Rehearsals, RehearseCommand};
 use crate::shop_keys::KeySource;
 use crate::signing::SigningKey;
 use crate::time::Instant;
@@ -59,6 +59,7 @@ pub(super) struct Setup {
     pub(super) verifier: Verifier,
     /// What its pages say of it.
     pub(super) refused_without_script: Option<&'static str>,
+    pub(super) rehearse: Option<RehearseCommand>,
 }
 
 impl Setup {
@@ -118,6 +119,7 @@ impl Setup {
             image_origins: ImageOrigins::default(),
             verifier: Verifier::None,
             refused_without_script: None,
+            rehearse: None,
         }
     }
 }
@@ -240,7 +242,7 @@ impl Shop {
         let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
         let core = Intake::new(wall, setup.limits);
         let looking = look(&core, &mailbox, &stop, data_dir.path());
-        let rehearsals = Rehearsals::new(None, core.clone(), mailbox.asker(), stop.clone());
+        let rehearsals = Rehearsals::new(setup.rehearse, core.clone(), mailbox.asker(), stop.clone());
         let parts = Parts {
             health: Arc::default(),
             clock: core.clock,
