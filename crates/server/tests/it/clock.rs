@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{BuyerId, Command, LineTerms, Pay, Payment, SaleSpec, SkuId, Standing, Status, UnixMs};
-use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
+use faultvfs::FaultVfs;
 use rusqlite::Connection;
 use server::clock::{Checks, Trust};
 use server::intake::{Reply, Request};
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 
-use crate::embedded::{CHECKS, Harness, NO_LIMITS, accepted, open_sale, order, read, wait_until};
+use crate::embedded::{CHECKS, Harness, NO_LIMITS, accepted, full_disk, open_sale, order, read, wait_until};
 use crate::history::sale;
 use crate::places::{Database, LedgerHome};
 
@@ -407,13 +407,7 @@ fn a_correction_that_could_not_be_written_is_asked_for_again() {
     let ledger = SqliteLedger::open(options).unwrap();
     let mut writer = Harness::at(wall::<10>, ledger.into(), NO_LIMITS, CHECKS);
     let before = pay_by(&mut writer);
-    vfs.arm(Fault {
-        operation: Operation::Write,
-        nth: 1,
-        effect: Effect::DiskFull,
-        lasting: true,
-        files: Which::Any,
-    });
+    vfs.arm(full_disk(1));
     assert!(matches!(writer.one(Request::ConfirmClock { closed: false }), Reply::Unknown));
     assert!(!writer.shared.clock.is_confirmed(), "the ledger has no word of it");
     assert!(matches!(writer.one(Request::ConfirmClock { closed: false }), Reply::Unavailable));

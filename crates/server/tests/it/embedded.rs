@@ -119,6 +119,12 @@ impl Harness {
     }
 }
 
+/// A disk that has no room from the `nth` write on, until it is disarmed.
+pub(crate) fn full_disk(nth: u64) -> Fault {
+    let (operation, effect) = (Operation::Write, Effect::DiskFull);
+    Fault { operation, nth, effect, lasting: true, files: Which::Any }
+}
+
 pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -235,13 +241,7 @@ fn a_commit_that_is_rolled_back_answers_unknown_and_service_goes_on() {
     let mut writer = Harness::start(dir.path(), Some("writer-rolled-back"), NO_LIMITS);
     writer.one(open_sale(60_000));
     let (first, _) = accepted(&writer.one(order(1, 7, 1)));
-    vfs.arm(Fault {
-        operation: Operation::Write,
-        nth: 1,
-        effect: Effect::DiskFull,
-        lasting: true,
-        files: Which::Any,
-    });
+    vfs.arm(full_disk(1));
     // All of the batch, the replay and the refusal too: they may have seen what is not there now.
     let replies = writer.ask(vec![order(2, 8, 1), order(1, 7, 1), order(3, 8, 9)]);
     assert!(replies.iter().all(|reply| matches!(reply, Reply::Unknown)), "{replies:?}");
@@ -313,13 +313,7 @@ fn a_start_on_a_full_disk_answers_what_is_known_and_writes_when_there_is_room() 
     accepted(&writer.one(order(1, 7, 1)));
     before.process_kill(image.path()).unwrap();
     let vfs = FaultVfs::register("writer-full-start");
-    vfs.arm(Fault {
-        operation: Operation::Write,
-        nth: 1,
-        effect: Effect::DiskFull,
-        lasting: true,
-        files: Which::Any,
-    });
+    vfs.arm(full_disk(1));
     let mut again = Harness::start(image.path(), Some("writer-full-start"), NO_LIMITS);
     assert!(vfs.fired() > 0);
     assert!(matches!(again.one(read(1)), Reply::Order(_)));
@@ -358,13 +352,7 @@ fn an_order_that_finds_no_ledger_gives_back_what_it_took_from_the_rate() {
     let limits = Limits { orders_per_s: 1, burst: 2, ..NO_LIMITS };
     let mut writer = Harness::start(dir.path(), Some("writer-gives-back"), limits);
     writer.one(open_sale(60_000));
-    vfs.arm(Fault {
-        operation: Operation::Write,
-        nth: 1,
-        effect: Effect::DiskFull,
-        lasting: true,
-        files: Which::Any,
-    });
+    vfs.arm(full_disk(1));
     assert!(matches!(writer.one(Request::Execute(Command::Pause(SaleId(1)))), Reply::Unknown));
     for buyer in 1..20_u64 {
         // As an event loop judges an order without a key.

@@ -11,6 +11,7 @@ use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::ledger::sqlite::{Options, SqliteLedger, Synchronous, audit};
 use server::ledger::{AppendError, Batch};
 
+use crate::embedded::full_disk;
 use crate::history::{Random, commands, seen, texts};
 
 const BATCHES: u64 = 14;
@@ -299,8 +300,7 @@ fn an_id_secret_that_was_given_out_is_in_the_file() {
         let dir = tempfile::tempdir().unwrap();
         vfs.record_unsynced(true);
         let ledger = SqliteLedger::open(options(dir.path(), Some(&name))).unwrap();
-        let effect = Effect::DiskFull;
-        vfs.arm(Fault { operation: Operation::Write, nth, effect, lasting: true, files: Which::Any });
+        vfs.arm(full_disk(nth));
         let Ok(secret) = ledger.id_secret() else {
             refused += 1;
             continue;
