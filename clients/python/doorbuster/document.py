@@ -91,6 +91,10 @@ class RehearsalCrowd(TypedDict, closed=True):
     over_s: NotRequired[int]
 
 
+class RehearsalMeant(TypedDict, closed=True):
+    began_at_ms: NotRequired[int]
+
+
 class Rehearsal(TypedDict):
     state: Literal['none', 'playing', 'ended']
     sale: NotRequired[int]

@@ -134,6 +134,8 @@ pub enum Stopping {
     Asked { about: String },
     /// The latest one was stopped, and has ended or is about to.
     Before,
+    /// The latest one is not the one that was meant.
+    Another,
     /// None was played here, or the latest one ended by itself.
     NonePlayed,
 }
@@ -375,9 +377,10 @@ impl Rehearsals {
         Ok(thread)
     }
 
-    /// Asks the one that is played to end. To ask again changes nothing.
-    pub fn stop(&self, why: impl Into<String>) -> Stopping {
+    /// Asks the one that is played to end, if it is the one that began then. To ask again changes nothing.
+    pub fn stop(&self, began_at_ms: Option<u64>, why: impl Into<String>) -> Stopping {
         match &mut *self.latest.lock() {
+            Some(played) if began_at_ms.is_some_and(|at| at != played.began_at_ms) => Stopping::Another,
             Some(played) if !played.is_ending => {
                 played.stopped.get_or_insert(why.into());
                 Stopping::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
@@ -407,7 +410,7 @@ impl Rehearsals {
 
     /// Ends the one that is played, and waits for it: the server stops. Later ones are not begun.
     pub fn end(&self) {
-        self.stop("the server stops");
+        self.stop(None, "the server stops");
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(true, Ordering::Relaxed);
         let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -177,7 +177,7 @@ fn how_it_ended_is_said_by_what_it_printed() {
         );
         let about = format!("sale 3, 300 buyers: {says}");
         assert_eq!(*stage.kept.lock().unwrap(), [(Action::RehearsalEnded, about)], "{script}");
-        assert_eq!(stage.all().stop("by otto"), Stopping::NonePlayed, "{script}");
+        assert_eq!(stage.all().stop(None, "by otto"), Stopping::NonePlayed, "{script}");
         stage.begin().unwrap();
     }
 }
@@ -204,11 +204,26 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
     assert!(matches!(stage.begin(), Err(NotBegun::Playing(3))), "one at a time");
     for who in ["otto", "anna"] {
         let asked = Stopping::Asked { about: "sale 3, 300 buyers".to_owned() };
-        assert_eq!(stage.all().stop(format!("by {who}")), asked);
+        assert_eq!(stage.all().stop(None, format!("by {who}")), asked);
     }
     let ended = stage.ended();
     assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
-    assert_eq!(stage.all().stop("by anna"), Stopping::Before);
+    assert_eq!(stage.all().stop(None, "by anna"), Stopping::Before);
+}
+
+/// A press that was meant for the one that is shown came when the next was played.
+#[test]
+fn one_that_is_meant_is_stopped_and_no_other() {
+    let stage = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    let stop = |meant| stage.all().stop(Some(meant), "by otto");
+    assert_eq!(stop(7), Stopping::NonePlayed);
+    stage.begin().unwrap();
+    let began_at_ms = stage.shown()["began_at_ms"].as_u64().unwrap();
+    assert_eq!(stop(began_at_ms - 1), Stopping::Another);
+    assert_eq!(stage.all().latest.lock().as_ref().unwrap().stopped, None, "nothing was asked of it");
+    assert!(matches!(stop(began_at_ms), Stopping::Asked { .. }));
+    assert_eq!(stage.ended()["outcome"], "stopped");
+    assert_eq!((stop(began_at_ms), stop(began_at_ms - 1)), (Stopping::Before, Stopping::Another));
 }
 
 #[test]
@@ -245,7 +260,7 @@ fn of_calls_at_once_one_alone_leaves_an_entry_and_none_after_the_end() {
         stage.all().give_back(number + 7, Action::RehearsalStopped);
         assert_eq!(claim(), None);
         stage.all().give_back(number, Action::RehearsalStopped);
-        assert!(matches!(stage.all().stop("by otto"), Stopping::Asked { .. }));
+        assert!(matches!(stage.all().stop(None, "by otto"), Stopping::Asked { .. }));
         stage.ended();
         assert_eq!(claim(), None, "it has ended");
     }

@@ -1,6 +1,6 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
 import { create, duplicate } from "./console-making.js";
-import { readRehearsal } from "./console-rehearsal.js";
+import { played, readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
 import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unitsOf, unixTime } from "./console-words.js";
 
@@ -204,7 +204,7 @@ export const ITEM_ACTIONS = {
 const stop = {
   name: "Stop the rehearsal",
   says: () => "It ends within a minute, without saying what this installation carries, and removes what it has made. It can be played again from the start.",
-  request: () => ({ method: "POST", path: "/api/v1/rehearsal/stop" }),
+  request: (shown) => ({ method: "POST", path: "/api/v1/rehearsal/stop", body: { began_at_ms: shown.began_at_ms } }),
   after: () => readRehearsal(),
   done: "It stops, and removes what it has made.",
 };
@@ -335,7 +335,7 @@ const showSum = () => {
 byId("ask-fields").addEventListener("input", showSum);
 
 byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
-byId("rehearsal-stop").addEventListener("click", () => open(stop, { title: byId("rehearsal").dataset.title }));
+byId("rehearsal-stop").addEventListener("click", () => open(stop, played));
 
 // The buttons of a sale; `latest` finds it as it is when one is pressed.
 export const saleButtons = (latest) =>

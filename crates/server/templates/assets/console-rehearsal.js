@@ -7,6 +7,7 @@ const IDLE_MS = 10000;
 const section = byId("rehearsal");
 let timer = 0;
 let asks = 0;
+export let played;
 
 const OUTCOMES = { carried: "green", inconclusive: "amber", failed: "red", stopped: "amber" };
 
@@ -32,7 +33,7 @@ const show = (latest) => {
   set(byId("rehearsal-elsewhere"), latest.elsewhere ?? "");
   if (none) return;
   const playing = latest.state === "playing";
-  section.dataset.title = latest.title;
+  played = latest;
   const about = `“${latest.title}”, no. ${latest.sale}: ${count(latest.buyers)} buyers within ${latest.over_s} s, begun by ${latest.by} `;
   set(byId("rehearsal-about"), about + (playing ? `${duration(serverNow() - latest.began_at_ms)} ago` : `on ${dayAndTime(latest.began_at_ms)}`));
   byId("rehearsal-says").dataset.level = playing ? "" : OUTCOMES[latest.outcome];

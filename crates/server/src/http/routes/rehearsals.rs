@@ -14,7 +14,7 @@ use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
-use crate::http::wire::{Number, number_in};
+use crate::http::wire::{Number, not_null, number_in};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
 use crate::rehearsals::{Crowd, NotBegun, Stopping};
@@ -34,6 +34,15 @@ struct Asked {
     buyers: Number,
     #[serde(default = "over_s")]
     over_s: Number,
+}
+
+/// Of whoever stops one.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meant {
+    /// When the one that is meant began; `None`: the latest one is.
+    #[serde(default, deserialize_with = "not_null")]
+    began_at_ms: Option<Number>,
 }
 
 fn buyers() -> Number {
@@ -97,12 +106,16 @@ impl HttpService {
     /// It ends soon after the answer; what it says then names who stopped it.
     fn stop_rehearsal(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Operator)?;
+        let Meant { began_at_ms } =
+            if call.request.body.is_empty() { Meant::default() } else { read_object(call)? };
         let by = call.operator();
-        match self.shared.rehearsals.stop(format!("by {}", by.who)) {
+        let began_at_ms = began_at_ms.map(|Number(ms)| ms);
+        match self.shared.rehearsals.stop(began_at_ms, format!("by {}", by.who)) {
             Stopping::Asked { about } => {
                 self.keep_once(call, Done { action: Action::RehearsalStopped, about, by }, out)
             }
             Stopping::Before => Ok(self.answer_begun(out)),
+            Stopping::Another => Err(another()),
             Stopping::NonePlayed => Err(none_played()),
         }
     }
@@ -145,6 +158,11 @@ impl HttpService {
 fn none_played() -> Problem {
     let detail = "This server plays no rehearsal: its latest one, if there was one, ended by itself. If another server plays one, the operators' log says who began it.";
     Problem::new(409, "no_rehearsal", "No rehearsal is played here", detail)
+}
+
+fn another() -> Problem {
+    let detail = "The latest rehearsal of this server is not the one that is meant, and was not stopped: read again how it stands.";
+    Problem::new(409, "another_rehearsal", "Another rehearsal was meant", detail)
 }
 
 fn has_started() -> Problem {

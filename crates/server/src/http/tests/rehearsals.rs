@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use engine::{Command, SaleId, SaleSpec};
 
-use super::Response;
 use super::shop::{Delivered, NOW, Sent, Setup, Shop, demo_mode, flash_sale, item};
+use super::{Response, problem};
 use crate::http::delivery::Delivery;
 use crate::net::{ResponseWriter, Ticket};
 use crate::rehearsals::RehearseCommand;
@@ -84,5 +84,27 @@ fn an_entry_that_the_ledger_took_stays_when_its_caller_has_hung_up() {
     shop.service.deliver_to(&mut Gone);
     let answered = shop.call(&begin()).1.map(|response| response.status);
     assert_eq!(answered, Some(202), "it is not asked again");
+    shop.stop.request();
+}
+
+#[test]
+fn a_stop_that_says_which_one_it_means_stops_no_other() {
+    let mut shop = shop();
+    let stop = |body: &str| Sent::post("/api/v1/rehearsal/stop", body).operator();
+    for body in ["", "{}", r#"{"began_at_ms":7}"#] {
+        assert_eq!(shop.send(&stop(body)).problem(), problem(409, "no_rehearsal"), "{body}");
+    }
+    assert_eq!(shop.send(&begin()).status, 202);
+    let began_at_ms = shop.send(&Sent::get("/api/v1/rehearsal").operator()).json()["began_at_ms"].as_u64();
+    let meant = |ms: u64| stop(&format!("{{\"began_at_ms\":{ms}}}"));
+    let began_at_ms = began_at_ms.unwrap();
+    let before = shop.send(&meant(began_at_ms - 1));
+    assert_eq!(before.problem(), problem(409, "another_rehearsal"));
+    for body in ["7", r#"{"began_at_ms":"now"}"#, r#"{"began":7}"#] {
+        assert_eq!(shop.send(&stop(body)).status, 400, "{body}");
+    }
+    // It is asked to end by this one alone.
+    assert_eq!(shop.send(&meant(began_at_ms)).status, 202);
+    assert_eq!(shop.send(&meant(began_at_ms - 1)).problem(), problem(409, "another_rehearsal"));
     shop.stop.request();
 }

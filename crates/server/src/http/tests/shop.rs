@@ -399,14 +399,17 @@ impl Shop {
         let before = self.failing.then(|| self.book.clone());
         let mut replies: Vec<_> = envelopes
             .into_iter()
-            .map(|envelope| (envelope.ticket, self.carry_out(envelope.request)))
+            .map(|Envelope { event_loop, ticket, request }| (event_loop, ticket, self.carry_out(request)))
             .collect();
         if let Some(before) = before {
             self.book = before;
-            replies.iter_mut().for_each(|(_, reply)| *reply = Reply::Unknown);
+            replies.iter_mut().for_each(|(_, _, reply)| *reply = Reply::Unknown);
         }
         self.publish();
-        self.mailbox.answer(0, &mut replies);
+        // Threads beside the loop ask, too.
+        for (event_loop, ticket, reply) in replies {
+            self.mailbox.answer(event_loop, &mut vec![(ticket, reply)]);
+        }
     }
 
     fn carry_out(&mut self, request: Request) -> Reply {
