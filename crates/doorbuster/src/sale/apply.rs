@@ -60,7 +60,7 @@ do. If two are applied at once, one of them wins in all that its file says of th
 If anything else differs, nothing is changed, and each such field is named. Nothing is deleted.
 
 Units are never changed: a total that differs is printed with the command to use, and the exit code is 1 until it does not
-differ. What is rarely meant is asked about as by `doorbuster sale create`.
+differ. What is rarely meant is asked about as by `doorbuster sale create`, as is a sooner end of a sale that runs.
 
 Exit codes: 0 the sale is as the file says; 1 it is not; 64 the file is wrong, or --yes is needed; 69 no server answers.
 With --json it prints what `doorbuster sale diff` does, and of a new sale the server's answer.")]

@@ -24,7 +24,7 @@ Examples:
 
 What is not named stays. The start can be moved, and an item changed, until the sale has started; items, where several servers
 sell, until a minute before. A sale that ended by time is opened again by a later end. Orders keep the time to pay that they were placed with. Relative times count from the server's clock.
-What is rarely meant is asked about as by `doorbuster sale create`, and without a terminal refused unless --yes is there.")]
+What is rarely meant is asked about as by `doorbuster sale create`, as is a sooner end of a sale that runs, and without a terminal refused unless --yes is there.")]
 pub(super) struct EditArguments {
     /// The sale's number, as `doorbuster sale list` shows it
     sale: u64,

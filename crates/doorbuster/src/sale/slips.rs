@@ -35,6 +35,8 @@ pub(super) struct Intent<'a> {
     pub(super) length_ms: Option<u64>,
     /// Of one that has started.
     pub(super) ends_at_ms: Option<u64>,
+    /// When one that runs would end as it is.
+    pub(super) would_end_at_ms: Option<u64>,
     pub(super) payment_s: Option<u64>,
     pub(super) items: &'a [NewItem],
     /// Of the server's other sales; `None`: there are none to compare with.
@@ -44,12 +46,13 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 12] = [
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 13] = [
     start_is_past,
     comes_sooner,
     is_short,
     is_long,
     ends_soon,
+    ends_sooner,
     is_paid_soon,
     is_paid_late,
     costs_nothing,
@@ -71,6 +74,7 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
     };
     let priced = new.items.iter().filter(|item| differs(Some(item.product), &["price", "list"]));
     let joined = sale.items.iter().filter_map(|item| item.line_now.as_ref()).map(|line| line.joined).sum();
+    let runs = sale.starts_at_ms <= now_ms && now_ms < sale.ends_at_ms;
     // The terms of a line can't be changed.
     let priced: Vec<_> = priced.map(|item| NewItem { line: None, ..item.clone() }).collect();
     find(&Intent {
@@ -78,6 +82,7 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
         starts_at_ms: differs(None, &["starts_at"]).then_some(new.starts_at_ms),
         length_ms: differs(None, &["starts_at", "ends_at"]).then_some(new.ends_at_ms - new.starts_at_ms),
         ends_at_ms: (differs(None, &["ends_at"]) && new.starts_at_ms <= now_ms).then_some(new.ends_at_ms),
+        would_end_at_ms: runs.then_some(sale.ends_at_ms),
         payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
         items: &priced,
         largest_total: None,
@@ -146,6 +151,14 @@ fn ends_soon(intent: &Intent<'_>) -> Option<String> {
         seconds if left_ms < LEFT_MS_MIN => Some(format!("the sale ends in {seconds}s")),
         _ => None,
     }
+}
+
+/// An end at once is asked about by `sale end`: one that comes sooner takes from buyers, too, who count on the time that they were shown.
+fn ends_sooner(intent: &Intent<'_>) -> Option<String> {
+    let (ends_at_ms, would_end_at_ms) = (intent.ends_at_ms?, intent.would_end_at_ms?);
+    let [new, old] = [ends_at_ms, would_end_at_ms].map(format_utc);
+    (ends_at_ms < would_end_at_ms)
+        .then(|| format!("the sale runs, and ends sooner than buyers were told: {new} instead of {old}"))
 }
 
 fn is_paid_soon(intent: &Intent<'_>) -> Option<String> {
@@ -241,6 +254,7 @@ mod tests {
             starts_at_ms: Some(NOW_MS),
             length_ms: Some(2 * 3_600 * 1_000),
             ends_at_ms: Some(NOW_MS + 2 * 3_600 * 1_000),
+            would_end_at_ms: None,
             payment_s: Some(900),
             items,
             largest_total: Some(1),
@@ -279,6 +293,11 @@ mod tests {
                 "the sale ends in 12s",
             ),
             (usual, Intent { ends_at_ms: Some(NOW_MS - 1), ..usual }, "the sale ends at once"),
+            (
+                Intent { would_end_at_ms: usual.ends_at_ms, ..usual },
+                Intent { would_end_at_ms: Some(NOW_MS + 3 * 3_600 * 1_000), ..usual },
+                "the sale runs, and ends sooner than buyers were told: 1970-04-11T02:00:00Z instead of 1970-04-11T03:00:00Z",
+            ),
             (
                 Intent { payment_s: Some(PAYMENT_S_MIN), ..usual },
                 Intent { payment_s: Some(1), ..usual },

@@ -289,6 +289,33 @@ fn what_is_rarely_meant_is_asked_about_before_a_change() {
     assert_eq!(shop.server.stop(), 0);
 }
 
+/// `sale end` asked, and an end in an hour that took the rest of the day from buyers did not.
+#[test]
+fn an_end_that_comes_sooner_is_asked_about_while_the_sale_runs() {
+    let shop = Shop::open();
+    let slip = "the sale runs, and ends sooner than buyers were told: ";
+    shop.does(&["sale", "create", "drop.toml"]);
+    // It has not started.
+    shop.does(&["sale", "edit", "7", "--for", "1h"]);
+    shop.does(&["sale", "edit", "7", "--starts-at", "now", "--for", "5h", "--yes"]);
+    let sooner = ["sale", "edit", "7", "--for", "4h"];
+    assert!(shop.refuses(64, &sooner).contains(slip));
+    let (code, shown) = shop.at_a_terminal(&sooner, "n\n");
+    assert!(code == 1 && shown.contains("Is that meant? [y/N]"), "{code} {shown}");
+    shop.does(&["sale", "edit", "7", "--for", "6h"]);
+    shop.does(&[&sooner[..], &["--yes"]].concat());
+    shop.does(&sooner);
+
+    let running = DROP.replace("id = 7", "id = 8").replace("2099-", "2020-");
+    shop.write("drop.toml", &running.replace("'2h'", "'40000d'"));
+    shop.does(&["sale", "apply", "drop.toml", "--yes"]);
+    shop.write("drop.toml", &running.replace("'2h'", "'39999d'"));
+    assert!(shop.refuses(64, &["sale", "apply", "drop.toml"]).contains(slip));
+    shop.write("drop.toml", &running.replace("'2h'", "'40001d'"));
+    assert!(!shop.refuses(64, &["sale", "apply", "drop.toml"]).contains(slip), "it is long, and later");
+    assert_eq!(shop.server.stop(), 0);
+}
+
 #[test]
 fn a_duplicate_has_the_same_items_on_the_same_terms() {
     let shop = Shop::open();
