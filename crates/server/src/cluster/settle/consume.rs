@@ -16,8 +16,8 @@ use crate::cluster::Core;
 use crate::cluster::core::Options;
 use crate::cluster::place::relay::is_of;
 use crate::cluster::settle::tell_gate;
-use crate::gate::limits::CLOCK_OFF_MS_MAX;
-use crate::gate::{Answer, Found, Gate, GateError, Reserve, Reserved};
+use crate::cluster::settle::undecided::{Decision, Undecided, decide};
+use crate::gate::{Found, Gate, GateError, Reserve};
 use crate::intake::{Engine, Need};
 use crate::ledger::mysql::Limits;
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, ORDERS_MAX, Progress, fits};
@@ -36,18 +36,6 @@ const SETTINGS_INTERVAL: Duration = Duration::from_secs(10);
 const PULL_WAIT: Duration = Duration::from_millis(100);
 /// While an engine fails: from one try to the next.
 const PAUSE: Duration = Duration::from_millis(100);
-/// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Then it is rejected, for its
-/// units may be promised to somebody else.
-const OUTDATED_WAITS: Duration = Duration::from_secs(5);
-/// What a gate was asked and did not answer is carried out no later: the gate compares the time of the asking with its own clock, and
-/// both may be off by as much as it bears. Nobody is rejected before that.
-const ASK_REACHES_WITHIN: Duration = Duration::from_millis(2 * CLOCK_OFF_MS_MAX);
-/// A gate that can't be asked whether it has it after all is asked on for so long.
-const LOOKED_FOR: Duration = Duration::from_secs(15);
-/// Longer than anything is waited for.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Whoever takes a queue over knows nothing of what was asked before.
-const _: () = assert!(OUTDATED_WAITS.as_millis() > ASK_REACHES_WITHIN.as_millis());
 /// Of a queue that has lost its newest messages, so many are read again: more can't have come until that was found out. What the
 /// ledger has already is left as it is.
 const READ_AGAIN_MAX: u64 = 100_000;
@@ -400,7 +388,7 @@ impl<'a> Consuming<'a> {
         for order in &orders {
             self.undecided.remove(&order.place.id);
         }
-        self.undecided.retain(|_, undecided| undecided.since.elapsed() < KNOWN_FOR);
+        self.undecided.retain(|_, undecided| undecided.is_known(started));
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);
@@ -454,10 +442,10 @@ impl<'a> Consuming<'a> {
             tracing::warn!(%id, ?why, "an order of an older epoch came too late");
             refusals.insert(id, why);
         };
-        let forgot_at = self.forgot_at;
+        let (forgot_at, now) = (self.forgot_at, Instant::now());
         let (mut asked, mut over, mut all) = (Vec::with_capacity(orders.len()), Vec::new(), true);
         for order in orders {
-            let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
+            let undecided = self.undecided.entry(order.place.id).or_insert_with(|| Undecided::new(now));
             if let Some((epoch, at)) = undecided.taken {
                 if epoch != order.epoch {
                     (order.epoch, order.reserved_at) = (epoch, at);
@@ -467,7 +455,7 @@ impl<'a> Consuming<'a> {
                 undecided.taken = None;
                 self.core.epochs.hear([(order.place.id.sku, epoch + 1)]);
             }
-            match (undecided.is_over(), undecided.may_be_reserved(forgot_at)) {
+            match (undecided.is_over(now), undecided.may_be_reserved(forgot_at, now)) {
                 (false, _) => asked.push(order),
                 (true, true) => all = false,
                 (true, false) => over.push(order),
@@ -480,7 +468,7 @@ impl<'a> Consuming<'a> {
         let reserved = self.engines.gate.reserve_again(&requests, time);
         let now = Instant::now();
         for (order, reserved) in asked.into_iter().zip(reserved) {
-            let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
+            let undecided = self.undecided.entry(order.place.id).or_insert_with(|| Undecided::new(now));
             let is_unanswered = matches!(reserved, Err(GateError::Unknown(_)));
             undecided.unanswered = if is_unanswered { Some(now) } else { undecided.unanswered };
             match decide(order, reserved) {
@@ -488,7 +476,7 @@ impl<'a> Consuming<'a> {
                     undecided.taken = Some((epoch, at));
                     (order.epoch, order.reserved_at) = (epoch, at);
                 }
-                Decision::Refused(why) if !undecided.may_be_reserved(forgot_at) => {
+                Decision::Refused(why) if !undecided.may_be_reserved(forgot_at, now) => {
                     refuse(order.place.id, why)
                 }
                 // What was asked before may take the units still.
@@ -498,7 +486,7 @@ impl<'a> Consuming<'a> {
         // Nothing that was asked reaches the gate any more: what it has now it keeps.
         let ids: Vec<_> = over.iter().map(|order| order.place.id).collect();
         for (order, found) in over.into_iter().zip(self.engines.gate.find(&ids)) {
-            let undecided = self.undecided.entry(order.place.id).or_insert_with(Undecided::new);
+            let undecided = self.undecided.entry(order.place.id).or_insert_with(|| Undecided::new(now));
             match found {
                 Ok(Some(Found::Open(open))) if is_of(&open, &order.place) => {
                     undecided.taken = Some((open.epoch, open.at));
@@ -506,7 +494,7 @@ impl<'a> Consuming<'a> {
                 }
                 Ok(_) | Err(GateError::Closed(_)) => refuse(order.place.id, Refusal::SoldOut),
                 // That this asking failed says nothing; in the end it is rejected all the same.
-                Err(_) if undecided.since.elapsed() < LOOKED_FOR => all = false,
+                Err(_) if undecided.is_looked_for(Instant::now()) => all = false,
                 Err(_) => refuse(order.place.id, Refusal::SoldOut),
             }
         }
@@ -528,55 +516,4 @@ fn record_of(order: &Reservation) -> Vec<u8> {
     let mut record = Vec::new();
     message::encode(&Reservation { epoch: 0, reserved_at: UnixMs(0), ..order.clone() }, &mut record);
     record
-}
-
-/// An order of an older epoch that is not in the ledger yet.
-#[derive(Debug)]
-struct Undecided {
-    since: Instant,
-    /// When its gate was last asked without an answer.
-    unanswered: Option<Instant>,
-    /// The epoch by which it has its units, and when it took them.
-    taken: Option<(u64, UnixMs)>,
-}
-
-impl Undecided {
-    fn new() -> Undecided {
-        Undecided { since: Instant::now(), unanswered: None, taken: None }
-    }
-
-    fn is_over(&self) -> bool {
-        self.since.elapsed() >= OUTDATED_WAITS
-    }
-
-    /// By what this server asked, or another one before it forgot what was asked.
-    fn may_be_reserved(&self, forgot_at: Option<Instant>) -> bool {
-        self.unanswered.max(forgot_at).is_some_and(|at| at.elapsed() < ASK_REACHES_WITHIN)
-    }
-}
-
-/// What the gate of now says of an order of an older epoch.
-enum Decision {
-    /// It has its units, by this epoch.
-    Taken {
-        epoch: u64,
-        at: UnixMs,
-    },
-    Refused(Refusal),
-    NotYet,
-}
-
-fn decide(order: &Reservation, reserved: Result<Answer<Reserved>, GateError>) -> Decision {
-    let Ok(Answer { seen, what }) = reserved else { return Decision::NotYet };
-    match what {
-        Reserved::Taken { at } => Decision::Taken { epoch: seen.epoch, at },
-        // Its buyer has asked again meanwhile.
-        Reserved::Open(open) if is_of(&open, &order.place) => {
-            Decision::Taken { epoch: open.epoch, at: open.at }
-        }
-        // The buyer has used its key for another order, which that gate has taken.
-        Reserved::Open(_) | Reserved::Refused(Refusal::KeyConflict) => Decision::Refused(Refusal::SoldOut),
-        Reserved::Refused(why) => Decision::Refused(why),
-        Reserved::Settled => Decision::NotYet,
-    }
 }

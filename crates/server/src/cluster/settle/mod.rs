@@ -5,6 +5,7 @@
 
 pub(super) mod consume;
 pub(super) mod reconcile;
+mod undecided;
 pub(super) mod watch;
 
 use engine::handover::{Reservation, Settle, Verdict};
