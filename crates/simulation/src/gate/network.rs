@@ -338,7 +338,7 @@ impl Dial for Reach {
         let connection =
             Connection { route: Arc::new(route), last_arrives: None, replies, cut: false, answered };
         inside.connections.insert(number, connection);
-        Ok(Box::new(Way { network: self.network.clone(), number, limit: FOREVER }))
+        Ok(Box::new(Way { network: self.network.clone(), number, limit: UNREACHED }))
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Connection {
     link: Box<dyn Link>,
     pub(super) run: Run,
     used_at: Instant,
-    /// As set in the socket.
+    /// As set in the link.
     read_timeout: Duration,
     idle_check: Duration,
 }
@@ -72,10 +72,11 @@ impl Connection {
     /// Connects and signs in, whoever is there.
     pub(super) fn to_anybody(config: &GateConfig, address: &str) -> Result<Connection, Why> {
         let tls = config.tls.is_some();
-        let link = match &config.dial {
+        let mut link = match &config.dial {
             Some(dial) => dial.dial(address)?,
             None => Box::new(dial_tcp(config, address)?),
         };
+        link.wait_at_most(config.connect_timeout)?;
         let mut connection = Connection {
             link,
             run: Run::new(),
@@ -223,10 +224,7 @@ fn dial_tcp(config: &GateConfig, address: &str) -> Result<redis::Connection, Why
     let socket = client
         .get_connection_with_timeout(config.connect_timeout)
         .map_err(|error| unopened(broken(&error), tls))?;
-    let set = socket
-        .set_read_timeout(Some(config.connect_timeout))
-        .and_then(|()| socket.set_write_timeout(Some(config.reply_timeout)));
-    set.map_err(|error| broken(&error))?;
+    socket.set_write_timeout(Some(config.reply_timeout)).map_err(|error| broken(&error))?;
     Ok(socket)
 }
 
