@@ -205,3 +205,23 @@ fn an_order_of_an_older_epoch_is_placed_if_the_gate_has_units() {
     });
     audit(dir.path());
 }
+
+/// Its buyer may have been answered, and a broker have lost its message: the gate alone knows of it.
+#[test]
+fn what_a_fenced_gate_has_reserved_is_an_order_when_it_is_rebuilt() {
+    let name = "fenced_order";
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, mut gate) = started(dir.path(), name);
+    let epoch = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
+    let reserved = order(1, 3, epoch);
+    let (record, place) = (encoded(&reserved), reserved.place);
+    drop(gate.reserve_again(&[Reserve { place, limit: None, record: &record }], None));
+    assert_eq!(gate.fence(&[(SKU, epoch)]), [Ok(())]);
+    let judged = until_judged(&mut ledger(name), &reserved);
+    assert!(matches!(judged, Recorded::Order { .. }), "{judged:?}");
+    until("the gate of now has the others", || {
+        let seen = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen;
+        (seen.available == 7 && seen.epoch > epoch, format!("{seen:?}"))
+    });
+    audit(dir.path());
+}

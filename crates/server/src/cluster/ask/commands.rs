@@ -19,7 +19,7 @@ use crate::cluster::looks::is_live;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::cluster::work::Instruction;
-use crate::gate::{self, ClaimRequest, Claimed, Gate};
+use crate::gate::{Answer, ClaimRequest, Claimed, Closed, Gate, GateError, GateState, SaleSet};
 use crate::intake::Drained;
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError};
@@ -305,7 +305,7 @@ impl<'a> Commanding<'a> {
         &mut self,
         id: OrderId,
         at: Instant,
-        claimed: Result<gate::Answer<Claimed>, gate::GateError>,
+        claimed: Result<Answer<Claimed>, GateError>,
     ) -> Result<(Grant, Option<Taken>), NotServed> {
         match claimed {
             Ok(answer) => {
@@ -325,7 +325,7 @@ impl<'a> Commanding<'a> {
                     }
                 }
             }
-            Err(gate::GateError::Unknown(_)) => Err(NotServed::Unknown),
+            Err(GateError::Unknown(_)) => Err(NotServed::Unknown),
             Err(error) => {
                 self.core.note_closed(id.sku, &error);
                 Err(NotServed::Unavailable)
@@ -340,10 +340,9 @@ impl<'a> Commanding<'a> {
             let slots = self.core.slots_of(*sale).into_iter();
             let states: Vec<_> = slots.map(|slot| (slot.sku, slot.state, slot.limit)).collect();
             let set = self.gate.set_sale(&states);
-            // A slot that was never built, or is to be, sells nothing; it is built with the state of then.
-            let heard =
-                |set: &Result<_, gate::GateError>| matches!(set, Ok(_) | Err(gate::GateError::Closed(_)));
-            if !set.iter().all(heard) {
+            let all =
+                states.iter().zip(&set).all(|((sku, ..), set)| has_heard(set, self.core.epochs.newest(*sku)));
+            if !all || !self.gate.hears_of_the_master() {
                 unheard.push(*sale);
             }
         }
@@ -376,7 +375,7 @@ impl<'a> Commanding<'a> {
                 let now = self.core.clock.now();
                 let slots = self.core.slots_of(*sale).into_iter().filter(|slot| is_live(slot, now));
                 let skus: Vec<_> = slots.map(|slot| slot.sku).collect();
-                let open = |state: &Result<Option<gate::GateState>, _>| {
+                let open = |state: &Result<Option<GateState>, _>| {
                     matches!(state, Ok(Some(state)) if state.closed.is_none())
                 };
                 !self.gate.states(&skus).iter().all(open)
@@ -386,6 +385,18 @@ impl<'a> Commanding<'a> {
             }
         }
         sales
+    }
+}
+
+/// Whether a slot sells by what it was told from now on. `newest`: its epoch, as far as this server has heard.
+fn has_heard(set: &Result<Answer<SaleSet>, GateError>, newest: u64) -> bool {
+    match set {
+        Ok(answer) => answer.seen.epoch >= newest,
+        // That is an old master's: the one that sells is another.
+        Err(GateError::Closed(Closed::RanBackwards)) => false,
+        // A slot that was never built, or is to be, sells nothing; it is built with the state of then.
+        Err(GateError::Closed(_)) => true,
+        Err(GateError::NotExecuted(_) | GateError::Unknown(_)) => false,
     }
 }
 
@@ -403,4 +414,30 @@ fn order_of(command: &Command) -> Option<OrderId> {
 
 fn not_done_by(error: &LedgerError) -> Reply {
     if matches!(error, LedgerError::Unknown(_)) { Reply::Unknown } else { Reply::Unavailable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::{Seen, Why};
+
+    /// A pause was answered by a server that was cut off with an old master, and the new one sold.
+    #[test]
+    fn the_slot_of_an_old_master_has_not_heard() {
+        let answer = |epoch| Ok(Answer { seen: Seen { epoch, seq: 1, available: 1 }, what: SaleSet::Done });
+        let closed = |why| Err(GateError::Closed(why));
+        for (set, is_heard) in [
+            (answer(2), true),
+            (answer(3), true),
+            (answer(1), false),
+            (closed(Closed::RanBackwards), false),
+            (closed(Closed::Lost), true),
+            (closed(Closed::Fenced), true),
+            (closed(Closed::OtherRun), true),
+            (Err(GateError::Unknown(Why::ConnectionLost)), false),
+            (Err(GateError::NotExecuted(Why::Busy)), false),
+        ] {
+            assert_eq!(has_heard(&set, 2), is_heard, "{set:?}");
+        }
+    }
 }

@@ -265,6 +265,11 @@ impl Gate {
         outcomes.map(|outcome| outcome.and_then(Reply::read).map(drop)).collect()
     }
 
+    /// Whether it would be known that another master was made: by one of the Sentinels, if there are any.
+    pub fn hears_of_the_master(&self) -> bool {
+        self.router.hears_of_the_master()
+    }
+
     /// SKUs that were seen to run backwards since the last call: they must be rebuilt.
     pub fn take_suspects(&mut self) -> Vec<SkuId> {
         self.memory.take_suspects()

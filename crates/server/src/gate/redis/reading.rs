@@ -93,6 +93,12 @@ impl Gate {
         self.open_of_each(&[sku], age_ms, None, max).remove(0).map(|answer| answer.what)
     }
 
+    /// All that is open, whatever its age, but for the oldest `passed`; at most as many as one answer has.
+    pub fn open_beyond(&mut self, sku: SkuId, passed: u64) -> Result<Vec<OpenRecord>, GateError> {
+        let args = [0, limits::OPEN_ROWS_MAX as u64, 0, passed];
+        self.open(&[sku], args).remove(0).map(|answer| answer.what)
+    }
+
     /// The same of several SKUs, at most `max` of each. `now`: as of [`Gate::reserve`].
     pub fn open_of_each(
         &mut self,
@@ -102,8 +108,12 @@ impl Gate {
         max: usize,
     ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
         let max = max.min(limits::OPEN_ROWS_MAX) as u64;
-        let mut digits = [[0; 20]; 3];
-        let args = decimals(&mut digits, [age_ms, max, now.map_or(0, |now| now.0)]);
+        self.open(skus, [age_ms, max, now.map_or(0, |now| now.0), 0])
+    }
+
+    fn open(&mut self, skus: &[SkuId], args: [u64; 4]) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
+        let mut digits = [[0; 20]; 4];
+        let args = decimals(&mut digits, args);
         self.commands.clear();
         for sku in skus {
             let keys = keys_of(&mut self.keys, &self.router, *sku);

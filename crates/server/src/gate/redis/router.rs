@@ -234,6 +234,11 @@ impl Router {
         Err(why)
     }
 
+    /// Whether a Sentinel says where the master is, where there are Sentinels.
+    pub(super) fn hears_of_the_master(&self) -> bool {
+        self.sentinels.as_ref().is_none_or(Sentinels::are_heard)
+    }
+
     /// Leaves a master that we are connected to, if the Sentinels name another one. Once in a round, before any command is
     /// assigned: a command of this round must not lose its connection.
     fn check_master(&mut self) {

@@ -85,6 +85,11 @@ impl Sentinels {
         found.ok()
     }
 
+    /// Whether one of them answered when it was asked last, or was not asked yet.
+    pub(super) fn are_heard(&self) -> bool {
+        self.seats.iter().any(|seat| seat.silent.is_none())
+    }
+
     /// Asks the one whose turn it is; if it has no answer, it is the next one's turn.
     fn ask_first(&mut self) -> Result<String, Why> {
         let at = self.first;

@@ -193,9 +193,11 @@ fn without_sentinels_a_connection_is_kept_and_no_new_one_is_made() {
     let mut watched = Watched::start(1);
     let mut gate = watched.gate();
     build(&mut gate, SKU, &fresh(1, 5, None));
+    assert!(gate.hears_of_the_master());
     watched.sentinels[0].kill();
     std::thread::sleep(limits::SENTINEL_CHECK + Duration::from_millis(100));
     assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    assert!(!gate.hears_of_the_master(), "its master may be another by now");
     watched.nodes[0].command::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]);
     let got = reserve(&mut gate, place(SKU, 2, 9, 1));
     assert_eq!(got, Err(GateError::Unknown(Why::ConnectionLost)));
@@ -204,6 +206,7 @@ fn without_sentinels_a_connection_is_kept_and_no_new_one_is_made() {
     assert!(matches!(&got, Err(GateError::NotExecuted(why)) if no_sentinel(why)), "{got:?}");
     watched.sentinels[0].start_again();
     until("the Sentinel is back", || is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
+    assert!(gate.hears_of_the_master());
 }
 
 #[test]

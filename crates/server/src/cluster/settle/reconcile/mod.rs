@@ -13,6 +13,7 @@
 
 mod drift;
 mod rebuild;
+mod silence;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
 use self::rebuild::{Rebuild, Urgency};
+use self::silence::{Silence, Silent};
 use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::cluster::Core;
 use crate::cluster::looks::{self, Looks};
@@ -38,13 +40,6 @@ use crate::time::Instant;
 const LEASE: &str = "reconcile";
 /// Milliseconds that it is held for; so long nobody reconciles after its holder was killed.
 const LEASE_MS: u64 = 3_000;
-/// How long no slot may answer before another server may try, and for how long this one then keeps away.
-const SILENCE_MAX: Duration = Duration::from_secs(3);
-const SHUN: Duration = Duration::from_secs(5);
-/// The same of a part: one gate that sells, or a broker that a rebuild waits for. A fail-over takes about half as long. Each time twice as
-/// long, for it may be away for everybody.
-const PART_SILENT_MAX: Duration = Duration::from_secs(10);
-const PART_SILENT_MAX_AT_LAST: Duration = Duration::from_secs(300);
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks at the gate.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -131,16 +126,9 @@ pub(in crate::cluster) struct Reconciling<'a> {
     times_back: u64,
     /// Gates whose sale is of a later version than the ledger has, with that version, at their last look.
     ahead: HashMap<SkuId, u64>,
-    /// Since when no slot has answered.
-    silent_since: Option<Instant>,
-    /// Since when not everything has that this server's work waits for.
-    partly_since: Option<Instant>,
-    part_silent_max: Duration,
-    /// When it gave the lease up for a part last.
-    gave_up_at: Option<Instant>,
+    silence: Silence,
     /// Of the lease that this server had last.
     generation: u64,
-    shunned_until: Option<Instant>,
     purging: Purging,
     erasing: Erasing,
     clock_watch: ClockWatch,
@@ -162,12 +150,8 @@ impl<'a> Reconciling<'a> {
             skus: 0,
             times_back: 0,
             ahead: HashMap::new(),
-            silent_since: None,
-            partly_since: None,
-            part_silent_max: PART_SILENT_MAX,
-            gave_up_at: None,
+            silence: Silence::default(),
             generation: 0,
-            shunned_until: None,
             purging: Purging::new(core.options.address_retention_days),
             erasing: Erasing::default(),
             clock_watch: ClockWatch::default(),
@@ -208,7 +192,7 @@ impl<'a> Reconciling<'a> {
         }
         let (ledger, owner) = (&mut *self.engines.ledger, self.core.options.server_id);
         // A server that the gate does not answer leaves reconciliation to those that it does.
-        if self.shunned_until.is_some_and(|until| Instant::now() < until) {
+        if self.silence.keeps_away(Instant::now()) {
             return Ok(());
         }
         self.lease = ledger.lease(LEASE, owner, LEASE_MS)?;
@@ -221,7 +205,7 @@ impl<'a> Reconciling<'a> {
             self.rebuild = Rebuild::default();
             self.looks = Looks::new(OTHERS_PER_LOOK);
             self.ahead.clear();
-            (self.silent_since, self.partly_since) = (None, None);
+            self.silence.begin_anew();
         }
         let Some(generation) = generation else { return Ok(()) };
         self.generation = generation;
@@ -269,7 +253,7 @@ impl<'a> Reconciling<'a> {
         let picked = self.looks.pick(&slots, now);
         let mut renewal = Renewal::new(self.lease.clone());
         let (mut answered, mut proven) = (picked.is_empty(), 0);
-        let mut is_partly = self.rebuild.waits_for_a_broker();
+        let mut is_partly = self.rebuild.waits_for_a_broker() || !self.engines.gate.hears_of_the_master();
         for portion in picked.chunks(LOOKED_AT_ONCE) {
             renewal.renew(&mut *self.engines.ledger);
             renewal.check()?;
@@ -298,7 +282,8 @@ impl<'a> Reconciling<'a> {
         }
         self.core.counts.drift_units.inc_by(proven);
         // What another would begin anew is finished first.
-        self.shun_if_silent(!answered, is_partly && !self.rebuild.is_under_way())
+        let is_partly = is_partly && !self.rebuild.is_under_way();
+        self.give_up_if_silent(Silent { all: !answered, a_part: is_partly })
     }
 
     /// Is each there, does it know the sale as it is?
@@ -367,24 +352,9 @@ impl<'a> Reconciling<'a> {
     }
 
     /// Gives the lease up if what it waits for has not answered for some time: the cut may be this server's alone.
-    fn shun_if_silent(&mut self, is_silent: bool, is_partly: bool) -> Result<(), LedgerError> {
-        let now = Instant::now();
-        for (since, is) in [(&mut self.silent_since, is_silent), (&mut self.partly_since, is_partly)] {
-            *since = if is { since.or(Some(now)) } else { None };
-        }
-        if self.gave_up_at.is_none_or(|at| now - at >= self.part_silent_max * 3) {
-            self.part_silent_max = PART_SILENT_MAX;
-        }
-        let over = |since: Option<Instant>, most| since.is_some_and(|since| now - since >= most);
-        let is_partly_over = over(self.partly_since, self.part_silent_max);
-        if (is_partly_over || over(self.silent_since, SILENCE_MAX)) && self.lease.is_some() {
-            if is_partly_over {
-                self.part_silent_max = (self.part_silent_max * 2).min(PART_SILENT_MAX_AT_LAST);
-                self.gave_up_at = Some(now);
-            }
+    fn give_up_if_silent(&mut self, silent: Silent) -> Result<(), LedgerError> {
+        if self.lease.is_some() && self.silence.is_over(silent, Instant::now()) {
             tracing::warn!("a gate or a broker does not answer this server: another one may reconcile");
-            (self.silent_since, self.partly_since) = (None, None);
-            self.shunned_until = Some(now + SHUN);
             self.give_up()?;
         }
         Ok(())
@@ -407,17 +377,9 @@ impl<'a> Reconciling<'a> {
         let open = open.into_iter().flatten().flat_map(|answer| answer.what);
         let (claims, reservations): (Vec<_>, Vec<_>) =
             open.partition(|open| matches!(open.what, Open::Claim(_)));
-        let mut orders = Vec::new();
-        for open in &reservations {
-            match order_of(open) {
-                Ok(order) => orders.push(order),
-                Err(error) => {
-                    self.core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id()));
-                }
-            }
-        }
+        let orders = orders_of(self.core, &reservations);
         for orders in orders.chunks(OPEN_ROWS) {
-            self.roll_forward(orders.to_vec())?;
+            roll_forward(self.core, &mut self.engines, orders.to_vec())?;
         }
         if claims.is_empty() {
             return Ok(());
@@ -443,26 +405,6 @@ impl<'a> Reconciling<'a> {
         Ok(())
     }
 
-    /// Into the ledger with orders whose messages never came, but for those that a gate took whose epoch is over: it promises nothing.
-    fn roll_forward(&mut self, mut orders: Vec<Reservation>) -> Result<(), LedgerError> {
-        let outcomes = loop {
-            let now = self.core.clock.now();
-            match self.engines.ledger.consume(now, &[], &orders, &|_| None)? {
-                Ok(outcomes) => break outcomes,
-                Err(over) => orders.retain(|order| !over.contains(&order.place.id)),
-            }
-        };
-        if orders.is_empty() {
-            return Ok(());
-        }
-        tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
-        self.core.counts.rolled_forward.inc_by(orders.len() as u64);
-        self.core.count_outcomes(&outcomes);
-        tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
-        self.core.status.nudge();
-        Ok(())
-    }
-
     /// Whether the ledger has carried out what was claimed.
     fn is_done(&mut self, open: &OpenRecord) -> Result<bool, LedgerError> {
         let id = open.id();
@@ -479,6 +421,37 @@ impl<'a> Reconciling<'a> {
             }
         }
     }
+}
+
+/// The orders among what is open at a gate.
+fn orders_of(core: &Core, open: &[OpenRecord]) -> Vec<Reservation> {
+    let mut orders = Vec::new();
+    for open in open.iter().filter(|open| matches!(open.what, Open::Order(_))) {
+        match order_of(open) {
+            Ok(order) => orders.push(order),
+            Err(error) => core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id())),
+        }
+    }
+    orders
+}
+
+/// Into the ledger with orders whose messages never came, but for those that a gate took whose epoch is over: it promises nothing.
+fn roll_forward(core: &Core, engines: &mut Engines, mut orders: Vec<Reservation>) -> Result<(), LedgerError> {
+    let outcomes = loop {
+        match engines.ledger.consume(core.clock.now(), &[], &orders, &|_| None)? {
+            Ok(outcomes) => break outcomes,
+            Err(over) => orders.retain(|order| !over.contains(&order.place.id)),
+        }
+    };
+    if orders.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
+    core.counts.rolled_forward.inc_by(orders.len() as u64);
+    core.count_outcomes(&outcomes);
+    tell_gate(core, &mut engines.gate, &orders, &outcomes);
+    core.status.nudge();
+    Ok(())
 }
 
 /// Applies what waits in the outbox, and takes out what the gate has. Any server may do it, several at once too:

@@ -1,8 +1,8 @@
 //! Rebuilding the gate of a SKU from the ledger, after Redis lost memory, or may have.
 //!
 //! Fence; wait until no server can accept an order of before the fence any more; read how far the broker's queues go;
-//! wait until the ledger has consumed that far; raise the epoch in the ledger, which is the moment that the new gate
-//! shows; load it. A reservation of an older epoch that comes later still was answered as unknown; it takes its units at the
+//! wait until the ledger has consumed that far; take over what the fenced gate has reserved and no queue had; raise the epoch
+//! in the ledger, which is the moment that the new gate shows; load it. A reservation of an older epoch that comes later still was answered as unknown; it takes its units at the
 //! new gate, or is rejected (`consume`).
 //!
 //! One rebuild at a time, step by step, so the rest of reconciliation goes on meanwhile. A dead Redis takes all of its
@@ -15,7 +15,7 @@ use std::time::Duration;
 use engine::handover::{MarkState, ReturnedHolds, Snapshot};
 use engine::{BuyerId, SkuId};
 
-use super::{Engines, Renewal};
+use super::{Engines, Renewal, orders_of, roll_forward};
 use crate::cluster::Core;
 use crate::cluster::queues::{LookError, look};
 use crate::cluster::sales::Slot;
@@ -243,7 +243,19 @@ impl Rebuild {
         lease: Option<&Lease>,
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
-        let portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
+        let mut portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
+        if self.urgency != Urgency::New {
+            let unread = roll_forward_fenced(core, engines, &portion, &mut renewal)?;
+            portion.retain(|sku| !unread.contains_key(sku));
+            for (sku, error) in unread {
+                self.failing.met(&format_args!("SKU {}: {error}", sku.0));
+                skus.remove(&sku);
+                self.again([sku]);
+            }
+            if portion.is_empty() {
+                return Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } });
+            }
+        }
         let raised = raise_above_heard(core, &mut *engines.ledger, &portion)?;
         // After that, so that no gate begins an epoch by what its sale was before.
         core.follow_sales(&mut *engines.ledger)?;
@@ -320,6 +332,50 @@ impl Phase {
             }
         }
     }
+}
+
+/// Takes into the ledger what these gates, which are fenced, have reserved and the ledger has not, for a broker has lost it. Those that
+/// could not be read are not to be built yet.
+fn roll_forward_fenced(
+    core: &Core,
+    engines: &mut Engines,
+    skus: &[SkuId],
+    renewal: &mut Renewal,
+) -> Result<HashMap<SkuId, GateError>, LedgerError> {
+    let mut unread = HashMap::new();
+    for (sku, count) in skus.iter().zip(engines.gate.open_counts(skus)) {
+        let mut passed = 0;
+        let mut left = match count {
+            Ok(count) => count,
+            Err(error) => {
+                unread.insert(*sku, error);
+                continue;
+            }
+        };
+        while left > 0 {
+            renewal.renew(&mut *engines.ledger);
+            renewal.check()?;
+            let open = match engines.gate.open_beyond(*sku, passed) {
+                Ok(open) => open,
+                // It has nothing, or nothing that is ours.
+                Err(GateError::Closed(_)) => break,
+                Err(error) => {
+                    unread.insert(*sku, error);
+                    break;
+                }
+            };
+            left = if open.is_empty() { 0 } else { left.saturating_sub(open.len() as u64) };
+            passed += open.len() as u64;
+            let mut orders = orders_of(core, &open);
+            let ids: Vec<_> = orders.iter().map(|order| order.place.id).collect();
+            let mut known = engines.ledger.lookup(&ids)?.into_iter();
+            orders.retain(|_| known.next().is_none_or(|known| known.is_none()));
+            if !orders.is_empty() {
+                roll_forward(core, engines, orders)?;
+            }
+        }
+    }
+    Ok(unread)
 }
 
 /// Raises the epochs, and above all that this server has heard of: those that the ledger has forgotten are over for everybody.
