@@ -38,7 +38,7 @@ SEEDS ?= 1000
 FROM ?= 0
 simulate: ## play SEEDS=1000 faulty nights of a cluster, crowds at its gate, and the same calls on the engines and on what stands in for them, FROM=0 on (about 20 minutes on 2 cores)
 	./dev/install-test-packages build redis valkey clocks
-	DOORBUSTER_SEEDS=$(SEEDS) DOORBUSTER_SEED_FROM=$(FROM) $(CARGO) test -p simulation -- --nocapture
+	CARGO='$(CARGO)' ./dev/simulate $(SEEDS) $(FROM)
 
 faults: ## run every fault of the cluster, long, and write docs/faults.md (about 15 minutes)
 	./dev/install-test-packages

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::working_set::{Needs, WorkingSet};
-use engine::{Entry, Sales, Seq, UnixMs};
+use engine::{Entry, Sales, Seq, SkuId, UnixMs};
 use server::intake::HoldEnded;
 use server::ledger::mysql::cluster::{Continuity, Lease, LedgerError, correction_id};
 use server::time::{self, Instant};
@@ -173,6 +173,11 @@ impl Database {
     /// Everything that fail-overs have undone.
     pub fn undone(&self) -> Vec<Entry> {
         self.lock().undone.clone()
+    }
+
+    /// Of the gate that there is to be for a SKU, 0: of none.
+    pub fn epoch(&self, sku: SkuId) -> u64 {
+        self.lock().tables.sku(sku).map_or(0, |state| state.epoch)
     }
 
     /// Changes that no gate has heard of.

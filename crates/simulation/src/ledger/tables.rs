@@ -184,6 +184,10 @@ impl Tables {
         }
     }
 
+    pub(super) fn sku(&self, sku: SkuId) -> Option<&SkuState> {
+        self.skus.get(&sku)
+    }
+
     pub(super) fn skus(&self) -> impl Iterator<Item = (&SkuId, &SkuState)> {
         self.skus.iter()
     }

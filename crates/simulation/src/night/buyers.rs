@@ -1,10 +1,10 @@
 //! The people of a night: who buy, pay, change their minds, and ask again until they know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refusal, Status};
+use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refund, Refusal, Status};
 use server::intake::admission::{BuyerBounds, NotAdmitted};
 use server::intake::{Judged, NewOrder, Reply, Request};
 use server::time::{self, Instant};
@@ -40,7 +40,7 @@ pub(super) enum Answer {
     NotServed(&'static str),
 }
 
-/// A payment that was reported, and answered.
+/// A payment that was reported, or a refund that was asked for, and answered.
 #[derive(Clone, Debug)]
 pub(super) struct Paid {
     pub(super) id: Box<str>,
@@ -52,6 +52,8 @@ pub(super) struct Paid {
 pub(super) struct Answered {
     pub(super) asked: Duration,
     pub(super) at: Duration,
+    /// How many units were asked for.
+    pub(super) quantity: u32,
     pub(super) answer: Answer,
 }
 
@@ -59,8 +61,8 @@ pub(super) struct Answered {
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) orders: BTreeMap<OrderId, Vec<Answered>>,
-    /// What was asked for.
-    pub(super) wanted: BTreeMap<OrderId, (BuyerId, u32)>,
+    /// What was asked for, under some keys twice, with other bodies.
+    pub(super) wanted: BTreeMap<OrderId, (BuyerId, BTreeSet<u32>)>,
     /// When those with an order looked at it, and whether it was known to whoever they asked.
     pub(super) looked: Vec<(OrderId, Duration, bool)>,
     pub(super) paid: Vec<Paid>,
@@ -95,24 +97,29 @@ impl People {
 
     /// Somebody who wants this much, and asks any server until it is known whether it is an order.
     pub(super) fn buy(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
-        let id = order_of(key);
         let begun = Instant::now();
-        self.told().wanted.insert(id, (buyer, quantity));
         loop {
-            let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
-            let asked = self.begun.elapsed();
-            let answer = self.place(place, random);
-            let answered = Answered { asked, at: self.begun.elapsed(), answer: answer.clone() };
-            self.told().orders.entry(id).or_default().push(answered);
-            match answer {
+            match self.buy_once(key, buyer, quantity, random) {
                 Answer::Unknown | Answer::NotServed(_) if begun.elapsed() < GIVES_UP => pause(random),
-                Answer::Unknown | Answer::NotServed(_) => {
+                answer @ (Answer::Unknown | Answer::NotServed(_)) => {
                     self.told().gave_up += 1;
                     return answer;
                 }
                 answer => return answer,
             }
         }
+    }
+
+    /// Somebody who asks once, whatever comes of it.
+    pub(super) fn buy_once(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
+        let id = order_of(key);
+        self.told().wanted.entry(id).or_insert((buyer, BTreeSet::new())).1.insert(quantity);
+        let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
+        let asked = self.begun.elapsed();
+        let answer = self.place(place, random);
+        let answered = Answered { asked, at: self.begun.elapsed(), quantity, answer: answer.clone() };
+        self.told().orders.entry(id).or_default().push(answered);
+        answer
     }
 
     fn place(&self, place: Placement, random: &mut Random) -> Answer {
@@ -160,16 +167,25 @@ impl People {
     pub(super) fn pay(&self, order: OrderId, quantity: u32, random: &mut Random) {
         let id: Box<str> = format!("payment-{:x}", order.hash).into();
         let amount = self.price * u64::from(quantity);
+        self.account(&Command::Pay(Pay { id: id.clone(), order, amount }), Paid { id, order }, random);
+    }
+
+    /// Somebody at the shop, who gives all the money back, and so many units.
+    pub(super) fn refund(&self, order: OrderId, units: u32, random: &mut Random) {
+        let id: Box<str> = format!("refund-{:x}", order.hash).into();
+        let refund = Refund { id: id.clone(), order, amount: None, units, paid_out: false };
+        self.account(&Command::Refund(refund), Paid { id, order }, random);
+    }
+
+    fn account(&self, command: &Command, of: Paid, random: &mut Random) {
         let begun = Instant::now();
         while begun.elapsed() < GIVES_UP {
-            let pay = Pay { id: id.clone(), order, amount };
-            if let Some(Reply::Accepted(Accepted::Payment { .. })) =
-                self.ask(Request::Execute(Command::Pay(pay)), random)
-            {
-                self.told().paid.push(Paid { id, order });
-                return;
+            match self.ask(Request::Execute(command.clone()), random) {
+                Some(Reply::Accepted(Accepted::Payment { .. })) => return self.told().paid.push(of),
+                // It was paid for nothing, so there is nothing to give back.
+                Some(Reply::Refused(_)) if matches!(command, Command::Refund(_)) => return,
+                _ => pause(random),
             }
-            pause(random);
         }
         self.told().gave_up += 1;
     }

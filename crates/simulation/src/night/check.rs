@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use engine::{Book, Entry, Event, LedgerKind, OrderId, OrderView, Refusal, Status};
 
-use super::buyers::{Answer, Answered};
+use super::buyers::{Answer, Answered, Told};
 use super::gates::PROMOTED_AFTER_MS;
+use super::watch::Watch;
 use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SERVERS, SKU, UNITS};
 
 /// After a fail-over, while nothing else is wrong, no gate sells for longer what the database does not know of.
@@ -29,7 +30,7 @@ struct Undone {
     /// What the gates had to sell, and nobody else knew of: at most so many orders were rejected.
     units_freed: u64,
     adjusted: bool,
-    /// From the first fail-over until the gates were rebuilt after the last, and every server had heard of that from the database.
+    /// See [`Night::window`].
     since: Duration,
     until: Duration,
     rejected: BTreeSet<OrderId>,
@@ -58,7 +59,10 @@ impl Night {
                     units_freed += if how.returns_units() { u64::from(LIMIT) } else { 0 };
                 }
                 Event::StockAdjusted { units, .. } => (units_freed, adjusted) = (units_freed + units, true),
-                Event::PaymentRecorded { pay, .. } => drop(payments.insert(pay.id)),
+                Event::PaymentRecorded { pay, disposition } => {
+                    units_freed += u64::from(disposition.requested().unwrap_or(0));
+                    payments.insert(pay.id);
+                }
                 Event::SalePaused(_) => paused = true,
                 _ => {}
             }
@@ -66,22 +70,7 @@ impl Night {
         let rejected = self.engines.database.entries().into_iter().filter_map(is_rejected).collect();
         let cut_off = plan.iter().filter(|(_, fault)| matches!(fault, Fault::GateFailsOver { .. })).count();
         units_freed += (UNITS + RESTOCK) * cut_off as u64;
-        let fails_over = |(at, fault): &(Duration, Fault)| match fault {
-            // What the database has lost of before is sold again.
-            Fault::LedgerFailsOver { .. } => Some((Duration::ZERO, *at)),
-            Fault::GateFailsOver { behind, .. } => {
-                let cut_off = *at + Duration::from_millis(*behind);
-                Some((cut_off, cut_off + Duration::from_millis(PROMOTED_AFTER_MS)))
-            }
-            _ => None,
-        };
-        let (since, last): (Vec<_>, Vec<_>) = plan.iter().filter_map(fails_over).unzip();
-        let (since, last) =
-            (since.into_iter().min().unwrap_or(Duration::MAX), last.into_iter().max().unwrap_or_default());
-        let others = plan.iter().filter(|(at, fault)| {
-            !matches!(fault, Fault::GateFailsOver { .. }) && *at + fault.lasts() + REBUILT_WITHIN >= since
-        });
-        let until = last + REBUILT_WITHIN + others.map(|(_, fault)| fault.lasts()).sum::<Duration>();
+        let (since, until) = self.window(plan);
         let is_forgotten = plan.iter().any(|(at, fault)| {
             let is_down = |server: usize| {
                 plan.iter().any(|(killed, by)| matches!(by, Fault::Crash { server: of, .. } if *of == server && killed == at))
@@ -103,6 +92,31 @@ impl Night {
         }
     }
 
+    /// From the first fail-over until the gates were rebuilt after the last, and every server had heard of that from the database.
+    fn window(&self, plan: &Plan) -> (Duration, Duration) {
+        let fails_over = |(at, fault): &(Duration, Fault)| match fault {
+            // What the database has lost of before is sold again.
+            Fault::LedgerFailsOver { .. } => Some((Duration::ZERO, *at)),
+            Fault::GateFailsOver { behind, .. } => {
+                let cut_off = *at + Duration::from_millis(*behind);
+                Some((cut_off, cut_off + Duration::from_millis(PROMOTED_AFTER_MS)))
+            }
+            _ => None,
+        };
+        let (since, last): (Vec<_>, Vec<_>) = plan.iter().filter_map(fails_over).unzip();
+        let (since, last) =
+            (since.into_iter().min().unwrap_or(Duration::MAX), last.into_iter().max().unwrap_or_default());
+        let others = plan.iter().filter(|(at, fault)| {
+            !matches!(fault, Fault::GateFailsOver { .. }) && *at + fault.lasts() + REBUILT_WITHIN >= since
+        });
+        let until = last + REBUILT_WITHIN + others.map(|(_, fault)| fault.lasts()).sum::<Duration>();
+        let is_of_gate = plan.iter().any(|(_, fault)| matches!(fault, Fault::GateFailsOver { .. }));
+        // A server that reconciles, and is cut off with the old master, leaves it to another one after a while.
+        let raised = self.watch.raised.iter().find(|at| **at >= last).filter(|_| is_of_gate);
+        let until = raised.map_or(until, |at| until.max(*at + REBUILT_WITHIN));
+        (since, until)
+    }
+
     pub(super) fn check(&mut self, plan: &Plan) -> Played {
         let mut played =
             Played { trace: self.schedule.trace(), turns: self.schedule.turns(), ..Played::default() };
@@ -110,7 +124,7 @@ impl Night {
         let book = self.book(&mut played.broken);
         let undone = self.undone(plan);
         self.check_stock(&book, &undone, &mut played.broken);
-        self.check_answers(&book, &undone, &mut played);
+        self.check_answers(&book, &undone, plan, &mut played);
         self.check_cancelled(&book, &undone, &mut played.broken);
         self.check_money(&undone, &mut played.broken);
         played.happened = self.happened();
@@ -159,89 +173,53 @@ impl Night {
         if at_gate != i64::try_from(stock.available()).ok() {
             broken.push(format!("the gate has {at_gate:?} units, and the ledger {}", stock.available()));
         }
-        for (id, (buyer, quantity)) in &self.people.told().wanted {
+        for (id, (buyer, quantities)) in &self.people.told().wanted {
             let units = book.units(SKU, *buyer);
             if units > LIMIT {
                 broken.push(format!("buyer {} has {units} units", buyer.0));
             }
-            let is_another = |order: &OrderView| (order.buyer, order.quantity) != (*buyer, *quantity);
+            let is_another =
+                |order: &OrderView| order.buyer != *buyer || !quantities.contains(&order.quantity);
             if let Some(order) = book.order(*id).filter(is_another) {
-                broken.push(format!("{quantity} were asked for by {}: {order:?}", buyer.0));
+                broken.push(format!("{quantities:?} were asked for by {}: {order:?}", buyer.0));
             }
         }
     }
 
-    fn check_answers(&self, book: &Book, undone: &Undone, played: &mut Played) {
-        let (forgotten, told) = (self.engines.brokers.forgotten(), self.people.told());
+    fn check_answers(&self, book: &Book, undone: &Undone, plan: &Plan, played: &mut Played) {
+        let told = self.people.told();
         if told.gave_up > 0 {
             played.broken.push(format!("{} people were never answered", told.gave_up));
         }
-        // What comes late is taken by a gate that was built anew, too.
-        let is_rebuilt = self.askers.counted("gates_built") > 1;
-        let in_place_of_lost = self.engines.brokers.in_place_of_lost();
-        let in_window = |at: Duration| (undone.since..=undone.until).contains(&at);
+        let mut lost_once = self.engines.brokers.forgotten();
+        lost_once.extend(self.engines.brokers.in_place_of_lost());
+        let gate_forgets = |(_, fault): &(Duration, Fault)| {
+            matches!(fault, Fault::GateWiped | Fault::GateRestored { .. } | Fault::GateFailsOver { .. })
+        };
+        let promises = Promises {
+            book,
+            undone,
+            told: &told,
+            watch: &self.watch,
+            lost_once,
+            gate_forgot: plan.iter().any(gate_forgets),
+            is_rebuilt: self.askers.counted("gates_built") > 1,
+        };
         let mut accepted_and_rejected = 0;
         for (id, answers) in &told.orders {
             for Answered { answer, .. } in answers {
                 *played.answers.entry(name(answer)).or_default() += 1;
             }
-            let order = book.order(*id);
-            let mut says = |what: &str| {
-                played
-                    .broken
-                    .push(format!("order {:x} {what}: answered {answers:?}, and is {order:?}", id.hash));
-            };
-            let of = |wanted: fn(&Answer) -> bool| answers.iter().find(move |one| wanted(&one.answer));
-            let accepted = of(|answer| *answer == Answer::Ordered);
-            let rejected = accepted.is_some() && order.is_none() && undone.rejected.contains(id);
-            accepted_and_rejected += u64::from(rejected);
-            let in_time = accepted.is_some_and(|accepted| in_window(accepted.at));
-            // What a broker lost and no gate remembers is lost (docs/guarantees.md).
-            // What a broker stores in the place of what it lost may be passed over; it is an order by its reservation, unless that is
-            // lost, too.
-            let lost_once = forgotten.contains(id) || in_place_of_lost.contains(id);
-            let lost_twice = lost_once && (is_rebuilt || undone.placed.contains(id));
-            let lost = undone.orders.contains(id) || lost_twice || (in_time && rejected);
-            if accepted.is_some() && order.is_none() && !lost {
-                says("was accepted and is none");
-            }
-            let is_lost = lost || undone.placed.contains(id) || accepted.is_some_and(|one| in_window(one.at));
-            if let Some(at) = told.not_known(id).filter(|at| !is_lost && !in_window(*at)) {
-                says(&format!("was accepted, and not known after {} ms", at.as_millis()));
-            }
-            let asked_before = of(|answer| *answer == Answer::Unknown).is_some();
-            let refused = of(|answer| matches!(answer, Answer::Refused(_)));
-            if refused.is_some() && order.is_some() && !asked_before {
-                says("was refused and is one");
-            }
-            // Whoever was cut off with a master whose epoch is over could not know.
-            let was_there = |asked| self.watch.placed.get(id).is_some_and(|placed| *placed < asked);
-            if refused.is_some_and(|one| was_there(one.asked) && !in_window(one.at))
-                && !undone.placed.contains(id)
-            {
-                says("was refused and was one already");
-            }
-            if of(|answer| matches!(answer, Answer::Refused(Refusal::KeyConflict | Refusal::UnknownSku)))
-                .is_some()
-            {
-                says("was refused for no reason");
-            }
-            let can_be = |reserved: Duration| {
-                answers.iter().any(|one| (one.asked..=one.at + REACHES_GATE_WITHIN).contains(&reserved))
-            };
-            if !is_rebuilt && self.watch.reserved.get(&id.hash).is_some_and(|at| !can_be(*at)) {
-                says("was taken by the gate when nobody had asked for it any more");
-            }
-            let in_pause = |one: &Answered| {
-                told.paused.is_some_and(|(from, to)| from < one.asked && one.at < to && !in_window(one.at))
-            };
-            let is_first = answers.first().is_some_and(|one| one.answer == Answer::Ordered && in_pause(one));
-            if is_first && !undone.paused {
-                says("was taken in a pause");
-            }
-            let given_up = of(|answer| *answer == Answer::Lost).is_some();
-            if given_up && order.is_some() {
-                says("was given up and is one");
+            accepted_and_rejected += u64::from(promises.was_rejected(*id, answers));
+            let has_two_bodies = told.wanted.get(id).is_some_and(|(_, quantities)| quantities.len() > 1);
+            let is_conflict = |one: &&Answered| one.answer == Answer::Refused(Refusal::KeyConflict);
+            let answers: Vec<_> =
+                answers.iter().filter(|one| !(has_two_bodies && is_conflict(one))).cloned().collect();
+            let broken =
+                [promises.broken_to_accepted(*id, &answers), promises.broken_to_refused(*id, &answers)];
+            for what in broken.into_iter().flatten() {
+                let (hash, order) = (id.hash, book.order(*id));
+                played.broken.push(format!("order {hash:x} {what}: answered {answers:?}, and is {order:?}"));
             }
         }
         if accepted_and_rejected > undone.units_freed {
@@ -306,11 +284,106 @@ impl Night {
     }
 }
 
+/// What was promised with an answer, and what may be otherwise.
+struct Promises<'a> {
+    book: &'a Book,
+    undone: &'a Undone,
+    told: &'a Told,
+    watch: &'a Watch,
+    /// What a broker lost, or stored in the place of what it lost, which may be passed over: each is an order by its reservation,
+    /// unless that is lost, too.
+    lost_once: BTreeSet<OrderId>,
+    gate_forgot: bool,
+    /// What comes late is taken by a gate that was built anew, too.
+    is_rebuilt: bool,
+}
+
+impl Promises<'_> {
+    fn in_window(&self, at: Duration) -> bool {
+        (self.undone.since..=self.undone.until).contains(&at)
+    }
+
+    fn was_rejected(&self, id: OrderId, answers: &[Answered]) -> bool {
+        let accepted = find(answers, |answer| *answer == Answer::Ordered);
+        accepted.is_some() && self.book.order(id).is_none() && self.undone.rejected.contains(&id)
+    }
+
+    fn broken_to_accepted(&self, id: OrderId, answers: &[Answered]) -> Vec<String> {
+        let mut broken = Vec::new();
+        let (order, undone) = (self.book.order(id), self.undone);
+        let accepted = find(answers, |answer| *answer == Answer::Ordered);
+        let in_time = accepted.is_some_and(|accepted| self.in_window(accepted.at));
+        // What a broker lost and no gate remembers is lost (docs/guarantees.md).
+        let lost_twice = self.lost_once.contains(&id) && (self.gate_forgot || undone.placed.contains(&id));
+        let lost = undone.orders.contains(&id) || lost_twice || (in_time && self.was_rejected(id, answers));
+        if accepted.is_some() && order.is_none() && !lost {
+            broken.push("was accepted and is none".to_owned());
+        }
+        let is_lost = lost || undone.placed.contains(&id) || in_time;
+        let is_another = |one: &Answered| {
+            let quantity = order.as_ref().map(|order| order.quantity);
+            one.answer == Answer::Ordered && quantity.is_some_and(|quantity| quantity != one.quantity)
+        };
+        if answers.iter().any(is_another) && !is_lost {
+            broken.push("was accepted with another body".to_owned());
+        }
+        if let Some(at) = self.told.not_known(&id).filter(|at| !is_lost && !self.in_window(*at)) {
+            broken.push(format!("was accepted, and not known after {} ms", at.as_millis()));
+        }
+        let in_pause = |one: &Answered| {
+            let paused = self.told.paused;
+            paused.is_some_and(|(from, to)| from < one.asked && one.at < to && !self.in_window(one.at))
+        };
+        let is_first = answers.first().is_some_and(|one| one.answer == Answer::Ordered && in_pause(one));
+        if is_first && !undone.paused {
+            broken.push("was taken in a pause".to_owned());
+        }
+        broken
+    }
+
+    fn broken_to_refused(&self, id: OrderId, answers: &[Answered]) -> Vec<String> {
+        let mut broken = Vec::new();
+        let order = self.book.order(id);
+        let asked_before = find(answers, |answer| *answer == Answer::Unknown).is_some();
+        let refused = find(answers, |answer| matches!(answer, Answer::Refused(_)));
+        if refused.is_some() && order.is_some() && !asked_before {
+            broken.push("was refused and is one");
+        }
+        // Whoever was cut off with a master whose epoch is over could not know.
+        let was_there = |asked| self.watch.placed.get(&id).is_some_and(|placed| *placed < asked);
+        if refused.is_some_and(|one| was_there(one.asked) && !self.in_window(one.at))
+            && !self.undone.placed.contains(&id)
+        {
+            broken.push("was refused and was one already");
+        }
+        let no_reason =
+            |answer: &Answer| matches!(answer, Answer::Refused(Refusal::KeyConflict | Refusal::UnknownSku));
+        if find(answers, no_reason).is_some() {
+            broken.push("was refused for no reason");
+        }
+        let can_be = |reserved: Duration| {
+            answers.iter().any(|one| (one.asked..=one.at + REACHES_GATE_WITHIN).contains(&reserved))
+        };
+        if !self.is_rebuilt && self.watch.reserved.get(&id.hash).is_some_and(|at| !can_be(*at)) {
+            broken.push("was taken by the gate when nobody had asked for it any more");
+        }
+        if find(answers, |answer| *answer == Answer::Lost).is_some() && order.is_some() {
+            broken.push("was given up and is one");
+        }
+        broken.into_iter().map(str::to_owned).collect()
+    }
+}
+
+fn find(answers: &[Answered], wanted: impl Fn(&Answer) -> bool) -> Option<&Answered> {
+    answers.iter().find(|one| wanted(&one.answer))
+}
+
 fn name(answer: &Answer) -> &'static str {
     match answer {
         Answer::Ordered => "ordered",
         Answer::Refused(Refusal::SoldOut | Refusal::NotEnoughLeft) => "sold out",
         Answer::Refused(Refusal::OverLimit) => "over the limit",
+        Answer::Refused(Refusal::KeyConflict) => "another body",
         Answer::Refused(_) => "refused otherwise",
         Answer::Lost => "lost",
         Answer::Unknown => "unknown",

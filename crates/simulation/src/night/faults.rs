@@ -320,6 +320,32 @@ pub(super) fn wiped_with_a_backlog(seed: u64) -> Plan {
     wiped(seed, Fault::LedgerAway { lasts: 3_000 })
 }
 
+/// By a seed: a server does not reach a broker any more, and gates wait for all that the brokers have.
+pub(super) fn wiped_while_a_broker_is_cut(seed: u64) -> Plan {
+    let server = usize::try_from(seed).expect("it is small") % SERVERS;
+    let cut = Fault::BrokerCut { server, broker: 0, lasts: 90_000 };
+    vec![(Duration::from_secs(4), cut), (Duration::from_secs(8), Fault::GateWiped)]
+}
+
+/// By a seed: what each server has asked Redis comes seconds later.
+pub(super) fn gate_cut(seed: u64) -> Plan {
+    let mut random = Random(!seed);
+    let cut = |server| {
+        let at = Duration::from_millis(4_000 + random.below(4_000) as u64);
+        (at, Fault::GateCut { server, lasts: 9_000 })
+    };
+    let mut plan: Plan = (0..SERVERS).map(cut).collect();
+    plan.sort();
+    plan
+}
+
+/// By a seed: a server goes on with a master of Redis that is cut off, while its replica is promoted, and nothing else.
+pub(super) fn fails_over_with_one(seed: u64) -> Plan {
+    let mut random = Random(!seed);
+    let at = Duration::from_millis(4_000 + random.below(4_000) as u64);
+    vec![(at, Fault::GateFailsOver { server: random.below(SERVERS), behind: 0, alone: 10_000, lasts: 9_000 })]
+}
+
 /// A fault, and Redis wiped as early as two seconds and as late as eight after it began.
 fn wiped(seed: u64, fault: Fault) -> Plan {
     let mut random = Random(!seed);

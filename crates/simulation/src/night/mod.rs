@@ -21,10 +21,6 @@ use engine::{
 use self::buyers::{Answer, People, Told};
 use self::faults::End;
 pub use self::faults::{Fault, KINDS, Plan, plan};
-use self::faults::{
-    after_the_restock, faulty_gate, forgotten_by_all, wiped_while_messages_are_late, wiped_while_sends_fail,
-    wiped_while_the_database_fails, wiped_with_a_backlog,
-};
 use self::gates::Gates;
 pub use self::planted::{Aim, PLANTED, Planted};
 use self::server::Askers;
@@ -279,13 +275,37 @@ fn order_of(key: u128) -> OrderId {
     OrderId { sku: SKU, hash: key | 1 << 100 }
 }
 
+/// Asks for another number of units under the same key first: an order is of one of the two. How many it is of.
+fn buy_with_two_bodies(
+    people: &People,
+    key: u128,
+    (buyer, quantity): (BuyerId, u32),
+    random: &mut Random,
+) -> (Answer, u32) {
+    let first = 3 - quantity;
+    match people.buy_once(key, buyer, first, random) {
+        Answer::Ordered => {
+            people.buy(key, buyer, quantity, random);
+            (Answer::Ordered, first)
+        }
+        Answer::Unknown | Answer::NotServed(_) => (people.buy(key, buyer, quantity, random), quantity),
+        answer => (answer, first),
+    }
+}
+
 /// One of the people: wants a unit or two, and pays, or not.
 fn visit(people: &People, buyer: u128, random: &mut Random) {
     let orders = 1 + random.below(3) / 2;
     for number in 0..orders as u128 {
         let (key, quantity) = (buyer + number * BUYERS, 1 + u32::from(random.below(4) == 0));
         let id = order_of(key);
-        if people.buy(key, BuyerId(buyer), quantity, random) != Answer::Ordered {
+        let (answer, quantity) = match buyer % 10 {
+            // Without a key nobody can ask again.
+            3 => (people.buy_once(key, BuyerId(buyer), quantity, random), quantity),
+            7 => buy_with_two_bodies(people, key, (BuyerId(buyer), quantity), random),
+            _ => (people.buy(key, BuyerId(buyer), quantity, random), quantity),
+        };
+        if answer != Answer::Ordered {
             continue;
         }
         if random.below(4) == 0 {
@@ -302,6 +322,9 @@ fn visit(people: &People, buyer: u128, random: &mut Random) {
             _ => {
                 time::sleep(Duration::from_millis(random.below(4_000) as u64));
                 people.pay(id, quantity, random);
+                if buyer % 10 == 5 {
+                    people.refund(id, quantity - 1, random);
+                }
             }
         }
     }

@@ -72,7 +72,7 @@ struct Ways {
 
 impl Connect for Ways {
     fn gate(&self) -> GateConfig {
-        self.gate.clone()
+        self.engines.planted.gate(&self.gate)
     }
 
     fn ledger(&self) -> Box<dyn ClusterLedger> {

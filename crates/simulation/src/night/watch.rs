@@ -31,6 +31,9 @@ pub(super) struct Watch {
     pub(super) placed: BTreeMap<OrderId, Duration>,
     /// Since when each was seen at a gate, open, by the hash of its id.
     pub(super) reserved: BTreeMap<u128, Duration>,
+    /// The epoch of the gate, as the ledger has it, and when it was raised.
+    epoch: u64,
+    pub(super) raised: Vec<Duration>,
     /// By how much an order may expire early, for clocks differ.
     early_ms_max: u64,
     pub(super) broken: Option<String>,
@@ -42,6 +45,10 @@ impl Watch {
     }
 
     pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
+        let epoch = engines.database.epoch(SKU);
+        if std::mem::replace(&mut self.epoch, epoch) < epoch {
+            self.raised.push(at);
+        }
         if self.broken.is_none() {
             let broken = self.look_at_ledger(engines, at).or_else(|| self.look_at_gates(engines, at));
             self.broken = broken.map(|broken| format!("after {} ms: {broken}", at.as_millis()));

@@ -1,8 +1,8 @@
 //! A ledger with a defect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use engine::handover::{OutboxRow, Reservation};
+use engine::handover::{Grant, OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
 use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs};
@@ -20,11 +20,13 @@ pub(super) struct Defective {
     inner: Box<dyn ClusterLedger>,
     /// How far each queue was read, where that is committed apart from the orders.
     read_to: BTreeMap<String, u64>,
+    /// What was to be claimed at the gate before.
+    claimed: BTreeSet<OrderId>,
 }
 
 impl Defective {
     pub(super) fn new(planted: Planted, inner: Box<dyn ClusterLedger>) -> Defective {
-        Defective { planted, inner, read_to: BTreeMap::new() }
+        Defective { planted, inner, read_to: BTreeMap::new(), claimed: BTreeSet::new() }
     }
 
     fn has(&self, planted: Planted) -> bool {
@@ -45,7 +47,6 @@ impl ClusterLedger for Defective {
     hand_on! {
         fn heartbeat(server: u64, address: &str) -> Result<(), LedgerError>;
         fn leave(server: u64) -> Result<(), LedgerError>;
-        fn lease_queues(server: u64, queues: &[(String, u64)]) -> Result<Vec<Assignment>, LedgerError>;
         fn queue_rows() -> Result<Vec<QueueRow>, LedgerError>;
         fn rewind_queue(queue: &str, owner: u64, generation: u64, to: u64) -> Result<(), LedgerError>;
         fn fence_with(lease: Option<Lease>) -> ();
@@ -57,7 +58,6 @@ impl ClusterLedger for Defective {
         fn has_adjustment(sku: SkuId, key: &str) -> Result<bool, LedgerError>;
         fn purge_addresses(cutoff: UnixMs, max: u32) -> Result<u32, LedgerError>;
         fn erase_addresses(max: u32) -> Result<u32, LedgerError>;
-        fn execute(now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError>;
         fn execute_all(now: UnixMs, operations: &[Operation]) -> Result<Result<Vec<Accepted>, Declined>, LedgerError>;
         fn take_holds_ended() -> Vec<HoldEnded>;
         fn kept_addresses(ids: &[OrderId]) -> Result<Vec<(OrderId, KeptAddress)>, LedgerError>;
@@ -87,6 +87,39 @@ impl ClusterLedger for Defective {
             rows.iter_mut().for_each(|row| row.version = Seq(u64::MAX));
         }
         Ok(rows)
+    }
+
+    fn lease_queues(
+        &mut self,
+        server: u64,
+        queues: &[(String, u64)],
+    ) -> Result<Vec<Assignment>, LedgerError> {
+        let mut queues = queues.to_vec();
+        if self.has(Planted::KeepsWhatItDoesNotReach) {
+            let known = self.inner.queue_rows()?.into_iter().map(|row| (row.queue, row.next_offset));
+            let is_away = |(queue, _): &(String, u64)| queues.iter().all(|(reached, _)| reached != queue);
+            let away: Vec<_> = known.filter(is_away).collect();
+            queues.extend(away);
+        }
+        self.inner.lease_queues(server, &queues)
+    }
+
+    fn execute(&mut self, now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError> {
+        let mut executed = self.inner.execute(now, operations)?;
+        if self.has(Planted::OlderEpochIsClaimed) {
+            for (operation, executed) in operations.iter().zip(&mut executed) {
+                // What was claimed, and is to be claimed again, for the gate was rebuilt.
+                if let Executed::NeedsClaim(claim) = &*executed
+                    && !self.claimed.insert(claim.id())
+                {
+                    let rows = self.inner.stocks_of(&[claim.id().sku])?;
+                    let epoch = rows.first().map_or(0, |row| row.epoch);
+                    let taken = operation.with(Grant::Taken { epoch });
+                    *executed = self.inner.execute(now, &[taken])?.remove(0);
+                }
+            }
+        }
+        Ok(executed)
     }
 
     fn consume(

@@ -4,12 +4,16 @@
 mod ledger;
 mod queue;
 
+use std::sync::Arc;
+
+use server::gate::GateConfig;
 use server::ledger::mysql::cluster::ClusterLedger;
 use server::queue::{Consume, Produce};
 
-use super::{
-    Plan, after_the_restock, faulty_gate, forgotten_by_all, plan, wiped_while_messages_are_late,
-    wiped_while_sends_fail, wiped_while_the_database_fails, wiped_with_a_backlog,
+use super::faults::{
+    Plan, after_the_restock, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut, plan,
+    wiped_while_a_broker_is_cut, wiped_while_messages_are_late, wiped_while_sends_fail,
+    wiped_while_the_database_fails, wiped_with_a_backlog,
 };
 use crate::gate::{Dialect, Redis};
 use crate::queue::Connection;
@@ -39,6 +43,12 @@ pub enum Planted {
     GateAheadNotNoticed,
     /// An order of an older epoch is placed without asking the gate.
     OlderEpochDoesNotAsk,
+    /// A late payment or a correction is carried out with units that a gate of an older epoch has taken.
+    OlderEpochIsClaimed,
+    /// Each connection of a server goes by the epochs that it alone has heard of.
+    EpochsNotShared,
+    /// A server keeps queues that it does not reach.
+    KeepsWhatItDoesNotReach,
     /// How far a queue was read is committed before its orders.
     OffsetsApart,
     /// What the gate is to hear is done with before it has heard.
@@ -127,6 +137,23 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     ),
     ("a gate that is ahead is not noticed", Planted::GateAheadNotNoticed, forgotten_by_all, 40),
     ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 40),
+    ("an older epoch is claimed", Planted::OlderEpochIsClaimed, wiped_while_the_database_fails, 400),
+    ("an old master is believed", Planted::EpochsNotShared, fails_over_with_one, 40),
+    (
+        "queues are kept that are not reached",
+        Planted::KeepsWhatItDoesNotReach,
+        wiped_while_a_broker_is_cut,
+        40,
+    ),
+    (
+        "what was asked for long ago is reserved",
+        Planted::Script(
+            "if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then\n  return {20",
+            "if false then\n  return {20",
+        ),
+        gate_cut,
+        100,
+    ),
     ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 40),
     ("what the gate is to hear is done with early", Planted::OutboxDoneEarly, faulty_gate, 3),
     ("answered before the acknowledgement", Planted::AnsweredBeforeAcknowledged, wiped_while_sends_fail, 3),
@@ -151,6 +178,16 @@ impl Planted {
 
     pub(super) fn ledger(self, ledger: Box<dyn ClusterLedger>) -> Box<dyn ClusterLedger> {
         Box::new(ledger::Defective::new(self, ledger))
+    }
+
+    /// As a server has it, or each of its connections.
+    pub(super) fn gate(self, config: &GateConfig) -> GateConfig {
+        let config = config.clone();
+        if self == Planted::EpochsNotShared {
+            GateConfig { epochs: Arc::default(), ..config }
+        } else {
+            config
+        }
     }
 
     pub(super) fn producer(self, host: &str, inner: Connection) -> Box<dyn Produce> {
