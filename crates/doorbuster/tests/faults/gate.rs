@@ -19,6 +19,10 @@ pub(crate) const FROZEN: Scenario = Scenario::of("Redis frozen");
 pub(crate) const UNREACHABLE: Scenario = Scenario::of("Redis unreachable for one server");
 pub(crate) const WIPED: Scenario =
     Scenario { forgets: Forgets::Before(EVERYTHING), ..Scenario::of("Redis wiped (FLUSHALL)") };
+pub(crate) const WIPED_WHILE_FROZEN: Scenario =
+    Scenario { name: "Redis wiped while a server is frozen between reserving and publishing", ..WIPED };
+pub(crate) const WIPED_WHILE_CUT: Scenario =
+    Scenario { name: "Redis wiped while the broker is unreachable for one server", ..WIPED };
 pub(crate) const WIPED_OF_MANY: Scenario = Scenario {
     idle_sales: 5,
     forgets: Forgets::Before(EVERYTHING),
@@ -83,8 +87,29 @@ fn redis_is_unreachable_for_one_server() {
 
 #[test]
 fn redis_is_wiped() {
-    play(&WIPED, |testbed| {
-        assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
+    let wipe =
+        |testbed: &Testbed| assert_eq!(redis_cli(testbed.engines, "redis", &["flushall"]).trim(), "OK");
+    play(&WIPED, |testbed| wipe(testbed));
+    if !is_full() {
+        return;
+    }
+    play(&WIPED_WHILE_FROZEN, |testbed| {
+        let pid = testbed.cluster.pid(0);
+        testbed.network.broker.set_for(pid, Mode::Silent);
+        testbed.network.broker.wait_until_held_back();
+        testbed.cluster.freeze(0);
+        wipe(testbed);
+        Testbed::wait_out();
+        testbed.network.broker.set(Mode::Pass);
+        testbed.cluster.thaw(0);
+    });
+    // Whichever of the two rebuilds the gates, which waits for what the broker has.
+    play(&WIPED_WHILE_CUT, |testbed| {
+        let pid = testbed.cluster.pid(0);
+        testbed.network.broker.set_for(pid, Mode::Silent);
+        wipe(testbed);
+        Testbed::wait_out();
+        testbed.network.broker.set(Mode::Pass);
     });
 }
 

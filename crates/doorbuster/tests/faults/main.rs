@@ -38,7 +38,7 @@ mod verdict;
 use testbed::Scenario;
 
 /// All of them, in the order of the table.
-const SCENARIOS: [Scenario; 33] = [
+const SCENARIOS: [Scenario; 35] = [
     servers::KILLED,
     servers::KILLED_AGAIN_AND_AGAIN,
     servers::FROZEN,
@@ -49,6 +49,8 @@ const SCENARIOS: [Scenario; 33] = [
     gate::FROZEN,
     gate::UNREACHABLE,
     gate::WIPED,
+    gate::WIPED_WHILE_FROZEN,
+    gate::WIPED_WHILE_CUT,
     gate::WIPED_OF_MANY,
     gate::WIPED_FAR_REDIS,
     gate::WIPED_FAR_LEDGER,

@@ -309,7 +309,7 @@ fn what_the_net_layer_found_is_a_problem_too() {
     {
         let bytes =
             ResponseWriter::render(|writer| shop.service.protocol_error(status, "Do better.", writer));
-        assert_eq!(super::Response::read(&bytes).problem(), problem(status, code));
+        assert_eq!(Response::read(&bytes).problem(), problem(status, code));
     }
 }
 
