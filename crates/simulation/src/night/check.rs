@@ -137,7 +137,7 @@ impl Night {
         let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned()) };
         // A correction that was refused may have been carried out by a server that was asked before, and did not answer.
         let units = stock.total();
-        let (asked, is_accepted) = self.people.told().corrected;
+        let (asked, is_accepted) = self.people.answers().corrected;
         let is_known = units + asked == UNITS + RESTOCK || (!is_accepted && units == UNITS + RESTOCK);
         if !(is_known || undone.adjusted) || stock.sold() != units {
             broken.push(format!(
@@ -159,7 +159,7 @@ impl Night {
         if at_gate != i64::try_from(stock.available()).ok() {
             broken.push(format!("the gate has {at_gate:?} units, and the ledger {}", stock.available()));
         }
-        for (id, (buyer, quantity)) in &self.people.told().wanted {
+        for (id, (buyer, quantity)) in &self.people.answers().wanted {
             let units = book.units(SKU, *buyer);
             if units > LIMIT {
                 broken.push(format!("buyer {} has {units} units", buyer.0));
@@ -172,16 +172,16 @@ impl Night {
     }
 
     fn check_answers(&self, book: &Book, undone: &Undone, played: &mut Played) {
-        let (forgotten, told) = (self.engines.brokers.forgotten(), self.people.told());
-        if told.gave_up > 0 {
-            played.broken.push(format!("{} people were never answered", told.gave_up));
+        let (forgotten, heard) = (self.engines.brokers.forgotten(), self.people.answers());
+        if heard.gave_up > 0 {
+            played.broken.push(format!("{} people were never answered", heard.gave_up));
         }
         // What comes late is taken by a gate that was built anew, too.
         let is_rebuilt = self.askers.counted("gates_built") > 1;
         let in_place_of_lost = self.engines.brokers.in_place_of_lost();
         let in_window = |at: Duration| (undone.since..=undone.until).contains(&at);
         let mut accepted_and_rejected = 0;
-        for (id, answers) in &told.orders {
+        for (id, answers) in &heard.orders {
             for Answered { answer, .. } in answers {
                 *played.answers.entry(name(answer)).or_default() += 1;
             }
@@ -206,7 +206,7 @@ impl Night {
                 says("was accepted and is none");
             }
             let is_lost = lost || undone.placed.contains(id) || accepted.is_some_and(|one| in_window(one.at));
-            if let Some(at) = told.not_known(id).filter(|at| !is_lost && !in_window(*at)) {
+            if let Some(at) = heard.not_known(id).filter(|at| !is_lost && !in_window(*at)) {
                 says(&format!("was accepted, and not known after {} ms", at.as_millis()));
             }
             let asked_before = of(|answer| *answer == Answer::Unknown).is_some();
@@ -233,7 +233,7 @@ impl Night {
                 says("was taken by the gate when nobody had asked for it any more");
             }
             let in_pause = |one: &Answered| {
-                told.paused.is_some_and(|(from, to)| from < one.asked && one.at < to && !in_window(one.at))
+                heard.paused.is_some_and(|(from, to)| from < one.asked && one.at < to && !in_window(one.at))
             };
             let is_first = answers.first().is_some_and(|one| one.answer == Answer::Ordered && in_pause(one));
             if is_first && !undone.paused {
@@ -250,7 +250,7 @@ impl Night {
     }
 
     fn check_cancelled(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
-        for id in &self.people.told().cancelled {
+        for id in &self.people.answers().cancelled {
             let status = book.order(*id).map(|order| order.status);
             if status != Some(Status::Cancelled) && !undone.closed {
                 broken.push(format!("order {:x} was cancelled, and is {status:?}", id.hash));
@@ -262,7 +262,7 @@ impl Night {
     fn happened(&self) -> BTreeMap<&'static str, u64> {
         let (gate, ledger) = (self.engines.network.happened(), self.engines.database.happened());
         let queue = self.engines.brokers.happened();
-        let looked = self.people.told().looked.iter().filter(|(.., is_known)| *is_known).count();
+        let looked = self.people.answers().looked.iter().filter(|(.., is_known)| *is_known).count();
         BTreeMap::from([
             ("orders looked at", looked as u64),
             ("commands cut before", gate.cut_before),
@@ -293,7 +293,7 @@ impl Night {
                 *payments.entry(&pay.id).or_default() += 1;
             }
         }
-        for paid in &self.people.told().paid {
+        for paid in &self.people.answers().paid {
             if payments.get(&*paid.id) != Some(&1) && !undone.payments.contains(&*paid.id) {
                 broken.push(format!(
                     "{} of order {:x} was answered and is recorded {:?} times",
