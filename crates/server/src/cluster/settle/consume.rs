@@ -207,11 +207,11 @@ impl<'a> Consuming<'a> {
                 );
             }
         }
-        self.tell_broken();
+        self.report_broken();
     }
 
     /// Also of a server whose queues have gone to others, which reads nothing any more.
-    fn tell_broken(&self) {
+    fn report_broken(&self) {
         let misplaced: u64 = self.misplaced.values().sum();
         self.core.counts.misplaced.set(i64::try_from(misplaced).unwrap_or(i64::MAX));
         if self.broken.is_empty() {
@@ -262,7 +262,7 @@ impl<'a> Consuming<'a> {
         let is_owned = |queue: &Queue| owned.iter().any(|(owned, _)| owned == queue);
         self.broken.retain(is_owned);
         self.misplaced.retain(|queue, _| is_owned(queue));
-        self.tell_broken();
+        self.report_broken();
         self.leased_at = Some(Instant::now());
         Ok(())
     }
