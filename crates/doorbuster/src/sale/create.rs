@@ -175,7 +175,7 @@ impl Maker<'_> {
             payment_s: new.payment_s.flatten(),
             items: &new.items,
             largest_total: listed.largest_total,
-            told_later_start: 0,
+            expect_later_start: 0,
         });
         if self.making.dry_run {
             return match there {
