@@ -15,7 +15,7 @@ use engine::{OrderId, Refusal, UnixMs};
 use crate::cluster::Core;
 use crate::cluster::core::Options;
 use crate::cluster::place::relay::is_of;
-use crate::cluster::settle::tell_gate;
+use crate::cluster::settle::report_to_gate;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
 use crate::gate::{Answer, Found, Gate, GateError, Reserve, Reserved};
 use crate::intake::{Engine, Need};
@@ -410,7 +410,7 @@ impl<'a> Consuming<'a> {
         self.core.status.nudge();
         self.core.count_outcomes(&outcomes);
         self.core.count_holds_ended(&mut *self.engines.ledger);
-        tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+        report_to_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use crate::cluster::Core;
 use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
-use crate::cluster::settle::{settle, tell_gate};
+use crate::cluster::settle::{report_to_gate, settle};
 use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow};
 use crate::queue::Administer;
@@ -458,7 +458,7 @@ impl<'a> Reconciling<'a> {
         tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
         self.core.counts.rolled_forward.inc_by(orders.len() as u64);
         self.core.count_outcomes(&outcomes);
-        tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+        report_to_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
         self.core.status.nudge();
         Ok(())
     }
