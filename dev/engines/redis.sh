@@ -150,7 +150,7 @@ ready_sentinel() {
 }
 
 # By default a member announces the address that it is reached at, and knows those of the others from the start.
-told_by_redis_cluster() {
+settings_for_redis_cluster() {
 	[ "$advertised_host" = 127.0.0.1 ] ||
 		printf '%s\n' "cluster-announce-hostname $advertised_host" "cluster-preferred-endpoint-type hostname"
 }
@@ -168,7 +168,7 @@ launch_redis_cluster() {
 		cluster-port ${ports[1]}
 		cluster-node-timeout $redis_cluster_node_timeout_ms
 		cluster-allow-replica-migration no
-		$(told_by_redis_cluster)
+		$(settings_for_redis_cluster)
 	CONF
 }
 

@@ -1,4 +1,4 @@
-/* For a server that cannot be told where to listen: binds it to 127.0.0.1 instead of to every address (LD_PRELOAD). */
+/* For a server that has no setting of where to listen: binds it to 127.0.0.1 instead of to every address (LD_PRELOAD). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netinet/in.h>

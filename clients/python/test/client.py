@@ -52,7 +52,7 @@ assert isinstance(asked, Done) and orders_of(6003) == [asked.value["id"]], asked
 # 429 with Retry-After: 1, and then the order; and, where there is no time for that, a refusal.
 started = time.monotonic()
 assert isinstance(buyer(6004, at["turns_away"]).place_order(ORDER), Done)
-assert time.monotonic() - started >= 1.0, "it came again when it was told to"
+assert time.monotonic() - started >= 1.0, "it came again when it was asked to"
 hurried = buyer(6005, at["turns_away"], call_s=0.5).place_order(ORDER)
 assert isinstance(hurried, Refused) and hurried.status == 429, hurried
 assert orders_of(6005) == []

@@ -34,7 +34,7 @@ assert.deepEqual((await ordersOf(5003)).map((order) => order.id), [asked.value.i
 // 429 with Retry-After: 1, and then the order; and, where there is no time for that, a refusal.
 const started = Date.now();
 assert.equal((await new Doorbuster({ url: at.turns_away, ...member(5004) }).placeOrder(order)).outcome, "done");
-assert.ok(Date.now() - started >= 1_000, "it came again when it was told to");
+assert.ok(Date.now() - started >= 1_000, "it came again when it was asked to");
 const hurried = await new Doorbuster({ url: at.turns_away, callMs: 500, ...member(5005) }).placeOrder(order);
 assert.deepEqual([hurried.outcome, hurried.status], ["refused", 429]);
 assert.equal((await ordersOf(5005)).length, 0);

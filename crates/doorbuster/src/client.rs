@@ -325,7 +325,7 @@ fn again(once: Option<Once<'_>>) -> String {
     }
 }
 
-/// Lists are shown to everybody, without what only operators see: whoever gave a token is told that it is not theirs.
+/// Lists are shown to everybody, without what only operators see: whoever gave a token is answered that it is not theirs.
 pub(crate) fn not_the_operators() -> Failure {
     Failure::usage(format!(
         "the server takes this token for no operator's (--token-file FILE or {TOKEN_VARIABLE}); if operators have a \

@@ -1,4 +1,4 @@
-//! `doorbuster webhooks`: how far the shop's endpoints were told, and what to do when one did not hear.
+//! `doorbuster webhooks`: how far the shop's endpoints have come, and what to do when one did not hear.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Look at the shop's endpoints, test them, and send again what they missed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The shop is told what becomes of orders at the endpoints of [[webhooks.endpoints]] in the server's configuration:
+The shop is notified of what becomes of orders at the endpoints of [[webhooks.endpoints]] in the server's configuration:
 
   doorbuster webhooks list
   doorbuster webhooks test shop                 sends webhook.test and says what the endpoint answered
@@ -37,7 +37,7 @@ pub(crate) struct WebhooksArguments {
 
 #[derive(Subcommand, Debug)]
 enum WebhooksCommand {
-    /// Show each endpoint: how far it was told, what waits, what was given up
+    /// Show each endpoint: how far it has come, what waits, what was given up
     List {
         #[command(flatten)]
         server: ServerArguments,

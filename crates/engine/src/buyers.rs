@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     hashes: Table<[u64; 2]>,
 }
 
-/// Counts of buyers who are told apart by this.
+/// Counts of buyers who are distinguished by this.
 #[derive(Clone, Debug)]
 struct Table<B>(Sharded<Count<B>>);
 

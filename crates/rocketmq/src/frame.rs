@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_apart() {
+    fn what_is_no_answer_is_distinguished() {
         let request = frame(r#"{"code":40,"flag":0,"opaque":3}"#, b"");
         assert!(matches!(parse(&request), Ok(Parsed::Other(n)) if n == request.len()));
         let cases: [(&[u8], NotAFrame); 6] = [

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_tells_masters_and_queues() {
+    fn a_route_has_masters_and_queues() {
         let body = br#"{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911","1":"10.0.0.2:10911"},"brokerName":"b",
             "cluster":"C","enableActingMaster":false},{"brokerAddrs":{"1":"10.0.0.4:1"},"brokerName":"a"}],
             "filterServerTable":{},"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":8,"topicSysFlag":0,

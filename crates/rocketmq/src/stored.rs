@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_is_told_with_the_offset_and_ends_it() {
+    fn a_wrong_checksum_is_an_error_with_the_offset_and_ends_it() {
         let mut bytes = [stored(0, 0, 1, 7, b"body"), stored(0, 0, 1, 8, b"body")].concat();
         bytes[90] ^= 1;
         let read: Vec<_> = messages(&bytes).collect();

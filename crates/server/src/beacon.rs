@@ -360,7 +360,7 @@ mod tests {
         catalog
     }
 
-    /// A server without the beacon drew as of a silent one, and nobody was told.
+    /// A server without the beacon drew as of a silent one, and nothing was logged.
     #[test]
     fn a_line_whose_beacon_nobody_asks_is_said_once_at_each_step() {
         let mut book = book();

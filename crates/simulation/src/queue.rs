@@ -438,12 +438,12 @@ impl Consume for Connection {
                 .wait_while(&brokers.inside, wait, |inside| !wants.iter().any(|want| has_news(inside, want))),
         );
         let mut inside = brokers.lock();
-        let told = fault.take();
+        let reported = fault.take();
         let (mut pulled, mut room) = (Vec::new(), max);
         for want in reached(&inside) {
             let Some(log) = inside.log(topic, &want.0).filter(|_| has_news(&inside, &want)) else { continue };
             match log.read(&want.0, want.1, room.min(PULLED_AT_ONCE)) {
-                Err(error) if told.as_ref() == Some(&want) => {
+                Err(error) if reported.as_ref() == Some(&want) => {
                     inside.found_out(topic, &error);
                     return Err(error);
                 }

@@ -35,10 +35,10 @@ export class Malformed extends Error {}
 
 /** The events of one request: one, or those of a list. */
 export function parseEvents(body: string): DoorbusterEvent[] {
-  const told = object(json(body), 'the body');
-  if (told['type'] !== 'batch') return [parseEvent(told)];
-  if (!Array.isArray(told['events'])) throw new Malformed('a batch has no events');
-  return told['events'].map((event) => parseEvent(object(event, 'an event')));
+  const sent = object(json(body), 'the body');
+  if (sent['type'] !== 'batch') return [parseEvent(sent)];
+  if (!Array.isArray(sent['events'])) throw new Malformed('a batch has no events');
+  return sent['events'].map((event) => parseEvent(object(event, 'an event')));
 }
 
 function parseEvent(event: Fields): DoorbusterEvent {

@@ -33,7 +33,7 @@ type order struct {
 	address string
 }
 
-// What a buyer can be told for certain. After any other error the order may have been stored.
+// What a buyer can be answered for certain. After any other error the order may have been stored.
 var (
 	errSoldOut     = errors.New("sold-out")
 	errOverLimit   = errors.New("over-limit")

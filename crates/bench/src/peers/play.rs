@@ -68,7 +68,7 @@ impl Books {
             && self.over_limit == 0
     }
 
-    /// Buyers who were told that they have a unit, beyond what there is.
+    /// Buyers who were answered that they have a unit, beyond what there is.
     pub fn oversold(self) -> u64 {
         self.accepted.max(self.orders).saturating_sub(self.units)
     }

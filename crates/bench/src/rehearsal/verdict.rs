@@ -26,7 +26,7 @@ const ADMISSION_REACHED: f64 = 0.9;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub sentence: String,
-    /// `None`: it can't be told.
+    /// `None`: it can't be measured.
     pub carried: Option<Carried>,
 }
 
@@ -43,7 +43,7 @@ pub struct Carried {
 /// Of one whose audit was clean.
 pub fn of(rehearsed: &Rehearsed) -> Finding {
     let trial = &rehearsed.trial;
-    if let Some(why) = untold(trial) {
+    if let Some(why) = unreliable(trial) {
         return Finding { sentence: format!("{why} The audit is clean."), carried: None };
     }
     let sold_out_s = sold_out_s(rehearsed);
@@ -73,7 +73,7 @@ fn sentence(carried: Carried, trial: &Trial, sold_out_s: Option<f64>) -> String 
 
 /// Why its figures are no promise. That the cap of requests under way was reached is none of the reasons: times count
 /// from when a buyer came, and so many without an answer are the server's doing.
-fn untold(trial: &Trial) -> Option<String> {
+fn unreliable(trial: &Trial) -> Option<String> {
     let requests = trial.outcomes.total();
     if requests < SAMPLE_MIN_REQUESTS || trial.seconds < SAMPLE_MIN_S {
         return Some(format!(
@@ -86,10 +86,10 @@ fn untold(trial: &Trial) -> Option<String> {
     // Other work first: it is why a crowd is late.
     let (disturbed, others): (Vec<&Flag>, Vec<&Flag>) =
         trial.flags.iter().partition(|flag| matches!(flag, Flag::Disturbed { .. }));
-    disturbed.into_iter().chain(others).find_map(|flag| untold_by(flag, trial))
+    disturbed.into_iter().chain(others).find_map(|flag| unreliable_by(flag, trial))
 }
 
-fn untold_by(flag: &Flag, trial: &Trial) -> Option<String> {
+fn unreliable_by(flag: &Flag, trial: &Trial) -> Option<String> {
     match flag {
         Flag::Disturbed { processors, .. } => {
             let all = trial.usage.as_ref().map_or(1, |usage| usage.processors.max(1));
@@ -236,7 +236,7 @@ mod tests {
             0.4,
             "Carries 18,000 orders/s at a p99 of 0 us, sold out after 400 ms, audit clean; set admission to 14,400 orders/s.",
         );
-        // Nothing is told of the end of a second that was not the best.
+        // Nothing is said of the end of a second that was not the best.
         says(
             [9000, 500, 0],
             1.125,
@@ -263,17 +263,19 @@ mod tests {
 
     #[test]
     fn what_can_not_be_believed_is_no_promise() {
-        let told = |flag: Flag| {
+        let sentence_with = |flag: Flag| {
             let mut rehearsed = rehearsed([5000, 9000, 10], 7, 2.5);
             rehearsed.trial.flags.push(flag);
             let finding = of(&rehearsed);
             assert_eq!(finding.carried, None, "{finding:?}");
             finding.sentence
         };
-        assert!(told(Flag::Disturbed { processors: 0.27, most: 0.25 }).contains("other work took 27%"));
-        assert!(told(Flag::SendLag { p99_us: 250_001, most_us: 1 }).contains("late by 250 ms"));
-        assert!(told(Flag::Unsent { requests: 3 }).contains("3 requests could not be sent"));
-        assert!(told(Flag::Stray { answers: 3 }).contains("can't be believed"));
+        assert!(
+            sentence_with(Flag::Disturbed { processors: 0.27, most: 0.25 }).contains("other work took 27%")
+        );
+        assert!(sentence_with(Flag::SendLag { p99_us: 250_001, most_us: 1 }).contains("late by 250 ms"));
+        assert!(sentence_with(Flag::Unsent { requests: 3 }).contains("3 requests could not be sent"));
+        assert!(sentence_with(Flag::Stray { answers: 3 }).contains("can't be believed"));
         let mut small = rehearsed([50, 0, 0], 7, 0.5);
         small.trial.outcomes.sold_out = 0;
         assert!(of(&small).sentence.starts_with("Too small a crowd to tell: 50 requests in 3 s"));

@@ -62,7 +62,7 @@ const KEPT: [Keys; 4] = [
 #[command(after_help = "\
 Reads the file of `doorbuster sale create`, starts a server of its own with the settings of the configuration (threads,
 admission, how the ledger is written) on a ledger of its own beside the data directory, and plays the crowd: nine of ten buyers
-come in the first moments, each wants one unit, a tenth of the requests are from bots, and whoever is told to wait tries again.
+come in the first moments, each wants one unit, a tenth of the requests are from bots, and whoever is asked to wait tries again.
 Then half of those who hold an order pay, the units of the others come back and are sold again to buyers who come late (the time to
 pay is shortened to 10 s after the crowd). Then every accepted order is looked up in the ledger, and the ledger is audited. The first
 line printed says what came of it. Nothing of the installation is changed; the rehearsal's files are removed.

@@ -176,7 +176,7 @@ impl Maker<'_> {
             items: &new.items,
             largest_total: listed.largest_total,
             would_end_at_ms: None,
-            told_later_start: 0,
+            expect_later_start: 0,
         });
         if self.making.dry_run {
             return match there {

@@ -36,7 +36,7 @@ struct Figures {
 #[derive(Deserialize)]
 struct OfSale {
     id: u64,
-    /// One that is older, or is not told by all servers of a cluster, does not say.
+    /// One that is older, or does not hear of all servers of a cluster, does not say.
     stock_asked_per_s: Option<f64>,
 }
 

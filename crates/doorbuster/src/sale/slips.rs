@@ -41,8 +41,8 @@ pub(super) struct Intent<'a> {
     pub(super) items: &'a [NewItem],
     /// Of the server's other sales; `None`: there are none to compare with.
     pub(super) largest_total: Option<u64>,
-    /// People in its lines who were told of a later start.
-    pub(super) told_later_start: u64,
+    /// People in its lines who expect a later start.
+    pub(super) expect_later_start: u64,
 }
 
 /// Each says what it finds, or nothing.
@@ -86,7 +86,7 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
         payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
         items: &priced,
         largest_total: None,
-        told_later_start: if new.starts_at_ms < sale.starts_at_ms { joined } else { 0 },
+        expect_later_start: if new.starts_at_ms < sale.starts_at_ms { joined } else { 0 },
     })
 }
 
@@ -128,9 +128,9 @@ fn start_is_past(intent: &Intent<'_>) -> Option<String> {
 }
 
 fn comes_sooner(intent: &Intent<'_>) -> Option<String> {
-    let told = intent.told_later_start;
-    (told > 0).then(|| {
-        format!("the start comes sooner than {told} people were told who have joined a line, and whoever closed the page may miss it")
+    let expect = intent.expect_later_start;
+    (expect > 0).then(|| {
+        format!("the start comes sooner than {expect} people were told who have joined a line, and whoever closed the page may miss it")
     })
 }
 
@@ -258,7 +258,7 @@ mod tests {
             payment_s: Some(900),
             items,
             largest_total: Some(1),
-            told_later_start: 0,
+            expect_later_start: 0,
         }
     }
 

@@ -113,9 +113,9 @@ fn an_address_without_readyz_is_no_server_that_is_not_ready() {
     for status in [204, 301, 401, 404, 502] {
         let ((code, stdout, stderr), _) = ask(&["status"], vec![Some((status, "<h1>nginx</h1>"))]);
         assert_eq!((code, stdout.as_str()), (69, ""), "{status}");
-        let told =
+        let expected =
             format!("/readyz answered {status}: this address has no /readyz; name a server's own address");
-        assert!(stderr.contains(&told), "{stderr}");
+        assert!(stderr.contains(&expected), "{stderr}");
     }
 }
 
@@ -208,7 +208,7 @@ fn a_change_of_stock_says_what_comes_of_it_before_and_alone() {
 }
 
 #[test]
-fn an_edit_that_names_nothing_is_told_what_can_be_changed() {
+fn an_edit_that_names_nothing_is_answered_what_can_be_changed() {
     let ((code, _, stderr), asked) = ask(&["sale", "edit", "3"], vec![]);
     assert_eq!((code, asked.len()), (64, 0), "{stderr}");
     for option in

@@ -50,9 +50,9 @@ fn a_sale_to_a_line_shows_its_turns_and_how_it_is_steered() {
     }
 }
 
-/// They were told when to be back.
+/// They were shown when to be back.
 #[test]
-fn a_start_that_comes_sooner_than_people_in_a_line_were_told_is_asked_about() {
+fn a_start_that_comes_sooner_than_people_in_a_line_expect_is_asked_about() {
     let line = r#""limit":1,"line":{"units":1,"turn_s":120,"grace_s":20,"close_s":30,"beacon":false},
         "line_now":{"pace_max_per_s":null,"message":"","promised":0,"joined":JOINED}"#;
     let sale = |joined: &str| -> &'static str {
@@ -87,7 +87,7 @@ fn the_pace_of_a_line_is_limited_and_the_limit_lifted() {
 }
 
 #[test]
-fn a_line_is_told_something_and_nothing_any_more() {
+fn a_line_is_sent_a_message_and_none_any_more() {
     for (message, body) in
         [("Back at \"nine\".", r#"{"message":"Back at \"nine\"."}"#), ("", r#"{"message":""}"#)]
     {

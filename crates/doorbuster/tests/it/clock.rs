@@ -44,7 +44,7 @@ fn a_clock_that_has_jumped_is_reported_until_it_is_confirmed() {
     let first = Serving::start(serve(directory.path()));
     assert!(clock(directory.path(), &first, "show").contains("; it runs\n"), "a new ledger asks nothing");
     assert_eq!(first.stop(), 0);
-    for (jump_ms, told) in [(-JUMP_MS, " ahead\n"), (JUMP_MS, " behind\n")] {
+    for (jump_ms, expected) in [(-JUMP_MS, " ahead\n"), (JUMP_MS, " behind\n")] {
         let database = Database::open(directory.path().join("data/ledger.db")).unwrap();
         let note = "UPDATE meta SET value = value + ?1 WHERE name = 'clock_noted_at'";
         assert_eq!(database.execute(note, [jump_ms]).unwrap(), 1);
@@ -56,7 +56,7 @@ fn a_clock_that_has_jumped_is_reported_until_it_is_confirmed() {
         assert!(clock(directory.path(), &server, "show").contains("NOT CONFIRMED"));
         let confirmed = clock(directory.path(), &server, "confirm");
         assert!(
-            confirmed.starts_with("the clock is confirmed: it said ") && confirmed.ends_with(told),
+            confirmed.starts_with("the clock is confirmed: it said ") && confirmed.ends_with(expected),
             "{confirmed}"
         );
         assert_eq!(get(&server, "/readyz").0, 200);

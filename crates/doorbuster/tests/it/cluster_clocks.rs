@@ -61,7 +61,7 @@ fn some_orders(server: &Serving, members: std::ops::Range<u64>) -> Vec<(u64, Str
 
 #[test]
 fn a_server_with_a_wrong_clock_takes_no_order_and_lets_nothing_expire_until_it_is_right() {
-    for (name, wrong, told) in
+    for (name, wrong, differs) in
         [("ahead", DAY_AHEAD, " s ahead of the others"), ("behind", HOUR_BEHIND, " s behind the others")]
     {
         let dir = tempfile::tempdir().unwrap();
@@ -76,14 +76,14 @@ fn a_server_with_a_wrong_clock_takes_no_order_and_lets_nothing_expire_until_it_i
         until_readiness(
             &server,
             503,
-            &["the clock of this machine is ", told, "it takes no order and no lease"],
+            &["the clock of this machine is ", differs, "it takes no order and no lease"],
         );
         let refused = place_once(&server, 7, "k", 29, 1);
         assert_eq!(refused.status, 503, "neither ended nor not begun: {}", refused.body);
         assert_eq!(metric(&server, "doorbuster_clock_unconfirmed"), "1");
         let (code, _, errors) = confirm(dir.path(), &server);
         assert!(code != 0 && errors.contains("clock"), "most clocks say another time: {code} {errors}");
-        until_readiness(&right, 200, &["the clock of the server ", told, "it takes no order"]);
+        until_readiness(&right, 200, &["the clock of the server ", differs, "it takes no order"]);
         orders.extend(some_orders(&right, 8..10));
 
         // Whoever would reconcile in its place has that wrong clock.
@@ -131,7 +131,7 @@ fn a_redis_whose_clock_is_set_wrong_sells_nothing_until_it_is_right() {
     let orders = some_orders(&server, 1..4);
     all_are_held(&server, &orders);
     let mut member = 100;
-    for (wrong, told) in [(DAY_AHEAD, " s ahead of the others"), (HOUR_BEHIND, " s behind the others")] {
+    for (wrong, differs) in [(DAY_AHEAD, " s ahead of the others"), (HOUR_BEHIND, " s behind the others")] {
         clock.set(wrong);
         until("orders are refused", || {
             member += 1;
@@ -139,7 +139,7 @@ fn a_redis_whose_clock_is_set_wrong_sells_nothing_until_it_is_right() {
             assert!(matches!(placed.status, 201 | 202 | 503), "neither ended nor not begun: {placed:?}");
             (placed.status == 503, placed.body)
         });
-        until_readiness(&server, 503, &["the clock of redis ", told]);
+        until_readiness(&server, 503, &["the clock of redis ", differs]);
         let (code, report, errors) = run(dir.path(), &["audit", "--config", "doorbuster.toml"]);
         assert!(report.contains("\nclocks: the clock of redis "), "{code} {report} {errors}");
         clock.set(RIGHT);

@@ -162,10 +162,11 @@ fn what_the_name_server_means_reaches_the_operator_in_one_line() {
     std::fs::write(&path, config.replace("[queue]\n", &tls)).unwrap();
     let server = serve_logged(dir.path(), "");
     let address = Engines::shared(&["rocketmq"]).address("rocketmq-namesrv");
-    let told = |line: &str| line.contains(&address) && line.contains("check queue.tls_authority_file");
+    let is_of_authority =
+        |line: &str| line.contains(&address) && line.contains("check queue.tls_authority_file");
     until("it says why", || {
         let (status, body) = get(&server, "/readyz");
-        (status == 503 && told(&body), body)
+        (status == 503 && is_of_authority(&body), body)
     });
     // Whoever makes the topics may have said so first; who looks after the broker asks the name server too.
     until("it is logged of the broker", || {
@@ -174,7 +175,7 @@ fn what_the_name_server_means_reaches_the_operator_in_one_line() {
     });
     assert_eq!(server.stop(), 0);
     let lines = logged(dir.path(), BROKER_NOT_READY);
-    assert!(matches!(&lines[..], [line] if told(line)), "{lines:?}");
+    assert!(matches!(&lines[..], [line] if is_of_authority(line)), "{lines:?}");
 }
 
 #[test]

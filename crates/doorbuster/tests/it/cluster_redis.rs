@@ -41,8 +41,8 @@ fn sell_out(servers: &[Serving], sold: &AtomicUsize) -> HashMap<String, usize> {
             .map(|first| {
                 scope.spawn(move || {
                     let members = (1..=BUYERS).skip(first).step_by(4);
-                    let told = |member| told(&servers[member % servers.len()], member, sold);
-                    members.map(told).collect::<Vec<String>>()
+                    let answer = |member| answer_of(&servers[member % servers.len()], member, sold);
+                    members.map(answer).collect::<Vec<String>>()
                 })
             })
             .collect();
@@ -53,7 +53,7 @@ fn sell_out(servers: &[Serving], sold: &AtomicUsize) -> HashMap<String, usize> {
     counts
 }
 
-fn told(server: &Serving, member: usize, sold: &AtomicUsize) -> String {
+fn answer_of(server: &Serving, member: usize, sold: &AtomicUsize) -> String {
     let started = Instant::now();
     loop {
         let answer = place_once(server, member as u64, "k", SCARCE, 1);
@@ -128,7 +128,7 @@ fn a_sale_goes_on_exactly_while_sentinels_replace_its_master() {
     let audited = check_sold_out(&answers, dir.path(), &servers);
     assert!(audited.contains(&shown(&second)), "{audited}");
 
-    // The old master comes back as one, until it is told; nobody is sent there.
+    // The old master comes back as one, until a Sentinel makes it a replica; nobody is sent there.
     engines.up(&["sentinel"]);
     for member in 1..=20 {
         accepted(&servers[0], member, "k", PLENTY);

@@ -104,7 +104,7 @@ fn a_draw_says_when_its_beacons_value_was_known() {
     assert!(code == 1 && errors.contains("the draw was to wait for round"), "{output}{errors}");
 }
 
-/// Who runs the sale was not told, and the draw was signed as of a silent beacon that nobody had asked.
+/// It was not reported to who runs the sale, and the draw was signed as of a silent beacon that nobody had asked.
 #[test]
 fn a_beacon_that_is_not_configured_any_more_is_missed() {
     let directory = tempfile::tempdir().unwrap();

@@ -52,7 +52,7 @@ fn send(connection: &mut Connection, buyer: u64, path: &str, body: &str) -> Opti
 struct Answered {
     places: HashMap<u64, u64>,
     orders: HashMap<u64, String>,
-    /// The furthest that anybody was told to be sure.
+    /// The furthest that anybody was answered to be sure.
     sure_to: u64,
 }
 
@@ -196,9 +196,9 @@ fn the_units_of_open_turns_are_shown_wherever_units_are() {
     shown(&operate(&["sale", "list"]).1, head, row);
     shown(&operate(&["status"]).1, head, row);
     operate(&["sale", "pace", "70", "5", "0"]);
-    let told = operate(&["sale", "message", "70", "5", "We are slow tonight."]).1;
+    let printed = operate(&["sale", "message", "70", "5", "We are slow tonight."]).1;
     shown(
-        &told,
+        &printed,
         "the pace of the line of 5 is limited: at most 0 places per second",
         "reads: We are slow tonight.",
     );

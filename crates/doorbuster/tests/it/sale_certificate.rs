@@ -119,7 +119,7 @@ fn a_changed_byte_is_found_wherever_it_is() {
 }
 
 #[test]
-fn another_ledger_another_key_and_another_history_are_told_apart() {
+fn another_ledger_another_key_and_another_history_are_distinguished() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     drop(Writer::on(&directory.join("data")));

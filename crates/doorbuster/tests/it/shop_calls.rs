@@ -23,7 +23,7 @@ fn the_calls_of_the_readme_lead_to_a_paid_order_and_its_webhook() {
     let placed: Vec<String> =
         calls.lines().filter(|line| line.starts_with("{\"id\":\"")).map(order).collect();
     assert!(placed.len() == 2 && placed[0] == placed[1], "{calls}");
-    // That the sale has started is told too, within a second: before or after what becomes of the order.
+    // That the sale has started is sent too, within a second: before or after what becomes of the order.
     let of_orders = heard.lines().filter(|line| line.contains(" order."));
     let kinds: Vec<&str> = of_orders.clone().filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(kinds, ["order.held", "order.paid"], "{heard}");

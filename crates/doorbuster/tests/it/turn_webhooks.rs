@@ -19,18 +19,19 @@ fn ask(address: SocketAddr, buyer: &str, path: &str) -> Value {
     answer.json()
 }
 
-/// By place: the ids under which it was told, and what of it, which is always the same.
-fn told(receiver: &Receiver) -> BTreeMap<u64, (BTreeSet<String>, Value)> {
-    let mut told = BTreeMap::new();
+/// By place: the ids under which it was sent, and what of it, which is always the same.
+fn delivered(receiver: &Receiver) -> BTreeMap<u64, (BTreeSet<String>, Value)> {
+    let mut delivered = BTreeMap::new();
     for heard in receiver.heard().into_iter().filter(|heard| heard.status == 204) {
         assert_eq!(heard.body["type"], "turn.opened");
         let turn = heard.body["data"]["turn"].clone();
-        let (ids, known) =
-            told.entry(turn["place"].as_u64().unwrap()).or_insert_with(|| (BTreeSet::new(), turn.clone()));
+        let (ids, known) = delivered
+            .entry(turn["place"].as_u64().unwrap())
+            .or_insert_with(|| (BTreeSet::new(), turn.clone()));
         ids.insert(heard.id);
         assert_eq!(*known, turn);
     }
-    told
+    delivered
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn no_kill_loses_a_turn_that_the_shop_was_to_hear_of_or_makes_a_second_one() {
     make_sale(directory.path(), server.address);
     let mut places = BTreeMap::new();
     for round in 0..ROUNDS {
-        // What is told last is refused, and comes again after the kill.
+        // What is sent last is refused, and comes again after the kill.
         receiver.set(if round == 1 { 500 } else { 204 });
         for number in round * PEOPLE..(round + 1) * PEOPLE {
             let buyer = format!("O'Neil №{number}");
@@ -60,10 +61,10 @@ fn no_kill_loses_a_turn_that_the_shop_was_to_hear_of_or_makes_a_second_one() {
         server = start();
     }
     receiver.set(204);
-    wait_until("all turns were told", || told(&receiver).len() as u64 == UNITS);
-    for (place, (ids, turn)) in told(&receiver) {
+    wait_until("all turns were sent", || delivered(&receiver).len() as u64 == UNITS);
+    for (place, (ids, turn)) in delivered(&receiver) {
         let (buyer, number) = &places[&place];
-        assert_eq!(ids.len(), 1, "place {place} was told under {ids:?}");
+        assert_eq!(ids.len(), 1, "place {place} was sent under {ids:?}");
         assert_eq!(
             [&turn["buyer"], &turn["number"], &turn["sale"], &turn["product"], &turn["units"]],
             [&json!(buyer), number, &json!(70), &json!(5), &json!(1)]

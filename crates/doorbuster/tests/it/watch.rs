@@ -137,7 +137,7 @@ fn a_terminal_is_never_given_more_lines_than_it_has_also_after_its_size_changed(
 }
 
 #[test]
-fn a_server_that_goes_away_is_told_and_waited_for() {
+fn a_server_that_goes_away_is_reported_and_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let server = Serving::demo(&data, &[]);

@@ -70,16 +70,17 @@ impl Receiver {
     }
 
     /// Kinds of what was answered well, by order, as they came first.
-    pub(crate) fn told(&self) -> BTreeMap<String, Vec<String>> {
-        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pub(crate) fn delivered(&self) -> BTreeMap<String, Vec<String>> {
+        let mut delivered: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for Heard { body, .. } in self.heard().into_iter().filter(|heard| heard.status == 204) {
             let Some(order) = body["data"]["order"]["id"].as_str().map(str::to_owned) else { continue };
-            let (kinds, kind) = (told.entry(order).or_default(), body["type"].as_str().unwrap().to_owned());
+            let (kinds, kind) =
+                (delivered.entry(order).or_default(), body["type"].as_str().unwrap().to_owned());
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
         }
-        told
+        delivered
     }
 }
 
@@ -185,7 +186,7 @@ pub(crate) fn audited(directory: &Path) {
 }
 
 #[test]
-fn the_shop_is_told_of_every_step_in_order_and_signed() {
+fn the_shop_is_notified_of_every_step_in_order_and_signed() {
     let (directory, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
     let server = serve(directory.path(), &receiver, "");
     let (paid, cancelled) = (place(&server, "anna"), place(&server, "anna"));
@@ -200,11 +201,11 @@ fn the_shop_is_told_of_every_step_in_order_and_signed() {
         (paid, kinds(&["held", "paid", "refunded"])),
         (cancelled, kinds(&["held", "cancelled"])),
     ]);
-    wait_until("all was told", || receiver.told() == expected);
+    wait_until("all was sent", || receiver.delivered() == expected);
     let mut ids: Vec<String> = receiver.heard().into_iter().map(|heard| heard.id).collect();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), receiver.heard().len(), "nothing is told twice while nothing fails");
+    assert_eq!(ids.len(), receiver.heard().len(), "nothing is sent twice while nothing fails");
     for Heard { id, body, .. } in receiver.heard() {
         assert_eq!(body["id"], json!(id));
         assert_eq!(id, format!("evt_{}", body["sequence"]));
@@ -214,7 +215,7 @@ fn the_shop_is_told_of_every_step_in_order_and_signed() {
     // A clean stop stores how far it came.
     let server = serve(directory.path(), &receiver, "");
     let last = place(&server, "anna");
-    wait_until("the next one was told", || receiver.told().contains_key(&last));
+    wait_until("the next one was sent", || receiver.delivered().contains_key(&last));
     assert_eq!(receiver.heard().len(), 6);
     assert_eq!(server.stop(), 0);
     audited(directory.path());
@@ -238,7 +239,7 @@ fn what_an_endpoint_refused_comes_again_in_order_also_after_a_kill() {
     receiver.set(204);
     let server = serve(directory.path(), &receiver, "");
     let both = vec!["order.held".to_owned(), "order.cancelled".to_owned()];
-    wait_until("both were told", || receiver.told().get(&order) == Some(&both));
+    wait_until("both were sent", || receiver.delivered().get(&order) == Some(&both));
     wait_until("none waits", || stored() == 0);
     assert_eq!(server.stop(), 0);
     audited(directory.path());
@@ -259,7 +260,7 @@ fn no_kill_loses_an_event() {
     let mut placed = Vec::new();
     for round in 0..ROUNDS {
         let server = serve(directory.path(), &receiver, "batch_events_max = 1");
-        // Some are told while others are placed, and the kill comes between.
+        // Some are sent while others are placed, and the kill comes between.
         for number in 0..ORDERS {
             let buyer = format!("buyer {round}.{number}");
             let order = place(&server, &buyer);
@@ -272,16 +273,16 @@ fn no_kill_loses_an_event() {
             server.kill();
             continue;
         }
-        wait_until("everything was told", || {
-            let told = receiver.told();
+        wait_until("everything was sent", || {
+            let delivered = receiver.delivered();
             placed.iter().all(|(order, cancelled)| {
                 let expected = ["order.held", "order.cancelled"];
-                told.get(order).is_some_and(|kinds| kinds[..] == expected[..1 + usize::from(*cancelled)])
+                delivered.get(order).is_some_and(|kinds| kinds[..] == expected[..1 + usize::from(*cancelled)])
             })
         });
         assert_eq!(server.stop(), 0);
     }
-    assert_eq!(receiver.told().len(), placed.len(), "and nothing else");
+    assert_eq!(receiver.delivered().len(), placed.len(), "and nothing else");
     audited(directory.path());
 }
 
@@ -307,9 +308,9 @@ fn an_operator_tests_disables_and_sends_again() {
     assert_eq!((code, out.as_str()), (0, "shop: nothing is sent to it until it is enabled\n"));
     let order = place(&server, "anna");
     wait_until("it is disabled", || ask(&["list"]).1.contains("disabled"));
-    assert!(!receiver.told().contains_key(&order));
+    assert!(!receiver.delivered().contains_key(&order));
     assert_eq!(ask(&["enable", "shop"]).0, 0);
-    wait_until("what it missed was told", || receiver.told().contains_key(&order));
+    wait_until("what it missed was sent", || receiver.delivered().contains_key(&order));
 
     let before = receiver.heard().len();
     assert_eq!(ask(&["replay", "shop", "--since", "0"]).1, "shop: every event after 0 is sent again\n");
@@ -451,7 +452,7 @@ fn standing(server: &Serving) -> (bool, bool) {
 }
 
 #[test]
-fn of_a_cluster_one_server_tells_the_shop_and_another_goes_on_when_it_is_killed() {
+fn of_a_cluster_one_server_notifies_the_shop_and_another_goes_on_when_it_is_killed() {
     let (directory, receiver) = (tempfile::tempdir().unwrap(), Receiver::start());
     let directory = directory.path();
     cluster::configure(directory, "hooked", &endpoint(directory, &receiver, ""));
@@ -465,20 +466,20 @@ fn of_a_cluster_one_server_tells_the_shop_and_another_goes_on_when_it_is_killed(
     let (here, other) = if standing(&first).0 { (first, second) } else { (second, first) };
     assert!(!standing(&other).0, "the other has not");
     let mut placed: Vec<String> = (0..10).map(|number| place([&here, &other][number % 2])).collect();
-    let are_told = |placed: &[String]| {
-        let told = receiver.told();
-        placed.iter().all(|order| told.contains_key(order))
+    let are_delivered = |placed: &[String]| {
+        let delivered = receiver.delivered();
+        placed.iter().all(|order| delivered.contains_key(order))
     };
-    wait_until("the shop knows both servers' orders", || are_told(&placed));
+    wait_until("the shop knows both servers' orders", || are_delivered(&placed));
     let ids: BTreeSet<String> = receiver.heard().into_iter().map(|heard| heard.id).collect();
-    assert_eq!(ids.len(), receiver.heard().len(), "one tells it");
+    assert_eq!(ids.len(), receiver.heard().len(), "one sends it");
 
     receiver.set(500);
     placed.extend((0..5).map(|_| place(&other)));
     wait_until("they were tried", || receiver.heard().iter().any(|heard| heard.status == 500));
     here.kill();
     receiver.set(204);
-    wait_until("the other goes on", || are_told(&placed));
+    wait_until("the other goes on", || are_delivered(&placed));
     assert!(standing(&other).0);
 
     // What operators ask of the server that does not have the task.
@@ -488,9 +489,9 @@ fn of_a_cluster_one_server_tells_the_shop_and_another_goes_on_when_it_is_killed(
     wait_until("both know", || standing(&other).1 && standing(&third).1);
     let missed = place(&other);
     assert_eq!(webhooks(directory, &third, &["test", "shop"]).0, 0, "a test is sent all the same");
-    assert!(!receiver.told().contains_key(&missed));
+    assert!(!receiver.delivered().contains_key(&missed));
     assert_eq!(webhooks(directory, &third, &["enable", "shop"]).0, 0);
-    wait_until("what it missed was told", || receiver.told().contains_key(&missed));
+    wait_until("what it missed was sent", || receiver.delivered().contains_key(&missed));
     placed.push(missed);
 
     let before: Vec<Heard> = receiver.heard();
@@ -504,14 +505,14 @@ fn of_a_cluster_one_server_tells_the_shop_and_another_goes_on_when_it_is_killed(
     let expected = ids(&before);
     assert!(ids(&receiver.heard()).is_superset(&expected), "under the ids that they had");
 
-    // A clean stop of the one hands the task to the other at once, with all that was told.
+    // A clean stop of the one hands the task to the other at once, with all that was sent.
     wait_until("one has the task", || standing(&other).0 || standing(&third).0);
     let (here, other) = if standing(&third).0 { (third, other) } else { (other, third) };
     let heard = receiver.heard().len();
     assert_eq!(here.stop(), 0);
     wait_until("the other has it", || standing(&other).0);
     let last = place(&other);
-    wait_until("it goes on", || receiver.told().contains_key(&last));
+    wait_until("it goes on", || receiver.delivered().contains_key(&last));
     assert_eq!(receiver.heard().len(), heard + 1, "from where the one had come");
     cluster::audit(directory);
     assert_eq!(other.stop(), 0);

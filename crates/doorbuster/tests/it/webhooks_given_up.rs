@@ -25,8 +25,9 @@ fn what_fails_for_three_days_is_given_up_with_an_alarm_and_can_be_sent_again() {
     let mut later = command(directory.path(), &receiver, "");
     later.envs(clock.environment()).env("DOORBUSTER_CLOCK_TRUST", "system");
     let server = Serving::start_logging(later, File::create(&log).unwrap());
-    let told = |kinds: &[&str]| receiver.told().get(&order).is_some_and(|told| told[..] == *kinds);
-    wait_until("the order's next event was told", || told(&["order.cancelled"]));
+    let came =
+        |kinds: &[&str]| receiver.delivered().get(&order).is_some_and(|delivered| delivered[..] == *kinds);
+    wait_until("the order's next event was sent", || came(&["order.cancelled"]));
     let get = |path: &str| {
         let mut connection = Connection::open(server.address).unwrap();
         connection.exchange("GET", path, &[], "").unwrap().body
@@ -49,7 +50,7 @@ fn what_fails_for_three_days_is_given_up_with_an_alarm_and_can_be_sent_again() {
 
     receiver.refuse(None);
     assert_eq!(ask(&["replay", "shop", "--since", "0"]).0, 0);
-    wait_until("it came after all", || told(&["order.cancelled", "order.held"]));
+    wait_until("it came after all", || came(&["order.cancelled", "order.held"]));
     wait_until("nothing is given up any more", || get("/metrics").contains(&format!("{given_up}0\n")));
     wait_until("nor reported", || !get("/readyz").contains("given up"));
     assert_eq!(server.stop(), 0);

@@ -161,7 +161,7 @@ impl Book {
         self.line_places_max = places;
     }
 
-    /// Goes on as another was told to. What a ledger says of itself stays.
+    /// Goes on with the settings of another. What a ledger says of itself stays.
     pub fn keep_settings_of(&mut self, before: &Book) {
         self.cool_down = before.cool_down;
         self.line_places_max = before.line_places_max;

@@ -50,7 +50,7 @@ pub(crate) fn apply<R: Rows>(rows: &mut R, entry: &Entry) {
         }
         Event::PaymentMatched { payment } => end_refund(rows, *payment, |_| Disposition::Applied),
         Event::RefundSettled { payment } => end_refund(rows, *payment, Disposition::Settled),
-        // No rule goes by an address, what a buyer is called, what was rejected, or what the shop was told.
+        // No rule goes by an address, what a buyer is called, what was rejected, or what the shop was notified of.
         Event::OrderAddressed { .. }
         | Event::BuyerErased(_)
         | Event::OrderRejected { .. }

@@ -30,7 +30,7 @@ struct Person {
     buyer: BuyerId,
     state: State,
     seen: Option<u64>,
-    /// Was told: you will get one.
+    /// Was promised: you will get one.
     sure: bool,
     /// The grace was over.
     away: bool,

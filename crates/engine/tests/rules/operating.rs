@@ -467,7 +467,7 @@ fn a_restock_sells_again() {
 }
 
 #[test]
-fn touched_skus_are_told_once_with_their_stock() {
+fn touched_skus_are_listed_once_with_their_stock() {
     let mut shop = Shop::with(sale_of(5));
     let mut second = sale_of(7);
     second.id = SaleId(1);

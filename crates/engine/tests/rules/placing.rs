@@ -128,7 +128,7 @@ fn the_limit_counts_what_a_buyer_holds_and_owns() {
 }
 
 #[test]
-fn over_the_limit_is_told_before_sold_out() {
+fn over_the_limit_is_answered_before_sold_out() {
     let script = [
         (START, place(1, 1, 2), "held"),
         (START, place(2, 1, 1), "over_limit"),
@@ -346,7 +346,7 @@ fn holds_expire_at_their_deadline_earliest_first_and_at_most_so_many() {
 }
 
 #[test]
-fn an_order_tells_what_it_is() {
+fn an_order_has_what_it_was_placed_with() {
     let mut shop = Shop::with(sale_of(9));
     assert_eq!(shop.run(START, place(1, 5, 2)), "held");
     let order = shop.order(1);

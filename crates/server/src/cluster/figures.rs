@@ -146,7 +146,7 @@ impl Known {
     }
 
     /// The last run of each server; of this one it is ours, which is not among them. When somebody has said something new is known
-    /// by our clock; what was there before we listened is told apart by when it began.
+    /// by our clock; what was there before we listened is distinguished by when it began.
     fn last_runs(&self) -> BTreeMap<&str, &str> {
         let mut runs: Vec<_> = self.runs.iter().collect();
         runs.sort_by_key(|(_, known)| (known.heard.at, known.whose.holds_since_ms));

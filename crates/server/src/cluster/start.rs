@@ -54,7 +54,7 @@ pub struct Stages {
     server: Server,
     ledger: SharedLedger,
     /// Only if the shop has endpoints.
-    telling: Option<(Arc<Duty>, Option<Noticing>)>,
+    webhooks: Option<(Arc<Duty>, Option<Noticing>)>,
 }
 
 /// The engines that a configuration names.
@@ -121,7 +121,7 @@ impl Stages {
         let topic = config.queue.topic.clone();
         let connect = Box::new(Configured { ledger: ledger.another(), gate, queue, topic });
         let server = Server::new(config, identity, mailbox, shared, connect)?;
-        Ok(Stages { server, ledger, telling: None })
+        Ok(Stages { server, ledger, webhooks: None })
     }
 
     pub(crate) fn health(&self) -> Arc<Health> {
@@ -181,28 +181,28 @@ impl Stages {
         Ok(())
     }
 
-    /// Takes its turn at telling the shop, at these endpoints.
+    /// Takes its turn at notifying the shop, at these endpoints.
     ///
     /// # Errors
     /// See [`StartError`].
-    pub fn tell(
+    pub fn begin_webhooks(
         &mut self,
         endpoints: &[&str],
         duty: &Arc<Duty>,
         noticing: Option<Noticing>,
     ) -> Result<(), StartError> {
         self.ledger.know_endpoints(endpoints)?;
-        self.telling = Some((Arc::clone(duty), noticing));
+        self.webhooks = Some((Arc::clone(duty), noticing));
         Ok(())
     }
 
     /// Runs until the mailbox is closed and everything that was taken from it was answered. A stage that panics
     /// ends the server: the others can't do its work.
     pub(crate) fn run(self, stop: &Stop) {
-        let Stages { server, ledger, telling } = self;
+        let Stages { server, ledger, webhooks } = self;
         let (core, ending) = (Arc::clone(&server.core), server.ending());
         let mut stages = server.stages();
-        if let Some((duty, noticing)) = telling {
+        if let Some((duty, noticing)) = webhooks {
             let run = Box::new(move || webhooks::run(&core, &duty, ledger, noticing));
             stages.push(Stage { name: "webhooks".to_owned(), ends: Ends::Then, run });
         }

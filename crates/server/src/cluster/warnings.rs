@@ -13,14 +13,14 @@ pub(super) struct Warnings {
     pub(super) commanding: Recurring,
     pub(super) claiming: Recurring,
     pub(super) returning: Recurring,
-    pub(super) telling_slots: Recurring,
+    pub(super) updating_slots: Recurring,
     pub(super) balancing: Recurring,
     pub(super) fencing: Recurring,
     pub(super) comparing: Recurring,
     pub(super) differing: Recurring,
     pub(super) following: Recurring,
     pub(super) unreadable: Recurring,
-    pub(super) telling: Recurring,
+    pub(super) sending_webhooks: Recurring,
     pub(super) operators: Recurring,
 }
 
@@ -35,7 +35,7 @@ impl Default for Warnings {
             commanding: Recurring::new("commands were not carried out"),
             claiming: Recurring::new("what was claimed for was not carried out"),
             returning: Recurring::new("returned units wait in the outbox"),
-            telling_slots: Recurring::new("the slots of changed sales have not heard of it yet"),
+            updating_slots: Recurring::new("the slots of changed sales have not heard of it yet"),
             balancing: Recurring::new("a balance was not set"),
             fencing: Recurring::new("a gate could not be fenced"),
             comparing: Recurring::new("the clocks can't be compared"),
@@ -45,7 +45,7 @@ impl Default for Warnings {
             ),
             unreadable: Recurring::new("an open reservation can't be read"),
             operators: Recurring::new("who may could not be read: who was known goes on"),
-            telling: Recurring::new("the shop is not told what becomes of orders"),
+            sending_webhooks: Recurring::new("the shop is not notified of what becomes of orders"),
         }
     }
 }

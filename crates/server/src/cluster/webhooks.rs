@@ -1,5 +1,5 @@
-//! Which server tells the shop: one at a time, by a lease in the ledger whose generation is checked whenever it is stored how
-//! far the endpoints were told. What operators change of them any server stores, and with it takes the lease from its holder.
+//! Which server notifies the shop: one at a time, by a lease in the ledger whose generation is checked whenever it is stored how
+//! far the endpoints have come. What operators change of them any server stores, and with it takes the lease from its holder.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::webhooks::{Duty, Noticing};
 
 /// The lease's name in the ledger.
 const LEASE: &str = "webhooks";
-/// So long nobody tells the shop after the holder was killed.
+/// So long nobody notifies the shop after the holder was killed.
 const LEASE_MS: u64 = 5_000;
 /// Until the holder's senders pause, unless it has renewed the lease: before another server may take it.
 const BELIEVED: Duration = Duration::from_millis(LEASE_MS - 1_000);
@@ -26,8 +26,8 @@ pub(super) fn run(core: &Core, duty: &Duty, mut ledger: SharedLedger, mut notici
     let mut held = None;
     while !core.stopping.load(Ordering::Acquire) {
         match round(core, duty, &mut ledger, &mut noticing, &mut held) {
-            Ok(()) => core.warnings.telling.well(),
-            Err(error) => core.warnings.telling.met(&error),
+            Ok(()) => core.warnings.sending_webhooks.well(),
+            Err(error) => core.warnings.sending_webhooks.met(&error),
         }
         core.wait(INTERVAL);
     }
@@ -35,7 +35,7 @@ pub(super) fn run(core: &Core, duty: &Duty, mut ledger: SharedLedger, mut notici
     let Some(lease) = held else { return };
     let stored = store(duty, &mut ledger, &lease);
     if let Err(error) = stored.and_then(|()| ledger.release(&lease)) {
-        tracing::debug!(%error, "the task of telling the shop could not be given up; another server takes it in a few seconds");
+        tracing::debug!(%error, "the task of sending webhooks could not be given up; another server takes it in a few seconds");
     }
 }
 
@@ -78,7 +78,7 @@ fn store(duty: &Duty, ledger: &mut SharedLedger, lease: &Lease) -> Result<(), Le
     if progress.is_empty() {
         return Ok(());
     }
-    let stored = ledger.note_told(lease, &progress);
+    let stored = ledger.note_progress(lease, &progress);
     if stored.is_err() {
         duty.put_progress_back(progress);
     }

@@ -184,7 +184,7 @@ pub struct Admission {
 /// A date, in whichever words.
 const MEASURED_ON_BYTES_MAX: usize = 32;
 
-/// Of the default burst, whatever the rate: buyers who were told to try again come in waves, by whole seconds, and what a
+/// Of the default burst, whatever the rate: buyers who were asked to try again come in waves, by whole seconds, and what a
 /// wave can't take of its second goes to whoever asks without pause.
 const BURST_MIN: u64 = 20;
 

@@ -71,7 +71,7 @@ pub struct Secrets {
     pub image_origins: ImageOrigins,
     /// The texts of the pages; `None`: all that the program has.
     pub languages: Option<Languages>,
-    /// Where the shop is told of its orders, with what signs that.
+    /// Where the shop is notified of its orders, with what signs that.
     pub webhooks: Vec<Endpoint>,
     /// The account at Stripe, with its key.
     pub stripe: Option<Account>,

@@ -349,7 +349,7 @@ fn wrong_variables_are_errors() {
 }
 
 #[test]
-fn a_demo_listens_on_loopback_unless_told_otherwise() {
+fn a_demo_listens_on_loopback_unless_configured_otherwise() {
     let demo = Demo { starts_in: Duration::ZERO, public: false };
     let listen = |address: &str, demo| {
         let config = Sources::default().argument("http.listen", address, "--listen").demo(demo).load();

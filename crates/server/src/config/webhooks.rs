@@ -1,4 +1,4 @@
-//! Where the shop is told what becomes of orders.
+//! Where the shop is notified of what becomes of orders.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -259,7 +259,7 @@ pub(super) struct HealthFigures {
     pub(super) connections: u64,
     /// `None`: heard of a server of a version that did not know.
     pub(super) refunds_due: Option<u64>,
-    /// `None`: the shop is told nothing.
+    /// `None`: the shop has no endpoints.
     pub(super) webhooks: Option<WebhookFigures>,
     /// `None`: not of a cluster, as below.
     pub(super) dead_letters: Option<u64>,
@@ -329,7 +329,7 @@ pub(super) struct MeasuredPeak {
     pub(super) on: String,
 }
 
-/// What the shop was not told yet, of all endpoints.
+/// What was not sent to the shop yet, of all endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct WebhookFigures {

@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_wave_of_buyers_gets_through_beside_one_who_asks_without_pause() {
-        // Buyers who were told to try again come by whole seconds. What a wave can't take of its second, the greedy one gets.
+        // Buyers who were asked to try again come by whole seconds. What a wave can't take of its second, the greedy one gets.
         let served = |burst| {
             let admission = admission(20, burst);
             let moment = |at| {

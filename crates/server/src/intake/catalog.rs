@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn until_the_gate_was_read_the_ledger_tells_what_is_left() {
+    fn until_the_gate_was_read_the_ledger_says_what_is_left() {
         let counters = Counters::default();
         counters.publish_committed(10, 2, 3);
         assert_eq!(counters.available(), 5);

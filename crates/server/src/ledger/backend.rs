@@ -12,7 +12,7 @@ use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{
     AppendError, Audit, Batch, Changes, EndpointChange, EndpointProgress, Events, OperatorLog,
-    OperatorLogAsked, OrderLife, OrderLine, Told,
+    OperatorLogAsked, OrderLife, OrderLine, StoredEndpoint,
 };
 use crate::clock::Notes;
 
@@ -183,7 +183,7 @@ impl Ledger {
         }
     }
 
-    /// Stores how far endpoints of the shop were told, and what was changed of them since.
+    /// Stores how far endpoints of the shop have come, and what was changed of them since.
     ///
     /// # Errors
     /// As [`Ledger::append`], but the book stays right; to do it again changes nothing.
@@ -480,14 +480,14 @@ impl EventReader {
         }
     }
 
-    /// How far an endpoint has been told; `None`: nobody has heard of it yet.
+    /// How far an endpoint has come; `None`: nobody has heard of it yet.
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn told(&mut self, endpoint: &str) -> Result<Option<Told>, OpenError> {
+    pub fn endpoint(&mut self, endpoint: &str) -> Result<Option<StoredEndpoint>, OpenError> {
         match self {
-            EventReader::Sqlite(reader) => Ok(reader.told(endpoint)?),
-            EventReader::MySql(reader) => Ok(reader.told(endpoint)?),
+            EventReader::Sqlite(reader) => Ok(reader.endpoint(endpoint)?),
+            EventReader::MySql(reader) => Ok(reader.endpoint(endpoint)?),
         }
     }
 }

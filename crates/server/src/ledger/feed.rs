@@ -114,7 +114,7 @@ impl Skus {
     pub(super) fn further(&self, event: &Event) -> Option<What> {
         match *event {
             Event::Noticed(notice) => self.notice(notice),
-            // An order that was given an address is told whole, from its row.
+            // An order that was given an address is sent whole, from its row.
             Event::OrderRejected { order, reason } => {
                 let (sale, product) = self.product(order.sku)?;
                 Some(What::Rejected { order, sale, product, reason })

@@ -2,7 +2,7 @@
 //!
 //! This is the contract; each backend is a folder beside it, and what the backends share is here: what the rows
 //! mean (`rows`, `record`), what an audit finds (`audit`), what a page of changes holds (`feed`),
-//! whose addresses go (`erasing`), the life of an order (`life`), a page of what operators did (`operator_log`), what the shop is told (`outgoing`), what a sale came to (`report`); `images` of items lie beside it. A backend takes the entries of one batch
+//! whose addresses go (`erasing`), the life of an order (`life`), a page of what operators did (`operator_log`), what the shop is notified of (`outgoing`), what a sale came to (`report`); `images` of items lie beside it. A backend takes the entries of one batch
 //! in one transaction and returns only when they are synced; it can hand all entries back in order.
 
 mod audit;
@@ -37,8 +37,8 @@ pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};
 pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
-    ERROR_BYTES_MAX, EndpointChange, EndpointProgress, Events, OpenedTurn, Outgoing, Refund, Told, Waiting,
-    What,
+    ERROR_BYTES_MAX, EndpointChange, EndpointProgress, Events, OpenedTurn, Outgoing, Refund, StoredEndpoint,
+    Waiting, What,
 };
 pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;

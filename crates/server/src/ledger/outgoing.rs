@@ -1,4 +1,4 @@
-//! What the shop is told of the ledger: events, read from its entries, and how far each endpoint has been told.
+//! What the shop is notified of: events, read from the entries of the ledger, and how far each endpoint has come.
 //!
 //! For every backend. Must not: send anything, or judge when.
 
@@ -122,9 +122,9 @@ pub struct Waiting {
     pub error: String,
 }
 
-/// How far an endpoint has been told.
+/// What is stored of an endpoint: how far it has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct StoredEndpoint {
     /// Every event up to this entry was answered, or waits.
     pub sent_to: u64,
     pub disabled: bool,
@@ -132,7 +132,7 @@ pub struct Told {
     pub waiting: Vec<Waiting>,
 }
 
-/// What an operator changes of an endpoint. Whoever sends to it must read anew how far it was told.
+/// What an operator changes of an endpoint. Whoever sends to it must read anew how far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointChange {
     Disable,

@@ -102,7 +102,7 @@ impl Metrics {
     }
 
     /// The settings of the ledger that are in effect, as labels: a gauge's value can't be a word. Called once.
-    pub fn tell_ledger(&self, settings: Vec<(&'static str, String)>) {
+    pub fn show_ledger(&self, settings: Vec<(&'static str, String)>) {
         let info = Info::new(settings);
         self.with_registry(|r| r.register("doorbuster_ledger", "How the ledger is written", info));
     }

@@ -1,4 +1,4 @@
-//! Images that a shop brings: which kinds there are, told by their content and never by their name.
+//! Images that a shop brings: which kinds there are, recognised by their content and never by their name.
 //!
 //! Must not: decode one, or read a file.
 

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told() {
+    fn what_is_no_record_is_an_error() {
         let cases = [
             ("", "JSON"),
             ("{}", "JSON"),

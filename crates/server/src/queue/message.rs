@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_told() {
+    fn the_reason_is_given() {
         let order = decode(&[OF_NUMBER; 2]);
         assert_eq!(order, Err(NotAMessage::Length(2)));
         assert_eq!(decode(b""), Err(NotAMessage::Empty));

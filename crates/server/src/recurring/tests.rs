@@ -5,7 +5,7 @@ fn s(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_fault_is_told_once_then_how_often_and_once_when_it_is_over() {
+fn a_fault_is_logged_once_then_how_often_and_once_when_it_is_over() {
     let fault = Recurring::new("the database pauses");
     let start = Instant::now();
     assert_eq!(fault.well_at(start), None, "there was none");
@@ -19,7 +19,7 @@ fn a_fault_is_told_once_then_how_often_and_once_when_it_is_over() {
     let last = start + Duration::from_millis(24_900);
     assert_eq!(fault.well_at(last + QUIET - Duration::from_millis(1)), None);
     assert_eq!(fault.well_at(last + QUIET), Some(Line::Over { times: 250, seconds: 24 }));
-    assert_eq!(fault.well_at(last + QUIET), None, "told once");
+    assert_eq!(fault.well_at(last + QUIET), None, "logged once");
     assert_eq!(fault.met_at(last + s(60)), Some(Line::First), "the next one is another");
 }
 
@@ -37,7 +37,7 @@ fn a_fault_that_comes_and_goes_is_one_fault() {
 }
 
 #[test]
-fn a_fault_that_is_seen_rarely_is_told_each_time() {
+fn a_fault_that_is_seen_rarely_is_logged_each_time() {
     let fault = Recurring::new("the command fails");
     let start = Instant::now();
     for times in 0..3 {

@@ -311,7 +311,7 @@ impl Rehearsals {
         (by, key): (&By, Option<&str>),
     ) -> Result<(), NotBegun> {
         let command = self.command.as_ref().ok_or(NotBegun::Off)?;
-        // Held until it is started, so that of two who press at once one is told that the other has.
+        // Held until it is started, so that of two who press at once one is answered that the other has.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if self.was_begun(key, sale.id, crowd)? {
             return Ok(());
@@ -345,8 +345,8 @@ impl Rehearsals {
         Ok(())
     }
 
-    /// Starts the process on the thread that waits for it: the process is told to end when the thread that started it is gone, and
-    /// told so twice it leaves its files.
+    /// Starts the process on the thread that waits for it: the process is signalled to end when the thread that started it is
+    /// gone, and signalled twice it leaves its files.
     fn play(
         &self,
         command: RehearseCommand,
@@ -356,13 +356,13 @@ impl Rehearsals {
     ) -> io::Result<JoinHandle<()>> {
         let (latest, core, stop) = (Arc::clone(&self.latest), self.core.clone(), self.stop.clone());
         let (asker, written, sale) = (self.asker.clone(), written(sale).to_string(), sale.id.0);
-        let (told, started) = sync_channel(1);
+        let (started_tx, started) = sync_channel(1);
         let play = move || {
             let process = match Process::start(&command, written, crowd) {
                 Ok(process) => process,
-                Err(error) => return drop(told.send(Err(error))),
+                Err(error) => return drop(started_tx.send(Err(error))),
             };
-            drop(told.send(Ok(())));
+            drop(started_tx.send(Ok(())));
             let mut ended = process.attend(&latest, &core, &stop);
             tracing::info!(sale, buyers = crowd.buyers, says = ended.says, "a rehearsal ended");
             let patience = if stop.is_requested() { LAST_PATIENCE } else { LEDGER_PATIENCE };

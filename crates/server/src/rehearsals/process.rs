@@ -1,4 +1,4 @@
-//! The process that rehearses: what it is given, what is read of it, and when it is told to end.
+//! The process that rehearses: what it is given, what is read of it, and when it is signalled to end.
 //!
 //! Must not: wait for it without a bound, or keep more of what it prints than a bound.
 
@@ -35,7 +35,7 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 const SOON_MS: u64 = 60_000;
 /// So long before a sale none is begun, as `doorbuster rehearse` has it.
 const NEAR_MS: u64 = 15 * 60_000;
-/// What it exits with if nothing can be told.
+/// What it exits with if nothing can be concluded.
 const INVALID: i32 = 2;
 
 pub(super) struct Process {

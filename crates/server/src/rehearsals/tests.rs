@@ -290,8 +290,8 @@ fn a_server_that_stops_ends_it() {
 
 /// An event loop has begun it, and ends before the server does.
 #[test]
-fn it_is_not_told_to_end_when_whoever_began_it_has() {
-    let script = "trap 'echo \"error: told to end\" >&2; exit 1' TERM; echo plays >&2; \
+fn it_is_not_signalled_to_end_when_whoever_began_it_has() {
+    let script = "trap 'echo \"error: signalled to end\" >&2; exit 1' TERM; echo plays >&2; \
                   i=0; while [ $i -lt 10 ]; do sleep 0.05; i=$((i+1)); done; echo '{\"verdict\": \"Carries 9.\"}'";
     let arguments = ["--pdeathsig", "TERM", "/bin/sh", "-c", script, "rehearse"];
     let arguments = arguments.map(OsString::from).into();

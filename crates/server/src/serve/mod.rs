@@ -37,9 +37,9 @@ use crate::signing::{KeyError, SigningKey};
 use crate::webhooks::{Counts, Duty, Sender, Surroundings};
 use crate::{cluster, demo};
 
+mod outbound;
 mod paying;
 mod reload;
-mod telling;
 mod watching;
 
 pub use reload::Reloader;
@@ -150,7 +150,7 @@ fn run_on(
         health: Arc::clone(&health),
     };
     let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
-    let senders = telling::senders(config, secrets, following, &mut profile, surroundings)?;
+    let senders = outbound::senders(config, secrets, following, &mut profile, surroundings)?;
     let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
     let seen = watching::Seen {
         core: &core,
@@ -189,7 +189,7 @@ fn run_on(
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
     shared.rehearsals.follow(config.ledger_source(secrets), config.cluster.enabled);
     let files = page_files(config, &shared)?;
-    let listening = telling::listen(secrets, &core, &mailbox, system).map_err(ServeError::Thread)?;
+    let listening = outbound::listen(secrets, &core, &mailbox, system).map_err(ServeError::Thread)?;
     let sampling = Sampling::start(looking, system.thread).map_err(ServeError::Thread)?;
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
     let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
@@ -265,7 +265,7 @@ impl Profile {
 
 type Opened = (Profile, [u8; 16], Arc<Health>);
 
-/// A ledger that was copied back without its key has told people of another one.
+/// A ledger that was copied back without its key was shown to people with another one.
 fn signing_key(path: &Path, core: &intake::Intake) -> Result<SigningKey, KeyError> {
     if let Some(key) = SigningKey::read(path)? {
         return Ok(key);
@@ -293,7 +293,7 @@ fn open_book(
     if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
         return Err(ServeError::NotADemo(ledger.to_string()));
     }
-    core.metrics.tell_ledger(ledger.settings());
+    core.metrics.show_ledger(ledger.settings());
     let order_id = ledger.id_secret()?;
     let options = embedded::Options {
         batch_commands_max: config.ledger.batch_commands_max,
@@ -530,10 +530,10 @@ fn serve(
             profile.run(stop)
         });
         let running = running.map_err(ServeError::Thread)?;
-        let mut telling = Vec::with_capacity(senders.len());
+        let mut sender_threads = Vec::with_capacity(senders.len());
         for sender in senders {
             let thread = (system.thread)("webhooks".to_owned()).spawn_scoped(scope, || sender.run());
-            telling.push(thread.map_err(ServeError::Thread)?);
+            sender_threads.push(thread.map_err(ServeError::Thread)?);
         }
         std::mem::forget(unfinished);
         on_ready();
@@ -546,10 +546,10 @@ fn serve(
         shared.rehearsals.end();
         // Before the writer, which stores how far they came.
         drop(ended);
-        for thread in telling {
+        for thread in sender_threads {
             if thread.join().is_err() {
                 tracing::error!(
-                    "a thread that tells the shop panicked; what it had not sent is sent after the next start"
+                    "a thread that sends webhooks panicked; what it had not sent is sent after the next start"
                 );
             }
         }

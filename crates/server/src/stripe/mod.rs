@@ -2,7 +2,7 @@
 //! it is captured, voided or paid back.
 //!
 //! Money follows the ledger and never leads it: nothing is captured that is not committed as paid, and what is committed is
-//! carried out at Stripe however often it takes, by [`Follower`], which reads the ledger as the shop's endpoints are told of
+//! carried out at Stripe however often it takes, by [`Follower`], which reads the ledger as the shop's endpoints are notified of
 //! it. Must not: know HTTP's routes or a profile, or be asked on an event loop what Stripe must be asked.
 
 mod api;

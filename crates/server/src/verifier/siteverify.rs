@@ -40,7 +40,7 @@ pub struct Expected {
     pub hostnames: Vec<String>,
     /// For what it was shown; `None`: anything.
     pub action: Option<String>,
-    /// The service is told the buyer's address.
+    /// The service is sent the buyer's address.
     pub sends_address: bool,
 }
 

@@ -41,7 +41,7 @@ struct Here {
 pub(super) enum Now {
     /// The program ends.
     Stopped,
-    /// Another server tells the shop, or nobody.
+    /// Another server notifies the shop, or nobody.
     Elsewhere,
     /// This one does, for the n-th time.
     Here(u64),
@@ -52,7 +52,7 @@ pub(super) enum Now {
 pub struct Busy;
 
 impl Duty {
-    /// From now on this server tells the shop, after what the ledger has; it may be said again to go on. `until`: if it is not
+    /// From now on this server notifies the shop, after what the ledger has; it may be said again to go on. `until`: if it is not
     /// said again before then, the senders pause.
     pub fn begin(&self, until: Option<Instant>) {
         let mut shared = self.lock();
@@ -64,7 +64,7 @@ impl Duty {
         self.changed.notify_all();
     }
 
-    /// Another server may tell the shop from now on.
+    /// Another server may notify the shop from now on.
     pub fn end(&self) {
         let mut shared = self.lock();
         shared.here = None;
@@ -85,7 +85,7 @@ impl Duty {
         self.changed.notify_all();
     }
 
-    /// How far the endpoints were told, to be stored.
+    /// How far the endpoints have come, to be stored.
     pub fn take_progress(&self) -> Vec<(String, EndpointProgress)> {
         mem::take(&mut self.lock().notes).into_iter().collect()
     }
@@ -101,7 +101,7 @@ impl Duty {
         }
     }
 
-    /// What operators change of the endpoints, to be stored after how far they were told.
+    /// What operators change of the endpoints, to be stored after how far they have come.
     pub fn take_changes(&self) -> Vec<(String, EndpointChange)> {
         mem::take(&mut self.lock().changes)
     }

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_told_whole() {
+    fn an_order_is_sent_whole() {
         assert_eq!(
             body(&order(Status::Paid)),
             json!({
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_told_with_whom_to_write_to() {
+    fn a_turn_is_sent_with_whom_to_write_to() {
         let turn = OpenedTurn {
             sale: 3,
             product: 30,

@@ -1,6 +1,6 @@
-//! Webhooks: the shop is told what becomes of orders, at its own addresses, signed as Standard Webhooks specifies.
+//! Webhooks: the shop is notified of what becomes of orders, at its own addresses, signed as Standard Webhooks specifies.
 //!
-//! Events are read from the ledger, so nothing is sent that is not committed. How far each endpoint was told is stored there too:
+//! Events are read from the ledger, so nothing is sent that is not committed. How far each endpoint has come is stored there too:
 //! always after the sending, so that a crash repeats events and loses none. One thread serves one endpoint, on a connection to
 //! the ledger of its own; in a cluster the threads of one server do, at a time. Must not: know a profile, or be waited for by anybody who sells.
 

@@ -20,14 +20,14 @@ use super::schedule::{self, Next};
 use super::{Counts, Endpoint};
 use crate::clock::Clock;
 use crate::intake::{Health, Remark, Remarks};
-use crate::ledger::{EndpointProgress, EventReader, OpenError, Told, Waiting};
+use crate::ledger::{EndpointProgress, EventReader, OpenError, StoredEndpoint, Waiting};
 use crate::recurring::Recurring;
 
 /// Events of one round.
 const ROUND_MAX: usize = 1_000;
 /// Between two looks while there is nothing to send.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks while another server tells the shop.
+/// Between two looks while another server notifies the shop.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// After an error of the ledger.
 const LEDGER_PAUSE: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ pub struct Sender {
     place: usize,
     control: Arc<Control>,
     counts: EndpointCounts,
-    /// The n-th time that this is this server's task, as far as the sender has read how far the endpoint was told.
+    /// The n-th time that this is this server's task, as far as the sender has read how far the endpoint has come.
     number: Option<u64>,
     sent_to: u64,
     disabled: bool,
@@ -63,7 +63,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender of an endpoint, as far as it was told. One that nobody has heard of yet is told what happens from now on.
+    /// A sender of an endpoint, which goes on where that has come to. One that nobody has heard of yet is notified of what happens
+    /// from now on.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -107,7 +108,7 @@ impl Sender {
             let done = match now {
                 Now::Stopped => return,
                 Now::Elsewhere => self.look().map(|()| LOOK_PAUSE),
-                Now::Here(number) => self.tell(number),
+                Now::Here(number) => self.send(number),
             };
             self.send_tests();
             let pause = done.unwrap_or_else(|error| {
@@ -121,7 +122,7 @@ impl Sender {
     }
 
     /// One round; how long to wait for the next one.
-    fn tell(&mut self, number: u64) -> Result<Duration, OpenError> {
+    fn send(&mut self, number: u64) -> Result<Duration, OpenError> {
         if self.number != Some(number) {
             self.begin(number)?;
         }
@@ -131,18 +132,18 @@ impl Sender {
     /// Goes on from what the ledger has.
     fn begin(&mut self, number: u64) -> Result<(), OpenError> {
         let last = self.reader.last()?;
-        let new = Told { sent_to: last, ..Told::default() };
-        let mut told = self.reader.told(&self.endpoint.name)?.unwrap_or(new);
-        if told.sent_to > last {
+        let new = StoredEndpoint { sent_to: last, ..StoredEndpoint::default() };
+        let mut stored = self.reader.endpoint(&self.endpoint.name)?.unwrap_or(new);
+        if stored.sent_to > last {
             tracing::error!(
                 endpoint = self.endpoint.name,
-                sent_to = told.sent_to,
+                sent_to = stored.sent_to,
                 last,
-                "the ledger ends before what this endpoint was told: it is an older one; events go on from its end"
+                "the ledger ends before what was sent to this endpoint: it is an older one; events go on from its end"
             );
-            told.sent_to = last;
+            stored.sent_to = last;
         }
-        self.stand(told);
+        self.stand(stored);
         self.number = Some(number);
         self.note(Vec::new(), Vec::new());
         Ok(())
@@ -151,16 +152,16 @@ impl Sender {
     /// Shows what another server stores of the endpoint.
     fn look(&mut self) -> Result<(), OpenError> {
         self.number = None;
-        let told = self.reader.told(&self.endpoint.name)?.unwrap_or_default();
-        self.stand(told);
+        let stored = self.reader.endpoint(&self.endpoint.name)?.unwrap_or_default();
+        self.stand(stored);
         self.show();
         self.ledger_faults.well();
         Ok(())
     }
 
-    fn stand(&mut self, told: Told) {
-        (self.sent_to, self.disabled) = (told.sent_to, told.disabled);
-        self.waiting = told.waiting.into_iter().map(|row| (row.seq, row)).collect();
+    fn stand(&mut self, stored: StoredEndpoint) {
+        (self.sent_to, self.disabled) = (stored.sent_to, stored.disabled);
+        self.waiting = stored.waiting.into_iter().map(|row| (row.seq, row)).collect();
         self.breaker = Breaker::default();
     }
 

@@ -99,8 +99,8 @@ fn an_address_that_is_given_later_is_with_the_order_from_then_on() {
         assert_eq!(now, [cancelled, three]);
 
         let mut reader = place.source().event_reader().unwrap();
-        let told: Vec<_> = reader.read(before, u64::MAX).unwrap().events.into_iter().collect();
-        let addressed: Vec<_> = told
+        let events: Vec<_> = reader.read(before, u64::MAX).unwrap().events.into_iter().collect();
+        let addressed: Vec<_> = events
             .iter()
             .filter_map(|event| match &event.what {
                 What::Addressed(line) => Some((event.seq, line.id.hash, line.status, line.address.clone())),
@@ -181,7 +181,7 @@ fn the_writer_takes_one_address_of_an_order_however_often_it_is_sent() {
     has(&replies[6], Some(BONN));
     assert!(matches!(replies[8], Reply::Refused(Refusal::AddressGiven)), "placed with one: {replies:?}");
     assert!(matches!(replies[9], Reply::Refused(Refusal::UnknownOrder)), "{replies:?}");
-    assert!(matches!(writer.one(read(1)), Reply::Order(_)), "who does not ask for it is not told");
+    assert!(matches!(writer.one(read(1)), Reply::Order(_)), "who does not ask for it is not shown it");
     writer.finish().unwrap();
     let mut again = Harness::start(dir.path(), None, NO_LIMITS);
     has(&again.one(look(1)), Some(BONN));

@@ -27,7 +27,7 @@ const PORTS_PER_SET: u16 = 100;
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 const FROZEN_WITHIN: Duration = Duration::from_secs(10);
 /// Of each log, when a test has failed.
-const LOG_LINES_TOLD: usize = 12;
+const LOG_LINES_PRINTED: usize = 12;
 
 /// One process of a set, as `dev/up` printed it.
 #[derive(Clone, Debug)]
@@ -185,7 +185,7 @@ impl Engines {
 
 impl Engines {
     /// For whoever reads why a test failed, before it is wiped: what each does, and the ends of its logs.
-    fn tell(&self) {
+    fn print(&self) {
         for Member { name, pid, .. } in self.members.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = stat.rsplit_once(") ").map_or("gone", |(_, fields)| &fields[..1]);
@@ -194,7 +194,7 @@ impl Engines {
                 let text = fs::read(self.dir.join(name).join(log)).unwrap_or_default();
                 let text = String::from_utf8_lossy(&text);
                 let lines: Vec<_> = text.lines().collect();
-                let last = &lines[lines.len().saturating_sub(LOG_LINES_TOLD)..];
+                let last = &lines[lines.len().saturating_sub(LOG_LINES_PRINTED)..];
                 last.iter().for_each(|line| eprintln!("  | {line}"));
             }
         }
@@ -204,7 +204,7 @@ impl Engines {
 impl Drop for Engines {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.tell();
+            self.print();
         }
         drop(self.guard_input.take());
         // A guard that failed leaves processes behind; a drop during a panic must not hide the panic.

@@ -135,8 +135,8 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
     }
 }
 
-/// What the shop is told of the line.
-fn turns_told(reader: &mut EventReader) -> Vec<OpenedTurn> {
+/// What the shop is notified of, of the line.
+fn turns_notified(reader: &mut EventReader) -> Vec<OpenedTurn> {
     let events = reader.read(0, u64::MAX).unwrap().events;
     let of_turn = |what| match what {
         What::TurnOpened(turn) => Some(turn),
@@ -146,7 +146,7 @@ fn turns_told(reader: &mut EventReader) -> Vec<OpenedTurn> {
 }
 
 #[test]
-fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
+fn the_shop_is_notified_of_each_turn_once_and_whose_it_is() {
     for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut sale = sold_to_its_line();
@@ -159,14 +159,14 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
         commit(&mut book, &mut ledger, 50_000, Vec::new());
         let present = || everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
         let mut reader = place.source().event_reader().unwrap();
-        assert_eq!(turns_told(&mut reader), [], "nobody is called before the start");
+        assert_eq!(turns_notified(&mut reader), [], "nobody is called before the start");
         commit(&mut book, &mut ledger, STARTS_AT, present());
         // A server that starts again calls nobody twice.
         let mut book = ledger.load().unwrap();
         let given_back = Command::GiveTurnBack { sku: SKU, buyer: at(&book, 2) };
         let later = [present(), vec![given_back]].concat();
         commit(&mut book, &mut ledger, STARTS_AT + 5, later);
-        let told = turns_told(&mut reader);
+        let notified = turns_notified(&mut reader);
         // The third was called for what was left.
         let expected: Vec<OpenedTurn> = [(1, 2, 0), (2, 2, 0), (3, 1, 0), (4, 2, 5)]
             .map(|(place, units, after_ms)| {
@@ -182,13 +182,13 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
                 }
             })
             .into();
-        assert_eq!(told, expected, "{place:?}");
-        assert!(told.iter().any(|turn| turn.buyer.contains('№')), "one of them is a text");
+        assert_eq!(notified, expected, "{place:?}");
+        assert!(notified.iter().any(|turn| turn.buyer.contains('№')), "one of them is a text");
         // Whoever is erased has no name any more, in what is sent again either.
         let hash = (1..=4).map(|place| at(&book, place)).find(|buyer| buyer.is_hash()).unwrap();
         commit(&mut book, &mut ledger, STARTS_AT + 6, vec![Command::EraseBuyer(hash)]);
         let erased = format!("erased:{hash}");
-        assert_eq!(turns_told(&mut reader).iter().filter(|turn| turn.buyer == erased).count(), 1);
+        assert_eq!(turns_notified(&mut reader).iter().filter(|turn| turn.buyer == erased).count(), 1);
         drop(ledger);
         assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new(), "{place:?}");
     }
@@ -196,7 +196,7 @@ fn the_shop_is_told_of_each_turn_once_and_whose_it_is() {
 
 /// What was set aside for somebody may come back to the line.
 #[test]
-fn the_shop_is_not_told_that_what_is_in_turns_is_sold_out() {
+fn the_shop_is_not_notified_that_what_is_in_turns_is_sold_out() {
     for place in LedgerHome::each() {
         let (mut ledger, mut book) = (place.open(), Book::new());
         let mut sale = sold_to_its_line();

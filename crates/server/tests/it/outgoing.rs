@@ -1,4 +1,4 @@
-//! What the shop is told, on every backend: the events of a ledger, and how far an endpoint has come.
+//! What the shop is notified of, on every backend: the events of a ledger, and how far an endpoint has come.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,9 @@ use engine::{
     Accepted, Adjust, Book, Command, Disposition, Notice, Pay, SaleId, SaleSpec, SkuId, Status, UnixMs,
 };
 use server::intake::catalog::Catalog;
-use server::ledger::{EndpointChange, EndpointProgress, EventReader, Outgoing, Told, Waiting, What};
+use server::ledger::{
+    EndpointChange, EndpointProgress, EventReader, Outgoing, StoredEndpoint, Waiting, What,
+};
 
 use server::webhooks::Noticing;
 
@@ -69,10 +71,10 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
         place.source().export(0, &mut |line| exported.push(line)).unwrap();
         assert_eq!(orders.len(), exported.len());
         for line in exported {
-            let mut told = orders[&line.id].clone();
-            // A part that is refunded is told of by the refund's own event.
-            told.refunded = if line.status == Status::Paid { line.refunded } else { told.refunded };
-            assert_eq!(told, line);
+            let mut expected = orders[&line.id].clone();
+            // A part that is refunded is sent by the refund's own event.
+            expected.refunded = if line.status == Status::Paid { line.refunded } else { expected.refunded };
+            assert_eq!(expected, line);
         }
         assert!(made > 0 && orders.values().any(|line| line.status == Status::Refunded));
         // One that was due for an order that came later is due no more, without an event of its own: the order is paid.
@@ -121,11 +123,11 @@ fn the_payment_that_paid_for_an_order_is_found_from_its_entries() {
 }
 
 #[test]
-fn how_far_an_endpoint_was_told_is_kept() {
+fn how_far_an_endpoint_has_come_is_kept() {
     for place in LedgerHome::each() {
         let mut ledger = place.open();
         let mut reader = place.source().event_reader().unwrap();
-        assert_eq!(reader.told("shop").unwrap(), None);
+        assert_eq!(reader.endpoint("shop").unwrap(), None);
         let row = |seq, error: &str| Waiting {
             seq,
             about: "O'Neil's №1".to_owned(),
@@ -144,19 +146,25 @@ fn how_far_an_endpoint_was_told_is_kept() {
             .note_progress(&[("shop".to_owned(), first), ("b-2".to_owned(), progress(1, &[], &[]))], &[])
             .unwrap();
         ledger.note_progress(&[("shop".to_owned(), progress(12, &[row(3, "x")], &[4, 5]))], &[]).unwrap();
-        let told = Told { sent_to: 12, disabled: true, waiting: vec![row(3, "x")] };
-        assert_eq!(reader.told("shop").unwrap(), Some(told));
-        assert_eq!(reader.told("b-2").unwrap(), Some(Told { sent_to: 1, ..Told::default() }));
+        let stored = StoredEndpoint { sent_to: 12, disabled: true, waiting: vec![row(3, "x")] };
+        assert_eq!(reader.endpoint("shop").unwrap(), Some(stored));
+        assert_eq!(
+            reader.endpoint("b-2").unwrap(),
+            Some(StoredEndpoint { sent_to: 1, ..StoredEndpoint::default() })
+        );
         let change = |change| ("shop".to_owned(), change);
         let again = [change(EndpointChange::Enable), change(EndpointChange::Replay { since: 3 })];
         ledger.note_progress(&[("b-2".to_owned(), progress(2, &[], &[]))], &again).unwrap();
-        let told = Told { sent_to: 3, disabled: false, waiting: vec![row(3, "x")] };
-        assert_eq!(reader.told("shop").unwrap(), Some(told));
+        let stored = StoredEndpoint { sent_to: 3, disabled: false, waiting: vec![row(3, "x")] };
+        assert_eq!(reader.endpoint("shop").unwrap(), Some(stored));
         let again = [change(EndpointChange::Replay { since: 2 }), change(EndpointChange::Disable)];
         ledger.note_progress(&[], &again).unwrap();
-        let told = Told { sent_to: 2, disabled: true, waiting: Vec::new() };
-        assert_eq!(reader.told("shop").unwrap(), Some(told));
-        assert_eq!(reader.told("b-2").unwrap(), Some(Told { sent_to: 2, ..Told::default() }));
+        let stored = StoredEndpoint { sent_to: 2, disabled: true, waiting: Vec::new() };
+        assert_eq!(reader.endpoint("shop").unwrap(), Some(stored));
+        assert_eq!(
+            reader.endpoint("b-2").unwrap(),
+            Some(StoredEndpoint { sent_to: 2, ..StoredEndpoint::default() })
+        );
     }
 }
 

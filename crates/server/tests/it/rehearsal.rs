@@ -153,7 +153,7 @@ fn nothing_is_left_of_a_rehearsal_whenever_it_was_killed() {
 }
 
 #[test]
-fn one_rehearsal_at_a_time_and_those_with_other_names_are_only_told_of() {
+fn one_rehearsal_at_a_time_and_those_with_other_names_are_only_reported() {
     let installation = installation();
     let (config, database) = (&installation.config, &installation.database);
     let mut first = site(config);

@@ -106,7 +106,7 @@ impl Store {
         self.role.refusal()
     }
 
-    /// One command: of a client, or of a script, which is told of some faults in words of its dialect.
+    /// One command: of a client, or of a script, which is answered some faults in words of its dialect.
     pub(super) fn carry_out(&mut self, parts: &Parts, script: Option<Dialect>) -> Reply {
         let Some((name, args)) = parts.split_first() else {
             return error(script.expect("a client names a command").no_command());

@@ -18,7 +18,7 @@ const SATURATES: bool = cfg!(target_arch = "aarch64");
 /// C's conversion to `long long`, which cuts off the fraction.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the fraction is cut off, and what does not fit is told apart"
+    reason = "the fraction is cut off, and what does not fit is looked for first"
 )]
 pub(crate) fn to_i64(number: f64) -> i64 {
     let fits = (-TWO_TO_63..TWO_TO_63).contains(&number);

@@ -59,7 +59,7 @@ pub(super) struct Answered {
 
 /// What everybody was answered.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Answers {
     pub(super) orders: BTreeMap<OrderId, Vec<Answered>>,
     /// What was asked for, under some keys twice, with other bodies.
     pub(super) wanted: BTreeMap<OrderId, (BuyerId, BTreeSet<u32>)>,
@@ -74,7 +74,7 @@ pub(super) struct Told {
     pub(super) gave_up: u64,
 }
 
-impl Told {
+impl Answers {
     /// When somebody asked for their order, and it was not known.
     pub(super) fn not_known(&self, order: &OrderId) -> Option<Duration> {
         self.looked.iter().find_map(|(of, at, is_known)| (of == order && !is_known).then_some(*at))
@@ -84,15 +84,15 @@ impl Told {
 #[derive(Clone, Debug)]
 pub(super) struct People {
     pub(super) askers: Askers,
-    pub(super) told: Arc<Mutex<Told>>,
+    pub(super) answers: Arc<Mutex<Answers>>,
     pub(super) begun: Instant,
     pub(super) hosts: Vec<String>,
     pub(super) price: u64,
 }
 
 impl People {
-    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Somebody who wants this much, and asks any server until it is known whether it is an order.
@@ -102,7 +102,7 @@ impl People {
             match self.buy_once(key, buyer, quantity, random) {
                 Answer::Unknown | Answer::NotServed(_) if begun.elapsed() < GIVES_UP => pause(random),
                 answer @ (Answer::Unknown | Answer::NotServed(_)) => {
-                    self.told().gave_up += 1;
+                    self.answers().gave_up += 1;
                     return answer;
                 }
                 answer => return answer,
@@ -113,12 +113,12 @@ impl People {
     /// Somebody who asks once, whatever comes of it.
     pub(super) fn buy_once(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
         let id = order_of(key);
-        self.told().wanted.entry(id).or_insert((buyer, BTreeSet::new())).1.insert(quantity);
+        self.answers().wanted.entry(id).or_insert((buyer, BTreeSet::new())).1.insert(quantity);
         let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
         let asked = self.begun.elapsed();
         let answer = self.place(place, random);
         let answered = Answered { asked, at: self.begun.elapsed(), quantity, answer: answer.clone() };
-        self.told().orders.entry(id).or_default().push(answered);
+        self.answers().orders.entry(id).or_default().push(answered);
         answer
     }
 
@@ -160,7 +160,7 @@ impl People {
             None | Some(Reply::Unknown | Reply::Unavailable) => return,
             Some(other) => panic!("whoever reads an order is not answered so: {other:?}"),
         };
-        self.told().looked.push((order, asked, is_known));
+        self.answers().looked.push((order, asked, is_known));
     }
 
     /// Reports a payment, as often as it takes.
@@ -181,13 +181,13 @@ impl People {
         let begun = Instant::now();
         while begun.elapsed() < GIVES_UP {
             match self.ask(Request::Execute(command.clone()), random) {
-                Some(Reply::Accepted(Accepted::Payment { .. })) => return self.told().paid.push(of),
+                Some(Reply::Accepted(Accepted::Payment { .. })) => return self.answers().paid.push(of),
                 // It was paid for nothing, so there is nothing to give back.
                 Some(Reply::Refused(_)) if matches!(command, Command::Refund(_)) => return,
                 _ => pause(random),
             }
         }
-        self.told().gave_up += 1;
+        self.answers().gave_up += 1;
     }
 
     pub(super) fn cancel(&self, order: OrderId, buyer: BuyerId, random: &mut Random) {
@@ -195,14 +195,14 @@ impl People {
         while begun.elapsed() < GIVES_UP {
             match self.ask(Request::Execute(Command::Cancel { order, buyer }), random) {
                 Some(Reply::Accepted(Accepted::Order { order, .. })) if order.status == Status::Cancelled => {
-                    return self.told().cancelled.push(order.id);
+                    return self.answers().cancelled.push(order.id);
                 }
                 // It has expired meanwhile, or was paid.
                 Some(Reply::Accepted(_) | Reply::Refused(_)) => return,
                 _ => pause(random),
             }
         }
-        self.told().gave_up += 1;
+        self.answers().gave_up += 1;
     }
 
     /// An operator, who does not give up.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{Book, Entry, Event, LedgerKind, OrderId, OrderView, Refusal, Status};
 
-use super::buyers::{Answer, Answered, Told};
+use super::buyers::{Answer, Answered, Answers};
 use super::gates::PROMOTED_AFTER_MS;
 use super::watch::Watch;
 use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SERVERS, SKU, UNITS};
@@ -151,7 +151,7 @@ impl Night {
         let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned()) };
         // A correction that was refused may have been carried out by a server that was asked before, and did not answer.
         let units = stock.total();
-        let (asked, is_accepted) = self.people.told().corrected;
+        let (asked, is_accepted) = self.people.answers().corrected;
         let is_known = units + asked == UNITS + RESTOCK || (!is_accepted && units == UNITS + RESTOCK);
         if !(is_known || undone.adjusted) || stock.sold() != units {
             broken.push(format!(
@@ -173,7 +173,7 @@ impl Night {
         if at_gate != i64::try_from(stock.available()).ok() {
             broken.push(format!("the gate has {at_gate:?} units, and the ledger {}", stock.available()));
         }
-        for (id, (buyer, quantities)) in &self.people.told().wanted {
+        for (id, (buyer, quantities)) in &self.people.answers().wanted {
             let units = book.units(SKU, *buyer);
             if units > LIMIT {
                 broken.push(format!("buyer {} has {units} units", buyer.0));
@@ -187,9 +187,9 @@ impl Night {
     }
 
     fn check_answers(&self, book: &Book, undone: &Undone, plan: &Plan, played: &mut Played) {
-        let told = self.people.told();
-        if told.gave_up > 0 {
-            played.broken.push(format!("{} people were never answered", told.gave_up));
+        let heard = self.people.answers();
+        if heard.gave_up > 0 {
+            played.broken.push(format!("{} people were never answered", heard.gave_up));
         }
         let mut lost_once = self.engines.brokers.forgotten();
         lost_once.extend(self.engines.brokers.in_place_of_lost());
@@ -199,19 +199,19 @@ impl Night {
         let promises = Promises {
             book,
             undone,
-            told: &told,
+            heard: &heard,
             watch: &self.watch,
             lost_once,
             gate_forgot: plan.iter().any(gate_forgets),
             is_rebuilt: self.askers.counted("gates_built") > 1,
         };
         let mut accepted_and_rejected = 0;
-        for (id, answers) in &told.orders {
+        for (id, answers) in &heard.orders {
             for Answered { answer, .. } in answers {
                 *played.answers.entry(name(answer)).or_default() += 1;
             }
             accepted_and_rejected += u64::from(promises.was_rejected(*id, answers));
-            let has_two_bodies = told.wanted.get(id).is_some_and(|(_, quantities)| quantities.len() > 1);
+            let has_two_bodies = heard.wanted.get(id).is_some_and(|(_, quantities)| quantities.len() > 1);
             let is_conflict = |one: &&Answered| one.answer == Answer::Refused(Refusal::KeyConflict);
             let answers: Vec<_> =
                 answers.iter().filter(|one| !(has_two_bodies && is_conflict(one))).cloned().collect();
@@ -228,7 +228,7 @@ impl Night {
     }
 
     fn check_cancelled(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
-        for id in &self.people.told().cancelled {
+        for id in &self.people.answers().cancelled {
             let status = book.order(*id).map(|order| order.status);
             if status != Some(Status::Cancelled) && !undone.closed {
                 broken.push(format!("order {:x} was cancelled, and is {status:?}", id.hash));
@@ -240,7 +240,7 @@ impl Night {
     fn happened(&self) -> BTreeMap<&'static str, u64> {
         let (gate, ledger) = (self.engines.network.happened(), self.engines.database.happened());
         let queue = self.engines.brokers.happened();
-        let looked = self.people.told().looked.iter().filter(|(.., is_known)| *is_known).count();
+        let looked = self.people.answers().looked.iter().filter(|(.., is_known)| *is_known).count();
         BTreeMap::from([
             ("orders looked at", looked as u64),
             ("commands cut before", gate.cut_before),
@@ -271,7 +271,7 @@ impl Night {
                 *payments.entry(&pay.id).or_default() += 1;
             }
         }
-        for paid in &self.people.told().paid {
+        for paid in &self.people.answers().paid {
             if payments.get(&*paid.id) != Some(&1) && !undone.payments.contains(&*paid.id) {
                 broken.push(format!(
                     "{} of order {:x} was answered and is recorded {:?} times",
@@ -288,7 +288,7 @@ impl Night {
 struct Promises<'a> {
     book: &'a Book,
     undone: &'a Undone,
-    told: &'a Told,
+    heard: &'a Answers,
     watch: &'a Watch,
     /// What a broker lost, or stored in the place of what it lost, which may be passed over: each is an order by its reservation,
     /// unless that is lost, too.
@@ -327,11 +327,11 @@ impl Promises<'_> {
         if answers.iter().any(is_another) && !is_lost {
             broken.push("was accepted with another body".to_owned());
         }
-        if let Some(at) = self.told.not_known(&id).filter(|at| !is_lost && !self.in_window(*at)) {
+        if let Some(at) = self.heard.not_known(&id).filter(|at| !is_lost && !self.in_window(*at)) {
             broken.push(format!("was accepted, and not known after {} ms", at.as_millis()));
         }
         let in_pause = |one: &Answered| {
-            let paused = self.told.paused;
+            let paused = self.heard.paused;
             paused.is_some_and(|(from, to)| from < one.asked && one.at < to && !self.in_window(one.at))
         };
         let is_first = answers.first().is_some_and(|one| one.answer == Answer::Ordered && in_pause(one));

@@ -18,7 +18,7 @@ use engine::{
     Adjust, BuyerId, Command, ItemSpec, OrderId, Payment, ProductId, SaleId, SaleSpec, SkuId, UnixMs,
 };
 
-use self::buyers::{Answer, People, Told};
+use self::buyers::{Answer, Answers, People};
 use self::faults::End;
 pub use self::faults::{Fault, KINDS, Plan, plan};
 use self::gates::Gates;
@@ -120,10 +120,10 @@ pub fn play(seed: u64, plan: &Plan, planted: Planted) -> Played {
     if !plan.iter().any(|(_, fault)| matches!(fault, Fault::LedgerFailsOver { .. })) {
         engines.database.keep_no_states();
     }
-    let (askers, told) = (Askers::default(), Arc::new(Mutex::new(Told::default())));
+    let (askers, answers) = (Askers::default(), Arc::new(Mutex::new(Answers::default())));
     let people = People {
         askers: askers.clone(),
-        told,
+        answers,
         begun: Instant::now(),
         hosts: (0..SERVERS).map(host).collect(),
         price: PRICE,
@@ -180,7 +180,7 @@ impl Night {
             let from = people.begun.elapsed();
             time::sleep(Duration::from_millis(lasts as u64));
             if matches!(paused, Reply::Accepted(_)) {
-                people.told().paused = Some((from, people.begun.elapsed()));
+                people.answers().paused = Some((from, people.begun.elapsed()));
             }
             // Until it stays so: that it was resumed may be undone, and a pause that was given up on may still come.
             for _ in 0..RESUMED {
@@ -191,9 +191,9 @@ impl Night {
         let (corrected, units) = (random.below(to - from) + from, 1 + random.below(3) as u64);
         let correct = Command::Adjust { sku: SKU, how: Adjust::Correct, units, key: "fewer".into() };
         self.operator(random, Duration::from_millis(corrected as u64), move |people, random| {
-            people.told().corrected.0 = units;
+            people.answers().corrected.0 = units;
             let answered = people.command(&correct, random);
-            people.told().corrected.1 = matches!(answered, Reply::Accepted(_));
+            people.answers().corrected.1 = matches!(answered, Reply::Accepted(_));
         });
     }
 

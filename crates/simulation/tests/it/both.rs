@@ -53,10 +53,10 @@ impl Pair {
     /// Sets both clocks, to the time that the engine then says it is.
     pub(crate) fn set_now(&mut self, now_us: u64) {
         self.engine.set_clock(now_us);
-        let told = self.engine_time();
-        assert!(now_us - told <= 1, "the engine's clock shows {told}, not {now_us}");
-        self.now_us = told;
-        self.simulated.set_now(told);
+        let shown = self.engine_time();
+        assert!(now_us - shown <= 1, "the engine's clock shows {shown}, not {now_us}");
+        self.now_us = shown;
+        self.simulated.set_now(shown);
     }
 
     fn engine_time(&mut self) -> u64 {
@@ -94,7 +94,7 @@ impl Pair {
     /// Sends a command to both, and gives the reply of the engine, in which they agree.
     pub(crate) fn ask(&mut self, parts: &Parts) -> Vec<u8> {
         let expected = self.simulated.answer(parts);
-        // Who they are is told apart on purpose.
+        // Who they are is made to differ on purpose.
         if parts[0] == b"INFO" {
             return expected;
         }

@@ -199,7 +199,7 @@ fn a_topic_that_was_never_made_takes_and_gives_nothing() {
 }
 
 #[test]
-fn what_there_is_of_a_topic_is_told_by_its_broker() {
+fn what_there_is_of_a_topic_is_answered_by_its_broker() {
     each_with_topic("simulated-survey", |mut ends| {
         // To make it again is as good.
         ends.create();
@@ -239,7 +239,7 @@ fn an_offset_that_is_not_there_is_an_error_of_its_queue_alone() {
                 if of == queue && *found == wanted && *end == expected);
             assert!(is_ahead, "{ahead:?}");
         }
-        // Beside a queue that has messages, whichever is named first: both are told of, and neither hides the other.
+        // Beside a queue that has messages, whichever is named first: both are reported, and neither hides the other.
         for both in [[(used.clone(), 0), (empty.clone(), 7)], [(empty.clone(), 7), (used.clone(), 0)]] {
             let (mut messages, mut faults, deadline) = (0, 0, Instant::now() + PATIENCE);
             while messages == 0 || faults == 0 {

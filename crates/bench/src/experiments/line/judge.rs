@@ -1,4 +1,4 @@
-//! The judge of a night: whether everything that anybody was told came true, by the ledger's own entries.
+//! The judge of a night: whether everything that anybody was answered came true, by the ledger's own entries.
 //!
 //! Pure. Times of different processes are compared with a margin, always in favour of the server; entries are not.
 
@@ -30,9 +30,9 @@ pub(super) struct Shown {
     pub(super) answered_ms: u64,
 }
 
-/// All that the pages were told, and what they did.
+/// All that the pages were answered, and what they did.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Answers {
     pub(super) readings: Vec<Reading>,
     /// By version.
     pub(super) boards: BTreeMap<u64, Board>,
@@ -73,7 +73,7 @@ pub(super) struct Judged {
     pub(super) known_after_ms: Vec<u64>,
 }
 
-impl Told {
+impl Answers {
     pub(super) fn read(&mut self, board: Board) {
         let numbers = |of: &Board| (of.served, of.sure_to, of.free, of.turns, of.held, of.sold);
         let first = self.boards.entry(board.version).or_insert(board);
@@ -137,13 +137,13 @@ impl State {
 /// `place_of`: where a buyer stands.
 pub(super) fn judge(
     entries: &[Entry],
-    told: &Told,
+    answers: &Answers,
     sold: Sold,
     place_of: impl Fn(u64) -> Option<u32>,
 ) -> Judged {
     let mut judged = Judged::default();
     let mut state = State { total: sold.units, ..State::default() };
-    let mut boards = told.boards.iter().peekable();
+    let mut boards = answers.boards.iter().peekable();
     let compare = |state: &State, judged: &mut Judged, version: u64, board: &Board| {
         if !state.is(board) {
             judged.boards_wrong += 1;
@@ -154,7 +154,7 @@ pub(super) fn judge(
         while let Some((version, board)) = boards.next_if(|(version, _)| **version < entry.seq) {
             compare(&state, &mut judged, *version, board);
         }
-        step(&mut state, &mut judged, entry, told, &place_of);
+        step(&mut state, &mut judged, entry, answers, &place_of);
         if state.free().is_none_or(|free| free < state.kept()) {
             judged.turns_without_unit += 1;
             judged.name(|| {
@@ -163,11 +163,11 @@ pub(super) fn judge(
         }
     }
     boards.for_each(|(version, board)| compare(&state, &mut judged, *version, board));
-    judged.boards_wrong += told.contradictions;
+    judged.boards_wrong += answers.contradictions;
     (judged.called, judged.free) = (state.called.len() as u64, state.free().unwrap_or(0));
     (judged.held, judged.sold) = (state.held, state.sold);
-    judge_zones(&state, &mut judged, told, sold);
-    for (place, known_ms) in &told.known {
+    judge_zones(&state, &mut judged, answers, sold);
+    for (place, known_ms) in &answers.known {
         match state.called.get(place) {
             Some((_, called_ms)) => judged.known_after_ms.push(known_ms.saturating_sub(*called_ms)),
             None => {
@@ -183,14 +183,14 @@ fn step(
     state: &mut State,
     judged: &mut Judged,
     entry: &Entry,
-    told: &Told,
+    answers: &Answers,
     place_of: &impl Fn(u64) -> Option<u32>,
 ) {
     match entry.event {
         Event::Moved(to) => {
             if to.sure_to > state.borders.sure_to {
                 // Whoever was away and is there again comes before those behind.
-                overtaken(state, judged, entry, 1..=state.borders.away_to, told);
+                overtaken(state, judged, entry, 1..=state.borders.away_to, answers);
             }
             for place in state.borders.reached + 1..=to.reached {
                 state.uncalled.insert(place);
@@ -200,7 +200,7 @@ fn step(
         }
         Event::Opened(place) => {
             let from = if place > state.borders.away_to { state.borders.away_to + 1 } else { 1 };
-            overtaken(state, judged, entry, from..=place - 1, told);
+            overtaken(state, judged, entry, from..=place - 1, answers);
             if !state.uncalled.remove(&place) {
                 judged.overtaken += 1;
                 judged.name(|| {
@@ -239,13 +239,13 @@ fn overtaken(
     judged: &mut Judged,
     entry: &Entry,
     places: std::ops::RangeInclusive<u32>,
-    told: &Told,
+    answers: &Answers,
 ) {
     if places.is_empty() {
         return;
     }
     let passed =
-        state.uncalled.range(places).find(|place| was_there(told, **place, entry.at_ms, entry.at_ms));
+        state.uncalled.range(places).find(|place| was_there(answers, **place, entry.at_ms, entry.at_ms));
     if let Some(place) = passed {
         judged.overtaken += 1;
         judged.name(|| format!("entry {} passes over place {place}, which was there", entry.seq));
@@ -253,22 +253,22 @@ fn overtaken(
 }
 
 /// Whether presence counted for certain at some time between two.
-fn was_there(told: &Told, place: u32, from_ms: u64, to_ms: u64) -> bool {
-    let shown = told.presence.get(&place).map_or(&[][..], Vec::as_slice);
+fn was_there(answers: &Answers, place: u32, from_ms: u64, to_ms: u64) -> bool {
+    let shown = answers.presence.get(&place).map_or(&[][..], Vec::as_slice);
     let before = shown.partition_point(|shown| shown.answered_ms + MARGIN_MS <= to_ms);
     let last = before.checked_sub(1).map(|last| shown[last]);
     last.is_some_and(|last| last.sent_ms + PRESENT_MS >= from_ms + MARGIN_MS)
 }
 
-fn judge_zones(state: &State, judged: &mut Judged, told: &Told, sold: Sold) {
+fn judge_zones(state: &State, judged: &mut Judged, answers: &Answers, sold: Sold) {
     let mut broken = BTreeSet::new();
-    for Reading { place, zone, version } in &told.readings {
+    for Reading { place, zone, version } in &answers.readings {
         let called = state.called.get(place);
         match zone {
             Zone::Sure if called.is_none() && !broken.contains(place) => {
                 // Who is sure is reached in the end, and has the grace to be there.
                 let kept = state.reached_ms.get(place).is_some_and(|reached_ms| {
-                    !was_there(told, *place, *reached_ms, reached_ms + sold.grace_ms)
+                    !was_there(answers, *place, *reached_ms, reached_ms + sold.grace_ms)
                 });
                 if !kept {
                     broken.insert(*place);
@@ -285,7 +285,7 @@ fn judge_zones(state: &State, judged: &mut Judged, told: &Told, sold: Sold) {
                 if let Some((called, _)) = later.filter(|(called, _)| !restocked(*called)) {
                     judged.nothing_broken += 1;
                     judged.name(|| {
-                        format!("place {place} was told by entry {version} that nothing is left, and called by {called}")
+                        format!("place {place} was shown by entry {version} that nothing is left, and called by {called}")
                     });
                 }
             }
@@ -315,8 +315,8 @@ mod tests {
     }
 
     /// Buyers have the number of their place.
-    fn verdict(events: &[Event], told: &Told) -> Judged {
-        judge(&entries(events), told, SOLD, |buyer| u32::try_from(buyer).ok())
+    fn verdict(events: &[Event], answers: &Answers) -> Judged {
+        judge(&entries(events), answers, SOLD, |buyer| u32::try_from(buyer).ok())
     }
 
     fn there(places: &[(u32, u64)]) -> HashMap<u32, Vec<Shown>> {
@@ -355,7 +355,7 @@ mod tests {
             now_ms: 5_000,
         };
         let sold_out = Board { served: 3, sure_to: 3, held: 0, sold: 2, version: 11, ..board };
-        let told = Told {
+        let answers = Answers {
             readings: vec![
                 reading(1, Zone::Sure, 1),
                 reading(3, Zone::May, 5),
@@ -368,7 +368,7 @@ mod tests {
             known: vec![(3, 9_400)],
             contradictions: 0,
         };
-        let judged = verdict(&night(), &told);
+        let judged = verdict(&night(), &answers);
         assert_eq!((judged.all_broken(), judged.called, judged.sold), (0, 3, 2), "{judged:?}");
         assert_eq!(judged.known_after_ms, [400]);
     }
@@ -376,10 +376,10 @@ mod tests {
     #[test]
     fn a_planted_wrong_promise_is_found() {
         let events = [moved(0, 1, 2), Event::Opened(1), moved(0, 2, 2), moved(2, 2, 2)];
-        let told = |present: &[(u32, u64)]| Told {
+        let answers = |present: &[(u32, u64)]| Answers {
             readings: vec![reading(2, Zone::Sure, 1), reading(2, Zone::Sure, 2)],
             presence: there(present),
-            ..Told::default()
+            ..Answers::default()
         };
         // Reached at 3 s, the grace ends at 6 s.
         for (present, broken) in [
@@ -389,26 +389,26 @@ mod tests {
             // Too late, or too long before.
             (&[(2, 5_900)], 0),
         ] {
-            let judged = verdict(&events, &told(present));
+            let judged = verdict(&events, &answers(present));
             assert_eq!(judged.sure_broken, broken, "{present:?}: {judged:?}");
         }
         // Never reached at all.
-        assert_eq!(verdict(&events[..2], &told(&[])).sure_broken, 1);
+        assert_eq!(verdict(&events[..2], &answers(&[])).sure_broken, 1);
     }
 
     #[test]
     fn nothing_left_is_a_promise_and_a_restock_breaks_none() {
-        let told = Told { readings: vec![reading(3, Zone::Nothing, 7)], ..Told::default() };
-        let judged = verdict(&night(), &told);
+        let answers = Answers { readings: vec![reading(3, Zone::Nothing, 7)], ..Answers::default() };
+        let judged = verdict(&night(), &answers);
         assert_eq!(judged.nothing_broken, 1, "{judged:?}");
         // After it was called it says nothing of that.
-        let after = Told { readings: vec![reading(3, Zone::Nothing, 9)], ..Told::default() };
+        let after = Answers { readings: vec![reading(3, Zone::Nothing, 9)], ..Answers::default() };
         assert_eq!(verdict(&night(), &after).all_broken(), 0);
         for (units, broken) in [(1, 0), (-1, 1)] {
             let mut restocked = night();
             restocked[6] = Event::Paid;
             restocked.insert(7, Event::Adjusted(units));
-            let judged = verdict(&restocked, &told);
+            let judged = verdict(&restocked, &answers);
             assert_eq!(judged.nothing_broken, broken, "{units}: {judged:?}");
         }
     }
@@ -427,7 +427,7 @@ mod tests {
             now_ms: 4_000,
         };
         let wrong = |board: Board| {
-            verdict(&night(), &Told { boards: [(4, board)].into(), ..Told::default() }).boards_wrong
+            verdict(&night(), &Answers { boards: [(4, board)].into(), ..Answers::default() }).boards_wrong
         };
         assert_eq!(wrong(board), 0);
         for other in [
@@ -440,37 +440,37 @@ mod tests {
         ] {
             assert_eq!(wrong(other), 1, "{other:?}");
         }
-        let mut told = Told::default();
-        told.read(board);
-        told.read(Board { now_ms: 4_400, ..board });
-        assert_eq!(verdict(&night(), &told).boards_wrong, 0);
-        told.read(Board { free: 1, ..board });
-        assert_eq!(verdict(&night(), &told).boards_wrong, 1);
-        let told = Told { known: vec![(9, 1)], ..Told::default() };
-        assert_eq!(verdict(&night(), &told).boards_wrong, 1);
+        let mut answers = Answers::default();
+        answers.read(board);
+        answers.read(Board { now_ms: 4_400, ..board });
+        assert_eq!(verdict(&night(), &answers).boards_wrong, 0);
+        answers.read(Board { free: 1, ..board });
+        assert_eq!(verdict(&night(), &answers).boards_wrong, 1);
+        let answers = Answers { known: vec![(9, 1)], ..Answers::default() };
+        assert_eq!(verdict(&night(), &answers).boards_wrong, 1);
     }
 
     #[test]
     fn who_was_there_is_not_passed_over() {
         let events = [moved(0, 2, 2), Event::Opened(2)];
         for (present, overtaken) in [(&[][..], 0), (&[(1, 1_000)], 1), (&[(1, 1_900)], 0)] {
-            let told = Told { presence: there(present), ..Told::default() };
-            assert_eq!(verdict(&events, &told).overtaken, overtaken, "{present:?}");
+            let answers = Answers { presence: there(present), ..Answers::default() };
+            assert_eq!(verdict(&events, &answers).overtaken, overtaken, "{present:?}");
         }
         // Whoever is away has the right to what nobody was promised, before those behind become sure.
         let away = [moved(0, 1, 1), moved(1, 1, 1), moved(1, 2, 2), Event::Opened(2)];
-        let told = Told { presence: there(&[(1, 2_000)]), ..Told::default() };
-        assert_eq!(verdict(&away, &told).overtaken, 1);
-        assert_eq!(verdict(&[moved(0, 1, 1), Event::Opened(1), Event::Opened(1)], &told).overtaken, 1);
+        let answers = Answers { presence: there(&[(1, 2_000)]), ..Answers::default() };
+        assert_eq!(verdict(&away, &answers).overtaken, 1);
+        assert_eq!(verdict(&[moved(0, 1, 1), Event::Opened(1), Event::Opened(1)], &answers).overtaken, 1);
     }
 
     #[test]
     fn no_unit_is_set_aside_twice_and_no_order_has_no_turn() {
         let events = [moved(0, 3, 3)];
-        assert_eq!(verdict(&events, &Told::default()).turns_without_unit, 1);
+        assert_eq!(verdict(&events, &Answers::default()).turns_without_unit, 1);
         let events = [moved(0, 2, 2), Event::Opened(1), Event::Ordered(2)];
-        assert_eq!(verdict(&events, &Told::default()).orders_without_turn, 1);
-        let unknown = judge(&entries(&[Event::Ordered(1)]), &Told::default(), SOLD, |_| None);
+        assert_eq!(verdict(&events, &Answers::default()).orders_without_turn, 1);
+        let unknown = judge(&entries(&[Event::Ordered(1)]), &Answers::default(), SOLD, |_| None);
         assert_eq!((unknown.orders_without_turn, unknown.all_broken()), (1, 1));
     }
 }

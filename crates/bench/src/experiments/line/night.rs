@@ -1,6 +1,6 @@
 //! A whole night: people join beside orders of an open item, the board is read beside nginx, the places are drawn, and the pages
 //! of those near the front wait, are called, order, and pay or do not, with bots among them, until it is sold out or over. Then
-//! everything that they were told is compared with the ledger.
+//! everything that they were answered is compared with the ledger.
 
 use std::time::Duration;
 
@@ -317,7 +317,7 @@ impl<'a> Night<'a> {
         };
         context.progress.doing("the night");
         let before = procfs::cpu(self.server.pid())?;
-        let (told, seen) = play(context, &self.server, guests, times)?;
+        let (answers, seen) = play(context, &self.server, guests, times)?;
         let spent = procfs::cpu(self.server.pid())?.saturating_sub(before);
         context.progress.doing("judging the night");
         self.server.stop()?;
@@ -330,16 +330,16 @@ impl<'a> Night<'a> {
         };
         let entries = story::read(&self.server.data_dir())?;
         let sold = Sold { units: sizes.units, grace_ms: sizes.grace_s * 1000 };
-        let judged = judge(&entries, &told, sold, place_of);
+        let judged = judge(&entries, &answers, sold, place_of);
         self.audit(&judged, &seen, measured)?;
         let per_person = spent.as_secs_f64() * 1e6 / (waiting as f64 * seen.seconds.max(1e-9));
-        add(&mut measured.night, waiting, told.readings.len(), &judged, &seen, per_person);
+        add(&mut measured.night, waiting, answers.readings.len(), &judged, &seen, per_person);
         context.progress.done(&format!(
             "the night: {} sold of {}, {} called, {} zones kept, none wrong",
             judged.sold,
             sizes.units,
             judged.called,
-            told.readings.len()
+            answers.readings.len()
         ));
         super::remove(self.server)
     }

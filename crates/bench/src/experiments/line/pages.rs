@@ -1,7 +1,7 @@
 //! The pages of a night: each waits by its own rules, is called, orders, pays or does not; and the bots among them, which ask
 //! for everything out of turn.
 //!
-//! One thread plays them all over a bounded number of connections. Must not: judge what they were told.
+//! One thread plays them all over a bounded number of connections. Must not: judge what they were answered.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use ring::hmac;
 
 use super::joins::{NO_BODY, Signed};
-use super::judge::{Reading, Shown, Told};
+use super::judge::{Answers, Reading, Shown};
 use super::people::{Board, Phase, PlaceAnswer, Standing, presence_ms};
 use super::wire::{Answer, Wire};
 use super::{LINE, PRICE, PRODUCT, SALE, ScenarioContext};
@@ -39,7 +39,7 @@ const AGAIN_MS: u64 = 500;
 const SETTLES: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(250);
 const WAIT_MAX: Duration = Duration::from_millis(10);
-/// Zones and presence that are kept, about 200 MB of each at most. A night that tells more is not judged.
+/// Zones and presence that are kept, about 200 MB of each at most. A night with more is not judged.
 const KEPT_MAX: usize = 8_000_000;
 /// Of all answers: more that were lost, or that nobody should get, and the night is none.
 const UNEXPECTED_SHARE_MAX: f64 = 0.001;
@@ -85,7 +85,7 @@ pub(super) struct Times {
     pub(super) bot_wait_ms: u64,
 }
 
-/// What the pages saw, beside what they were told.
+/// What the pages saw, beside what they were answered.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// From when presence was due to its answer.
@@ -140,7 +140,7 @@ pub(super) struct Pages<'a> {
     guests: Vec<Guest>,
     due: BinaryHeap<Reverse<(u64, usize, Act)>>,
     latest: Option<Board>,
-    told: Told,
+    answers: Answers,
     presence_kept: usize,
     seen: Seen,
     request: Vec<u8>,
@@ -156,10 +156,10 @@ pub(super) fn play(
     server: &Target,
     guests: Vec<Guest>,
     times: Times,
-) -> anyhow::Result<(Told, Seen)> {
+) -> anyhow::Result<(Answers, Seen)> {
     let mut pages = Pages::open(context, server, guests, times)?;
     pages.run()?;
-    let Pages { told, mut seen, begun, guests, .. } = pages;
+    let Pages { answers, mut seen, begun, guests, .. } = pages;
     seen.seconds = begun.elapsed().as_secs_f64();
     let share = seen.unexpected as f64 / seen.answers.max(1) as f64;
     let first = || seen.first_unexpected.as_deref().unwrap_or("an answer that was lost").to_owned();
@@ -171,7 +171,7 @@ pub(super) fn play(
         guests.len(),
         first()
     );
-    Ok((told, seen))
+    Ok((answers, seen))
 }
 
 impl<'a> Pages<'a> {
@@ -200,7 +200,7 @@ impl<'a> Pages<'a> {
             guests,
             due,
             latest: None,
-            told: Told::default(),
+            answers: Answers::default(),
             presence_kept: 0,
             seen: Seen {
                 presence: self::times(),
@@ -239,10 +239,10 @@ impl<'a> Pages<'a> {
             }
             looked = Instant::now();
             self.context.ensure_running()?;
-            let kept = self.told.readings.len().max(self.presence_kept);
+            let kept = self.answers.readings.len().max(self.presence_kept);
             ensure!(
                 kept < KEPT_MAX,
-                "the pages were told more than {KEPT_MAX} things, which can't be judged"
+                "the pages were answered more than {KEPT_MAX} things, which can't be judged"
             );
             let Some(board) = self.latest else { continue };
             self.context.progress.doing(&format!(
@@ -386,7 +386,7 @@ impl<'a> Pages<'a> {
             return;
         };
         self.seen.boards += 1;
-        self.told.read(board);
+        self.answers.read(board);
         if self.latest.is_none_or(|latest| latest.version <= board.version) {
             self.latest = Some(board);
         }
@@ -396,7 +396,7 @@ impl<'a> Pages<'a> {
         let is_first = guest.board.replace(board).is_none();
         let (is_over, is_showing) = (guest.standing == Standing::Over, guest.is_showing);
         if let Some(zone) = board.zone(place, unix_ms()).filter(|_| is_waiting) {
-            self.told.readings.push(Reading { place, zone, version: board.version });
+            self.answers.readings.push(Reading { place, zone, version: board.version });
         }
         if act != Act::Board || is_over {
             return;
@@ -415,7 +415,7 @@ impl<'a> Pages<'a> {
         let said = read.and_then(|(_, body)| serde_json::from_slice::<PlaceAnswer>(body).ok());
         let wait_ms = presence_ms(&mut self.random);
         let Some(said) = said else {
-            // A bot that hammers is told to wait.
+            // A bot that hammers is answered to wait.
             if !matches!((act, &answer), (Act::Try(_), Some((429, _)))) {
                 self.unexpected(answer);
             }
@@ -435,10 +435,10 @@ impl<'a> Pages<'a> {
         let was = std::mem::replace(&mut guest.standing, said.standing);
         guest.turn_until_ms = said.turn_until_ms.unwrap_or(0);
         let is_bot = guest.is_bot;
-        self.told.presence.entry(place).or_default().push(Shown { sent_ms, answered_ms: said.now_ms });
+        self.answers.presence.entry(place).or_default().push(Shown { sent_ms, answered_ms: said.now_ms });
         self.presence_kept += 1;
         if said.standing == Standing::Called && was != Standing::Called {
-            self.told.known.push((place, unix_ms()));
+            self.answers.known.push((place, unix_ms()));
             self.decide(index, is_bot);
         }
         if act == Act::Presence {

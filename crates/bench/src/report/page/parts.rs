@@ -44,9 +44,9 @@ pub(super) fn scenario(of: &ScenarioReport, size: Size) -> Block {
         ("Engines, as they said themselves", of.engines.iter().map(words::engine).collect()),
     ];
     blocks.extend(lists.into_iter().filter_map(|(title, lines)| Block::list(title, lines)));
-    let told: Vec<Block> = of.cases.iter().filter_map(told).collect();
-    if !told.is_empty() {
-        blocks.push(Block::folded(&format!("{}-cases", of.name), "About each case", told));
+    let about: Vec<Block> = of.cases.iter().filter_map(about_case).collect();
+    if !about.is_empty() {
+        blocks.push(Block::folded(&format!("{}-cases", of.name), "About each case", about));
     }
     blocks.extend(each_case(of));
     let (id, title) = (of.name.clone(), of.title.clone());
@@ -84,7 +84,7 @@ fn search(of: &Search) -> Vec<Block> {
 }
 
 /// What is said of one case alone.
-fn told(case: &Case) -> Option<Block> {
+fn about_case(case: &Case) -> Option<Block> {
     let engines = case.engines.iter().map(|of| format!("as it said itself: {}", words::engine(of)));
     Block::list(&case.name, case.notes.iter().cloned().chain(engines).collect())
 }

@@ -79,9 +79,9 @@ fn every_alert_is_in_the_runbook_where_its_link_leads() {
         assert!(named.insert(alert.name), "each alert has a name of its own");
     }
     let words = runbook.split(|c: char| !c.is_ascii_alphanumeric());
-    let told: BTreeSet<String> = words
+    let described: BTreeSet<String> = words
         .filter(|word| word.len() > "Doorbuster".len() && word.starts_with("Doorbuster"))
         .map(str::to_owned)
         .collect();
-    assert_eq!(told, named, "{RUNBOOK} and {ALERTS} have the same alerts");
+    assert_eq!(described, named, "{RUNBOOK} and {ALERTS} have the same alerts");
 }

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::stand_in::{Fault, StandIn};
-use super::{CAPTURABLE, Serving, none_is_due, section, settled, standing, tell, to_stripe};
+use super::{CAPTURABLE, Serving, none_is_due, section, send_event, settled, standing, to_stripe};
 use crate::cluster;
 use crate::reload::wait_until;
 
 /// Stripe sends it until it is answered well.
-fn told(server: &Serving, event: &Value) -> Value {
+fn notify(server: &Serving, event: &Value) -> Value {
     let mut answer = None;
     wait_until("Stripe is heard", || {
-        answer = Some(tell(server, event)).filter(|answer| answer.status == 200);
+        answer = Some(send_event(server, event)).filter(|answer| answer.status == 200);
         answer.is_some()
     });
     answer.expect("it was waited for").json()
@@ -30,7 +30,7 @@ fn any_server_hears_stripe_and_what_is_due_there_survives_a_killed_one() {
         let order = cluster::accepted(server, buyer, &format!("key-{buyer}"), 30);
         assert_eq!(cluster::read(server, buyer, &order)["status"], "held");
         let intent = stripe.authorise(&to_stripe(server, &order));
-        assert_eq!(told(server, &stripe.intent_event(CAPTURABLE, &intent))["result"], "paid");
+        assert_eq!(notify(server, &stripe.intent_event(CAPTURABLE, &intent))["result"], "paid");
         (order, intent)
     };
     let captured = |intent: &str| stripe.money(intent).0 == "succeeded";
@@ -41,7 +41,7 @@ fn any_server_hears_stripe_and_what_is_due_there_survives_a_killed_one() {
     let (order, intent) = pay(&other, 3);
     stripe.set(Fault::Away);
     let again = stripe.authorised(&order, 1, "EUR");
-    assert_eq!(told(&other, &stripe.intent_event(CAPTURABLE, &again))["result"], "refund_due");
+    assert_eq!(notify(&other, &stripe.intent_event(CAPTURABLE, &again))["result"], "refund_due");
     here.kill();
     stripe.set(Fault::None);
     wait_until("the other captures and voids", || captured(&intent) && stripe.money(&again).0 == "canceled");

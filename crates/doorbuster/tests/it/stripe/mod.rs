@@ -91,15 +91,16 @@ fn signature(secret: &str, body: &str) -> String {
     format!("t={at},v1={hex}")
 }
 
-/// Stripe tells the server.
-fn tell(server: &Serving, event: &Value) -> Response {
+/// Stripe sends an event to the server.
+fn send_event(server: &Serving, event: &Value) -> Response {
     let body = event.to_string();
     let signed = signature(WEBHOOK_SECRET, &body);
     ask(server, "POST", "/api/v1/payments/stripe", &[("Stripe-Signature", &signed)], &body)
 }
 
-fn told(server: &Serving, event: &Value) -> Value {
-    let response = tell(server, event);
+/// The same, and the server has taken it.
+fn notify(server: &Serving, event: &Value) -> Value {
+    let response = send_event(server, event);
     assert_eq!(response.status, 200, "{response:?}");
     response.json()
 }
@@ -137,14 +138,14 @@ fn a_payment_is_authorised_committed_and_captured() {
     assert_eq!(stripe.state().sessions[&session].amount, amount(&order));
     let intent = stripe.authorise(&session);
     let event = stripe.intent_event(CAPTURABLE, &intent);
-    assert_eq!(told(&server, &event)["result"], "paid");
+    assert_eq!(notify(&server, &event)["result"], "paid");
     assert_eq!(read(&server, id(&order))["status"], "paid");
     wait_until("it is captured", || stripe.money(&intent) == ("succeeded", amount(&order), 0));
     // What comes again, or late, changes nothing.
     for kind in [CAPTURABLE, "payment_intent.succeeded", "checkout.session.completed"] {
-        told(&server, &stripe.intent_event(kind, &intent));
+        notify(&server, &stripe.intent_event(kind, &intent));
     }
-    assert_eq!(told(&server, &event)["result"], "paid");
+    assert_eq!(notify(&server, &event)["result"], "paid");
     let response = ask(&server, "GET", &format!("/orders/{}/pay?signature=00", id(&order)), &[], "");
     assert_eq!(response.status, 403, "{response:?}");
     let (code, _, errors) = command(directory.path(), &server, &["webhooks", "test", "payments.stripe"]);
@@ -200,7 +201,7 @@ fn no_kill_loses_a_payment_or_takes_it_twice() {
     server = again(server);
     // Committed, and Stripe is away when it is to be captured.
     stripe.set(Fault::Away);
-    told(&server, &stripe.intent_event(CAPTURABLE, &intent));
+    notify(&server, &stripe.intent_event(CAPTURABLE, &intent));
     server = again(server);
     // Captured, and the answer was lost.
     stripe.set(Fault::Deaf);
@@ -211,7 +212,7 @@ fn no_kill_loses_a_payment_or_takes_it_twice() {
     try_now(directory.path(), &server);
     wait_until("nothing waits", || settled(&server));
     server = again(server);
-    told(&server, &stripe.intent_event("payment_intent.succeeded", &intent));
+    notify(&server, &stripe.intent_event("payment_intent.succeeded", &intent));
     assert_eq!(stripe.money(&intent), ("succeeded", amount(&order), 0));
     assert_eq!(stripe.intent(&intent).captures, 1);
     assert_eq!(read(&server, id(&order))["status"], "paid");
@@ -246,7 +247,7 @@ fn what_stripe_could_not_do_is_done_when_it_is_back() {
     let (first, second) = (place(&server, "anna", 3, 29), place(&server, "bert", 3, 29));
     let intent = stripe.authorise(&to_stripe(&server, id(&first)));
     stripe.set(Fault::Status(500));
-    told(&server, &stripe.intent_event(CAPTURABLE, &intent));
+    notify(&server, &stripe.intent_event(CAPTURABLE, &intent));
     wait_until("it was tried", || standing(&server)["waiting"] == 1);
     let response = follow(&server, id(&second));
     assert!(response.status == 503 && response.head.contains("Retry-After: "), "{response:?}");
@@ -267,7 +268,7 @@ fn an_authorisation_that_is_gone_is_an_alarm_with_a_name() {
     let intent = stripe.authorised(id(&order), amount(&order), "EUR");
     let event = stripe.intent_event(CAPTURABLE, &intent);
     stripe.state().intents.get_mut(&intent).unwrap().status = "canceled";
-    told(&server, &event);
+    notify(&server, &event);
     wait_until("it is given up", || standing(&server)["given_up"] == 1);
     let error = standing(&server)["latest_error"].as_str().unwrap().to_owned();
     assert!(error.contains(id(&order)) && error.contains(&intent) && error.contains("canceled"), "{error}");
@@ -278,7 +279,7 @@ fn an_authorisation_that_is_gone_is_an_alarm_with_a_name() {
     // Others go on.
     let next = place(&server, "bert", 3, 29);
     let intent = stripe.authorise(&to_stripe(&server, id(&next)));
-    told(&server, &stripe.intent_event(CAPTURABLE, &intent));
+    notify(&server, &stripe.intent_event(CAPTURABLE, &intent));
     wait_until("it is captured", || stripe.money(&intent).0 == "succeeded");
     assert_eq!(server.stop(), 0);
 }

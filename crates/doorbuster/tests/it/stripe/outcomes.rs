@@ -3,8 +3,8 @@
 
 use super::stand_in::{Fault, StandIn};
 use super::{
-    CAPTURABLE, Serving, amount, ask, audited, command, id, none_is_due, operate, place, read, serve,
-    settled, tell, to_stripe, told, try_now,
+    CAPTURABLE, Serving, amount, ask, audited, command, id, none_is_due, notify, operate, place, read,
+    send_event, serve, settled, to_stripe, try_now,
 };
 use crate::reload::wait_until;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn expired(server: &Serving, order: &Value) {
 /// Stripe reports that an intent is authorised: what it comes to.
 fn authorised(server: &Serving, stripe: &StandIn, order: &str, amount: u64) -> (String, Value) {
     let intent = stripe.authorised(order, amount, "EUR");
-    let result = told(server, &stripe.intent_event(CAPTURABLE, &intent));
+    let result = notify(server, &stripe.intent_event(CAPTURABLE, &intent));
     (intent, result)
 }
 
@@ -65,7 +65,7 @@ fn what_pays_for_nothing_is_voided_and_settled() {
     }
     // In another money: nothing is recorded.
     let intent = stripe.authorised(id(&order), amount(&order), "USD");
-    assert_eq!(told(&server, &stripe.intent_event(CAPTURABLE, &intent)), json!({ "result": "done" }));
+    assert_eq!(notify(&server, &stripe.intent_event(CAPTURABLE, &intent)), json!({ "result": "done" }));
     assert_eq!(stripe.money(&intent), ("canceled", 0, 0), "before it is answered");
     assert!(is(&server, id(&order), "held") && none_is_due(directory.path(), &server));
     let (intent, result) = authorised(&server, &stripe, id(&order), amount(&order));
@@ -183,11 +183,11 @@ fn refunds_go_to_stripe_and_come_from_there() {
     wait_until("it is settled", || none_is_due(directory.path(), &server));
     // What Stripe says of it changes nothing; what was refunded by hand is recorded.
     let ours = stripe.state().refunds.keys().next().unwrap().clone();
-    told(&server, &stripe.refund_event("refund.created", &ours));
+    notify(&server, &stripe.refund_event("refund.created", &ours));
     assert_eq!(read(&server, id(&order))["refunded"], 100);
     let by_hand = stripe.refund_by_hand(&intent, 50);
     for kind in ["refund.created", "refund.updated"] {
-        assert_eq!(told(&server, &stripe.refund_event(kind, &by_hand)), json!({ "result": "done" }));
+        assert_eq!(notify(&server, &stripe.refund_event(kind, &by_hand)), json!({ "result": "done" }));
         assert_eq!(read(&server, id(&order))["refunded"], 150);
     }
     // The rest.
@@ -201,10 +201,10 @@ fn refunds_go_to_stripe_and_come_from_there() {
     assert_eq!(stripe.money(&intent), ("succeeded", total, total));
     // A refund that failed after all is an alarm.
     stripe.state().refunds.get_mut(&ours).unwrap().status = "failed";
-    told(&server, &stripe.refund_event("refund.failed", &ours));
+    notify(&server, &stripe.refund_event("refund.failed", &ours));
     let metrics = ask(&server, "GET", "/metrics", &[], "");
     assert!(metrics.body.contains("doorbuster_stripe_refunds_failed_total 1"), "{}", metrics.body);
-    assert_eq!(tell(&server, &json!({ "type": "x" })).status, 400);
+    assert_eq!(send_event(&server, &json!({ "type": "x" })).status, 400);
     assert_eq!(server.stop(), 0);
     audited(directory.path());
 }
@@ -217,15 +217,15 @@ fn two_ledgers_at_one_account_leave_each_others_payments_alone() {
     let order = place(&server, "anna", 3, 29);
     let intent = stripe.authorise(&to_stripe(&server, id(&order)));
     let event = stripe.intent_event(CAPTURABLE, &intent);
-    assert_eq!(told(&stranger, &event), json!({ "result": "ignored" }));
+    assert_eq!(notify(&stranger, &event), json!({ "result": "ignored" }));
     assert_eq!(stripe.money(&intent).0, "requires_capture");
-    assert_eq!(told(&server, &event)["result"], "paid");
+    assert_eq!(notify(&server, &event)["result"], "paid");
     wait_until("it is captured", || stripe.money(&intent) == ("succeeded", amount(&order), 0));
     let by_hand = stripe.refund_by_hand(&intent, 50);
     let refund = stripe.refund_event("refund.created", &by_hand);
-    assert_eq!(told(&stranger, &refund), json!({ "result": "done" }));
+    assert_eq!(notify(&stranger, &refund), json!({ "result": "done" }));
     assert!(none_is_due(other.path(), &stranger));
-    assert_eq!(told(&server, &refund), json!({ "result": "done" }));
+    assert_eq!(notify(&server, &refund), json!({ "result": "done" }));
     assert_eq!(read(&server, id(&order))["refunded"], 50);
     for (server, directory) in [(server, one), (stranger, other)] {
         assert_eq!(server.stop(), 0);
@@ -247,19 +247,25 @@ fn captured_by_hand_for_less_and_voided_is_heard_and_answered() {
         let intent = state.intents.get_mut(&intent).unwrap();
         (intent.status, intent.received) = ("succeeded", total - 100);
     }
-    assert_eq!(told(&server, &authorised_event)["result"], "paid");
+    assert_eq!(notify(&server, &authorised_event)["result"], "paid");
     assert_eq!(
-        told(&server, &stripe.intent_event("payment_intent.succeeded", &intent)),
+        notify(&server, &stripe.intent_event("payment_intent.succeeded", &intent)),
         json!({ "result": "ignored" })
     );
     let by_hand = stripe.refund_by_hand(&intent, 50);
-    assert_eq!(told(&server, &stripe.refund_event("refund.created", &by_hand)), json!({ "result": "done" }));
+    assert_eq!(
+        notify(&server, &stripe.refund_event("refund.created", &by_hand)),
+        json!({ "result": "done" })
+    );
     assert_eq!(read(&server, id(&order))["refunded"], 50);
     // Of one that was voided; nothing is recorded of it.
     let unknown = stripe.authorised(&"f".repeat(40), 70, "EUR");
     stripe.state().intents.get_mut(&unknown).unwrap().status = "canceled";
     let of_void = stripe.refund_by_hand(&unknown, 70);
-    assert_eq!(told(&server, &stripe.refund_event("refund.created", &of_void)), json!({ "result": "done" }));
+    assert_eq!(
+        notify(&server, &stripe.refund_event("refund.created", &of_void)),
+        json!({ "result": "done" })
+    );
     assert!(none_is_due(directory.path(), &server));
     // Part of what pays for nothing went back by hand: the rest follows.
     let second = stripe.authorised(id(&order), total, "EUR");
@@ -269,7 +275,7 @@ fn captured_by_hand_for_less_and_voided_is_heard_and_answered() {
         (second.status, second.received) = ("succeeded", total);
     }
     stripe.refund_by_hand(&second, 30);
-    let due = told(&server, &stripe.intent_event("payment_intent.succeeded", &second));
+    let due = notify(&server, &stripe.intent_event("payment_intent.succeeded", &second));
     assert_eq!((&due["result"], &due["reason"]), (&json!("refund_due"), &json!("already_paid")));
     wait_until("the rest is paid back", || stripe.money(&second) == ("succeeded", total, total));
     wait_until("it is settled", || none_is_due(directory.path(), &server));

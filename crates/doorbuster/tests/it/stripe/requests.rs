@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::stand_in::StandIn;
-use super::{CAPTURABLE, amount, command, id, none_is_due, place, serve, to_stripe, told};
+use super::{CAPTURABLE, amount, command, id, none_is_due, notify, place, serve, to_stripe};
 use crate::reload::wait_until;
 
 /// Stripe's server of its document, as long as it is not dropped.
@@ -51,12 +51,12 @@ fn every_request_is_valid_by_stripes_document() {
     // Paid and refunded; voided; closed.
     let order = place(&server, "anna", 3, 29);
     let intent = stripe.authorise(&to_stripe(&server, id(&order)));
-    told(&server, &stripe.intent_event(CAPTURABLE, &intent));
+    notify(&server, &stripe.intent_event(CAPTURABLE, &intent));
     wait_until("it is captured", || stripe.money(&intent).0 == "succeeded");
     assert_eq!(command(directory.path(), &server, &["refunds", "create", id(&order)]).0, 0);
     wait_until("it is settled", || none_is_due(directory.path(), &server));
     let second = stripe.authorised(id(&order), amount(&order), "EUR");
-    told(&server, &stripe.intent_event(CAPTURABLE, &second));
+    notify(&server, &stripe.intent_event(CAPTURABLE, &second));
     wait_until("it is voided", || stripe.money(&second).0 == "canceled");
     let other = place(&server, "bert", 3, 29);
     let session = to_stripe(&server, id(&other));

@@ -14,7 +14,7 @@ const SHOE: (u64, u64) = (3, 30);
 const QUICK: (u64, u64) = (4, 40);
 /// A sale that no variant names.
 const NAMELESS: (u64, u64) = (5, 50);
-/// What is told of the orders below, if it is told once.
+/// What is sent of the orders below, if it is sent once.
 const EVENTS: u64 = 21;
 /// Anna's id at the shop, which is her name at Doorbuster.
 const ANNA: u64 = 1;
@@ -47,10 +47,10 @@ fn a_vendure_shop_and_doorbuster_have_the_same_orders_whatever_fails() {
     report_payment(&place, &elsewhere);
     place.place(&token, "late", QUICK.0, QUICK.1);
     shop = place.open_shop();
-    tell_again(&place);
+    send_again(&place);
     assert_eq!(place.settled().len(), 5);
     assert_eq!(place.counts(), [5, 2, 0]);
-    // A draft and a paid order are told where they go.
+    // A draft and a paid order learn where they go.
     an_address_reaches_the_shops_order(&place, &held, "Bergen", &token);
     an_address_reaches_the_shops_order(&place, &elsewhere, "Ulm", &token);
 
@@ -67,7 +67,7 @@ fn a_vendure_shop_and_doorbuster_have_the_same_orders_whatever_fails() {
     shop.kill();
     place.let_reports(Reports::Pass);
     shop = place.open_shop();
-    tell_again(&place);
+    send_again(&place);
     reported(&place);
     place.settled();
     // The report does not arrive before the buyer cancels: what was paid goes back.
@@ -88,8 +88,8 @@ fn a_vendure_shop_and_doorbuster_have_the_same_orders_whatever_fails() {
 
     let nameless = a_variant_without_numbers_stops_nothing_else(&place, &token);
     let (before, answered) = ((place.settled(), place.counts()), place.answered());
-    tell_again(&place);
-    wait_until("everything was told again", || place.answered() >= answered + EVENTS);
+    send_again(&place);
+    wait_until("everything was sent again", || place.answered() >= answered + EVENTS);
     assert_eq!((place.settled(), place.counts()), before, "nothing comes twice of a replay");
     assert_eq!((before.0.len(), before.1), (8, [8, 4, 3]));
     an_address_of_the_shops_own_stays(&place, &nameless, &token);
@@ -162,7 +162,7 @@ fn answers_bad_input(place: &Place, browser: &Browser, shop: &Shop, paid: &str) 
         (true, event(SHOE.0, ANNA, "1").replace("USD", "EUR"), 422, "does not sell in EUR"),
     ];
     for (signed, body, status, says) in cases {
-        let answer = shop.tell(signed, &body);
+        let answer = shop.send_event(signed, &body);
         assert!(answer.status == status && answer.body.contains(says), "{body}: {answer:?}");
     }
     assert_eq!(place.counts(), [1, 1, 0], "and nothing of it was kept");
@@ -175,7 +175,7 @@ fn a_variant_without_numbers_stops_nothing_else(place: &Place, token: &str) -> S
     cancel(place, &other, token);
     wait_until("the other order is made", || place.counts()[0] == 7);
     place.give_numbers("HALF", NAMELESS);
-    tell_again(place);
+    send_again(place);
     nameless
 }
 
@@ -189,7 +189,7 @@ fn an_address_of_the_shops_own_stays(place: &Place, order: &str, token: &str) {
     place.write_city(order, "Oslo");
     let heard = place.heard(order);
     give_address(place, order, "Ulm", token);
-    wait_until("the shop was told", || place.heard(order) > heard);
+    wait_until("the shop was notified", || place.heard(order) > heard);
     assert_eq!(place.city(order), Some("Oslo".to_owned()));
 }
 
@@ -208,7 +208,7 @@ fn reported(place: &Place) {
 }
 
 /// Everything, now: what failed while the shop was away would come by itself, after minutes.
-fn tell_again(place: &Place) {
+fn send_again(place: &Place) {
     place.doorbuster(&["webhooks", "replay", "shop", "--since", "0"]);
     place.doorbuster(&["webhooks", "enable", "shop"]);
 }

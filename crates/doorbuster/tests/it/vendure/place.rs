@@ -313,7 +313,7 @@ impl Shop {
     }
 
     /// An event as Doorbuster would send it, if it is `signed`.
-    pub(super) fn tell(&self, signed: bool, body: &str) -> Response {
+    pub(super) fn send_event(&self, signed: bool, body: &str) -> Response {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs().to_string();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &WEBHOOK_SECRET);
         let tag = hmac::sign(&key, format!("evt_0.{now}.{}", if signed { body } else { "" }).as_bytes());

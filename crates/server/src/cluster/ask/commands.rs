@@ -179,7 +179,7 @@ impl<'a> Commanding<'a> {
             replies.push(self.finish(operation, executed));
         }
         self.core.count_holds_ended(&mut *self.ledger);
-        let unheard = self.tell_gate(&replies, &created, committed);
+        let unheard = self.report_to_gate(&replies, &created, committed);
         for reply in &mut replies {
             // It is in the ledger, and reconciliation will update the slots. But until then somebody may buy.
             if matches!(reply, Reply::Accepted(Accepted::Sale(sale)) if unheard.contains(sale)) {
@@ -219,7 +219,7 @@ impl<'a> Commanding<'a> {
     }
 
     /// Reports to the gate what was committed; returns the sales of which some slot did not hear.
-    fn tell_gate(&mut self, replies: &[Reply], created: &[SaleId], committed: Instant) -> Vec<SaleId> {
+    fn report_to_gate(&mut self, replies: &[Reply], created: &[SaleId], committed: Instant) -> Vec<SaleId> {
         let (mut sales, mut stocked, mut returns) = (Vec::new(), Vec::new(), false);
         for reply in replies {
             match reply {
@@ -239,13 +239,13 @@ impl<'a> Commanding<'a> {
         }
         let unheard = match self.core.follow_sales(&mut *self.ledger) {
             Ok(()) => {
-                let mut unheard = self.tell_slots(&sales);
+                let mut unheard = self.update_slots(&sales);
                 let new = sales.into_iter().filter(|sale| created.contains(sale)).collect();
                 unheard.extend(self.wait_for_slots(new, committed));
                 unheard
             }
             Err(error) => {
-                self.core.warnings.telling_slots.met(&error);
+                self.core.warnings.updating_slots.met(&error);
                 sales
             }
         };
@@ -334,7 +334,7 @@ impl<'a> Commanding<'a> {
     }
 
     /// Gives every slot of these sales their state of now; returns the sales of which some slot did not hear.
-    fn tell_slots(&mut self, sales: &[SaleId]) -> Vec<SaleId> {
+    fn update_slots(&mut self, sales: &[SaleId]) -> Vec<SaleId> {
         let mut unheard = Vec::new();
         for sale in sales {
             let slots = self.core.slots_of(*sale).into_iter();

@@ -82,7 +82,7 @@ fn is_off(reading: &Reading, off_ms: i64) -> bool {
     off_ms.unsigned_abs() > CLOCK_OFF_MS_MAX + reading.doubt_ms
 }
 
-/// What an operator is told of a clock.
+/// What is reported to an operator of a clock.
 pub(in crate::cluster) fn describe(whose: &Whose, off_ms: i64) -> String {
     let seconds = off_ms.unsigned_abs() / 1_000;
     let tenths = off_ms.unsigned_abs() / 100 % 10;

@@ -15,7 +15,7 @@ use engine::{OrderId, Refusal, UnixMs};
 use crate::cluster::Core;
 use crate::cluster::core::Options;
 use crate::cluster::place::relay::is_of;
-use crate::cluster::settle::tell_gate;
+use crate::cluster::settle::report_to_gate;
 use crate::cluster::settle::undecided::{Decision, Undecided, decide};
 use crate::gate::{Found, Gate, GateError, Reserve};
 use crate::intake::{Engine, Need};
@@ -195,11 +195,11 @@ impl<'a> Consuming<'a> {
                 );
             }
         }
-        self.tell_broken();
+        self.report_broken();
     }
 
     /// Also of a server whose queues have gone to others, which reads nothing any more.
-    fn tell_broken(&self) {
+    fn report_broken(&self) {
         let misplaced: u64 = self.misplaced.values().sum();
         self.core.counts.misplaced.set(i64::try_from(misplaced).unwrap_or(i64::MAX));
         if self.broken.is_empty() {
@@ -250,7 +250,7 @@ impl<'a> Consuming<'a> {
         let is_owned = |queue: &Queue| owned.iter().any(|(owned, _)| owned == queue);
         self.broken.retain(is_owned);
         self.misplaced.retain(|queue, _| is_owned(queue));
-        self.tell_broken();
+        self.report_broken();
         self.leased_at = Some(Instant::now());
         Ok(())
     }
@@ -398,7 +398,7 @@ impl<'a> Consuming<'a> {
         self.core.status.nudge();
         self.core.count_outcomes(&outcomes);
         self.core.count_holds_ended(&mut *self.engines.ledger);
-        tell_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
+        report_to_gate(self.core, &mut self.engines.gate, &orders, &outcomes);
         Ok(())
     }
 

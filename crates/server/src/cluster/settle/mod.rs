@@ -15,7 +15,7 @@ use super::Core;
 use crate::gate::{Gate, Settled};
 
 /// Settles the reservations of orders that the ledger has judged. Returns how many the gate did not hear of.
-pub(in crate::cluster) fn tell_gate(
+pub(in crate::cluster) fn report_to_gate(
     core: &Core,
     gate: &mut Gate,
     orders: &[Reservation],

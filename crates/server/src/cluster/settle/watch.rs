@@ -64,7 +64,7 @@ impl<'a> Watching<'a> {
         match wanted {
             Wanted::Queues => {
                 let queues = self.engines.consumer.queues();
-                self.tell_name_servers(queues.as_ref().err());
+                self.report_name_servers(queues.as_ref().err());
                 return Came::Queues(queues);
             }
             Wanted::End(queue) => return Came::End(self.engines.consumer.max_offset(queue)),
@@ -73,15 +73,15 @@ impl<'a> Watching<'a> {
                 let topic = &self.core.options.topics.orders;
                 return Came::Survey(look_for(rows, &mut *self.engines.admin, topic));
             }
-            Wanted::TellBacklog { backlog, age, known } => self.tell_backlog(backlog, age, known),
-            Wanted::TellMissing(faults) => self.tell_missing(faults),
+            Wanted::ReportBacklog { backlog, age, known } => self.report_backlog(backlog, age, known),
+            Wanted::ReportMissing(faults) => self.report_missing(faults),
             Wanted::Pause => self.core.wait(INTERVAL),
         }
         Came::Done
     }
 
     /// Orders go on without them, by what they said last, until a broker moves or a server starts.
-    fn tell_name_servers(&mut self, error: Option<&PullError>) {
+    fn report_name_servers(&mut self, error: Option<&PullError>) {
         self.unlisted = if error.is_some() { self.unlisted.saturating_add(1) } else { 0 };
         let mut remark = Remark::default();
         if let Some(error) = error.filter(|_| self.unlisted >= UNLISTED_MIN) {
@@ -91,7 +91,7 @@ impl<'a> Watching<'a> {
         self.core.health.remark(Remarks::NameServers, remark);
     }
 
-    fn tell_backlog(&self, backlog: u64, age: Duration, known: Option<bool>) {
+    fn report_backlog(&self, backlog: u64, age: Duration, known: Option<bool>) {
         self.core.backlog.store(backlog, Ordering::Relaxed);
         self.core.counts.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
         self.core.counts.backlog_age_ms.set(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
@@ -100,7 +100,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn tell_missing(&self, faults: &Faults) {
+    fn report_missing(&self, faults: &Faults) {
         // While what sells is open, nothing waits for what is missing; it is shown all the same.
         let (waits, shown) = match faults.blocking() {
             Some(fault) if self.core.live_gate_closed.load(Ordering::Relaxed) => (Some(fault), Vec::new()),
@@ -126,12 +126,12 @@ enum Wanted<'a> {
     Survey(Vec<QueueRow>),
     /// `age`: for how long the oldest of them has waited; `known`: whether the sum can be believed, `None`: nothing is to be said of
     /// that yet.
-    TellBacklog {
+    ReportBacklog {
         backlog: u64,
         age: Duration,
         known: Option<bool>,
     },
-    TellMissing(&'a Faults),
+    ReportMissing(&'a Faults),
     /// A while until the next round.
     Pause,
 }
@@ -199,14 +199,14 @@ impl Watch {
                 self.hear_end(now, end);
                 self.ask_for_end()
             }
-            Came::Rows(rows) => self.tell_backlog(now, rows),
+            Came::Rows(rows) => self.report_backlog(now, rows),
             Came::Survey(found) => {
                 match found {
                     Ok(queues) => self.faults = Faults::of(&queues),
                     Err(error) => tracing::debug!(%error, "the brokers could not be asked for queues"),
                 }
                 self.missing_at = Some(now);
-                self.tell_missing()
+                self.report_missing()
             }
         }
     }
@@ -231,7 +231,7 @@ impl Watch {
         self.to_ask.front().map_or(Wanted::Rows, Wanted::End)
     }
 
-    fn tell_backlog(&mut self, now: Instant, rows: Option<Vec<QueueRow>>) -> Wanted<'_> {
+    fn report_backlog(&mut self, now: Instant, rows: Option<Vec<QueueRow>>) -> Wanted<'_> {
         let Watch { listed, ends, waiting, .. } = self;
         // Gone from a broker that has others of the topic: it was removed, and nobody will consume it.
         ends.retain(|queue, _| {
@@ -243,7 +243,7 @@ impl Watch {
         // A server that has never known it has only just started.
         let known = (self.heard_at.is_some() && rows.is_some()).then_some(fresh);
         self.then = Then::LookForMissing(rows.unwrap_or_default());
-        Wanted::TellBacklog { backlog, age, known }
+        Wanted::ReportBacklog { backlog, age, known }
     }
 
     fn look_for_missing(&mut self, now: Instant, rows: Vec<QueueRow>) -> Wanted<'_> {
@@ -254,12 +254,12 @@ impl Watch {
         } else if self.missing_at.is_none_or(|looked| now.duration_since(looked) >= MISSING_INTERVAL) {
             return Wanted::Survey(rows);
         }
-        self.tell_missing()
+        self.report_missing()
     }
 
-    fn tell_missing(&mut self) -> Wanted<'_> {
+    fn report_missing(&mut self) -> Wanted<'_> {
         self.then = Then::Pause;
-        Wanted::TellMissing(&self.faults)
+        Wanted::ReportMissing(&self.faults)
     }
 }
 
@@ -348,11 +348,11 @@ mod tests {
                         silent: vec![("a".into(), "silent".into())],
                     }))
                 }
-                Wanted::TellBacklog { backlog, age: _, known } => {
+                Wanted::ReportBacklog { backlog, age: _, known } => {
                     (round.backlog, round.known) = (backlog, known);
                     Came::Done
                 }
-                Wanted::TellMissing(faults) => {
+                Wanted::ReportMissing(faults) => {
                     assert_eq!(faults.blocking().is_some(), !silent.is_empty());
                     Came::Done
                 }

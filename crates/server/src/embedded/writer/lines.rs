@@ -82,7 +82,7 @@ impl Writer {
         if self.book.is_line_held_back() { soon } else { Duration::MAX }
     }
 
-    /// With the text of one who joins, so that the shop can be told whom a turn is of.
+    /// With the text of one who joins, so that the shop can be notified whom a turn is of.
     pub(super) fn join(
         &mut self,
         now: UnixMs,

@@ -2,8 +2,8 @@
 
 mod addresses;
 mod lines;
-mod telling;
 mod timekeeping;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ use timekeeping::Timekeeper;
 const PATIENCE_MAX: Duration = Duration::from_millis(200);
 /// Holds that expire with one batch: bounds the batch, the rest follow with the next.
 const EXPIRIES_PER_BATCH: usize = 10_000;
-/// Between two times that it is stored how far the shop was told: each costs a sync.
-const TOLD_INTERVAL: Duration = Duration::from_millis(500);
+/// Between two times that it is stored how far the shop's endpoints have come: each costs a sync.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 /// Between two tries to load the book while the disk refuses even reads.
 const RELOAD_PAUSE: Duration = Duration::from_millis(250);
 /// Between two lines in the log that say that the ledger is still away.
@@ -80,11 +80,11 @@ pub struct Writer {
     replies: Vec<Vec<(Ticket, Reply)>>,
     purging: Purging,
     erasing: Erasing,
-    /// Has how far the shop was told, which is to be stored.
+    /// Has how far the shop's endpoints have come, which is to be stored.
     duty: Arc<Duty>,
     /// Only if the shop has endpoints.
     noticing: Option<Noticing>,
-    told_at: Instant,
+    progress_stored_at: Instant,
     clock_watch: ClockWatch,
     timekeeper: Timekeeper,
     reaching: Reaching,
@@ -97,7 +97,7 @@ pub struct Writer {
     refusals: Recurring,
     checkpoints: Recurring,
     purges: Recurring,
-    tellings: Recurring,
+    progress_stores: Recurring,
 }
 
 impl Writer {
@@ -132,7 +132,7 @@ impl Writer {
             erasing: Erasing::default(),
             duty: Arc::default(),
             noticing: None,
-            told_at: Instant::now(),
+            progress_stored_at: Instant::now(),
             clock_watch: ClockWatch::default(),
             timekeeper,
             reaching: Reaching::new(),
@@ -143,7 +143,9 @@ impl Writer {
             refusals: Recurring::new("the ledger takes no writes yet; reads only"),
             checkpoints: Recurring::new("a checkpoint failed"),
             purges: Recurring::new("addresses could not be purged; tried again later"),
-            tellings: Recurring::new("how far the shop was told could not be stored; tried again"),
+            progress_stores: Recurring::new(
+                "how far the shop's endpoints have come could not be stored; tried again",
+            ),
         };
         if writer.ledger.is_full() {
             writer.read_only = Some(Instant::now() + WRITE_PAUSE_MIN);
@@ -155,8 +157,8 @@ impl Writer {
         writer
     }
 
-    /// From now on this server tells the shop what becomes of orders; with `noticing`, of sales too.
-    pub fn tell(&mut self, duty: &Arc<Duty>, noticing: Option<Noticing>) {
+    /// From now on this server notifies the shop of what becomes of orders; with `noticing`, of sales too.
+    pub fn begin_webhooks(&mut self, duty: &Arc<Duty>, noticing: Option<Noticing>) {
         duty.begin(None);
         self.duty = Arc::clone(duty);
         self.noticing = noticing;
@@ -201,9 +203,9 @@ impl Writer {
             self.clock_watch.look(&self.shared.clock);
         }
         if self.read_only.is_none()
-            && let Err(error) = self.store_told()
+            && let Err(error) = self.store_progress()
         {
-            tracing::warn!(%error, "how far the shop was told could not be stored: the latest events are sent again");
+            tracing::warn!(%error, "how far the shop's endpoints have come could not be stored: the latest events are sent again");
         }
         if let Err(error) = self.ledger.close() {
             tracing::warn!(%error, "the last checkpoint failed; nothing is lost, the next start does it");
@@ -483,10 +485,10 @@ impl Writer {
             Err(error) if error.is_retryable() => self.checkpoints.met(&error),
             Err(error) => return Err(error),
         }
-        if self.told_at.elapsed() >= TOLD_INTERVAL {
-            match self.store_told() {
-                Ok(()) => self.tellings.well(),
-                Err(error) if error.is_retryable() => self.tellings.met(&error),
+        if self.progress_stored_at.elapsed() >= PROGRESS_INTERVAL {
+            match self.store_progress() {
+                Ok(()) => self.progress_stores.well(),
+                Err(error) if error.is_retryable() => self.progress_stores.met(&error),
                 Err(error) => return Err(error),
             }
         }

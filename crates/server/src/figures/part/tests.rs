@@ -102,7 +102,7 @@ fn what_sales_do_is_added_and_not_known_where_one_did_not_say() {
 }
 
 #[test]
-fn what_the_shop_was_not_told_is_added_and_what_was_put_aside_stays() {
+fn what_was_not_sent_to_the_shop_is_added_and_what_was_put_aside_stays() {
     let now = Instant::now();
     let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
     let webhooks = |waiting, waiting_since_ms: Option<u64>, given_up| {

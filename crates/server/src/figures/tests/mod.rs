@@ -324,7 +324,7 @@ fn what_is_in_turns_is_left_and_not_sold_out() {
         server.book.call_due(NOW, usize::MAX, u32::MAX);
         server.publish();
     };
-    let told = |seen: &Value| {
+    let shown = |seen: &Value| {
         let is_out = seen["sales"][0]["items"][0]["sold_out_at_ms"] == seen["at_ms"];
         (seen["sales"][0]["units"].clone(), is_out, seen["verdict"]["code"].clone())
     };
@@ -332,11 +332,11 @@ fn what_is_in_turns_is_left_and_not_sold_out() {
     call(&mut server, Command::Join { sku, buyer });
     server.look(1_000);
     call(&mut server, Command::ShowPresence { sku, buyer });
-    assert_eq!(told(&server.look(2_000)), (units(1, 0), false, json!("selling")));
+    assert_eq!(shown(&server.look(2_000)), (units(1, 0), false, json!("selling")));
     let id = OrderId { sku, hash: 5 };
     let order = Placement { id, buyer, quantity: 1, fingerprint: Fingerprint(0) };
     call(&mut server, Command::Place(order));
-    assert_eq!(told(&server.look(3_000)), (units(0, 1), true, json!("sold_out")));
+    assert_eq!(shown(&server.look(3_000)), (units(0, 1), true, json!("sold_out")));
 }
 
 #[test]

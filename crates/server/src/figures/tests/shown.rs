@@ -120,7 +120,7 @@ fn a_sale_that_is_wanted_at_another_server_is_shown_too() {
     assert_eq!((&third["id"], &third["rates"]["accepted"]), (&json!(3), &json!(4.0)));
 }
 
-/// With 20 of 180 sales shown, the verdict was green while one of the others was paused, and no event told of it.
+/// With 20 of 180 sales shown, the verdict was green while one of the others was paused, and no event reported it.
 #[test]
 fn a_pause_is_seen_however_many_sales_run() {
     let mut server = Server::new((1..=180).map(|id| sale(id, NOW.0 - 1_000_000 + id, 1)).collect());

@@ -265,7 +265,7 @@ fn a_ledger_that_hangs_is_away_before_it_is_known_to_be() {
 }
 
 #[test]
-fn a_part_of_the_gate_of_which_nothing_is_on_sale_is_told_too() {
+fn a_part_of_the_gate_of_which_nothing_is_on_sale_is_reported_too() {
     let part = PartAway { titles: Vec::new(), products: 0, why: "refused".to_owned() };
     let verdict = Verdict::on(&Night { part_away: Some(&part), ..quiet(&[]) });
     let says = "A part of the stock gate can't be used, nothing that is on sale is there: refused.";
@@ -318,7 +318,7 @@ fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
 }
 
 #[test]
-fn a_night_without_faults_is_told_by_its_sales() {
+fn a_night_without_faults_is_described_by_its_sales() {
     use Phase::{Ended, Live, NotStarted, Paused};
     let units = Units { total: 5, available: 0, turns: 2, held: 0, sold: 3 };
     let called = NearSale { units, ..sale(Live, 0, [0; 3]) };

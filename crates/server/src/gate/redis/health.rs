@@ -109,7 +109,7 @@ fn look(address: &str, connection: &mut Connection, layout: &Layout) -> Result<N
         maxmemory_policy: policy,
     };
     health.fault = if health.maxmemory_policy != "noeviction" {
-        // It would forget keys without telling anybody.
+        // It would forget keys without an error.
         Some(format!("maxmemory-policy is {}, and must be noeviction", health.maxmemory_policy))
     } else if field(&replication, "role") != Some("master") {
         Some(Why::ReadOnly.to_string())

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_that_runs_backwards_is_told_once_and_refused_until_it_is_fenced() {
+    fn a_state_that_runs_backwards_is_reported_once_and_refused_until_it_is_fenced() {
         let (mut memory, sku) = (Memory::default(), SkuId(1));
         let seen = |epoch, seq| Seen { epoch, seq, available: 0 };
         for (epoch, seq) in [(1, 1), (1, 1), (1, 9), (2, 1), (2, 3)] {

@@ -135,7 +135,7 @@ impl Sentinels {
     }
 }
 
-/// Of the server that the Sentinels name: what else an operator would be told to change is not to be changed.
+/// Of the server that the Sentinels name: what else an operator would be asked to change is not to be changed.
 pub(super) fn of_named(why: Why) -> Why {
     match why {
         Why::ReadOnly => Why::Refused(

@@ -256,7 +256,7 @@ fn an_operator_says_something_to_everybody_in_a_line() {
         assert_eq!(answer.header("cache-control"), Some("public, max-age=1"));
         (answer.json()["told"].clone(), answer.json()["message"].clone(), board(shop)["told"].clone())
     };
-    let tell = |shop: &mut Shop, message: &str| {
+    let set_message = |shop: &mut Shop, message: &str| {
         let body = json!({ "message": message }).to_string();
         let answer = shop.send(&Sent::post(&format!("{LINE}/message"), &body).operator());
         shop.advance(0);
@@ -264,13 +264,13 @@ fn an_operator_says_something_to_everybody_in_a_line() {
     };
     assert_eq!(read(&mut shop), (json!(0), json!(""), json!(0)));
     let said = "Wir öffnen <b>später</b> & \"heute\".";
-    assert_eq!(tell(&mut shop, said).json()["id"], 77);
+    assert_eq!(set_message(&mut shop, said).json()["id"], 77);
     assert_eq!(read(&mut shop), (json!(1), json!(said), json!(1)));
-    assert_eq!(tell(&mut shop, said).status, 200);
+    assert_eq!(set_message(&mut shop, said).status, 200);
     assert_eq!(read(&mut shop), (json!(1), json!(said), json!(1)), "the same again changes nothing");
-    assert_eq!(tell(&mut shop, "a\nb").problem(), problem(422, "invalid_change"));
-    assert_eq!(tell(&mut shop, &"é".repeat(281)).problem(), problem(422, "invalid_change"));
-    assert_eq!(tell(&mut shop, "").status, 200);
+    assert_eq!(set_message(&mut shop, "a\nb").problem(), problem(422, "invalid_change"));
+    assert_eq!(set_message(&mut shop, &"é".repeat(281)).problem(), problem(422, "invalid_change"));
+    assert_eq!(set_message(&mut shop, "").status, 200);
     assert_eq!(read(&mut shop), (json!(2), json!(""), json!(2)));
     let unknown = Sent::post(&format!("{LINE}/message"), "{}").operator();
     assert_eq!(shop.send(&unknown).problem(), problem(400, "invalid_body"));

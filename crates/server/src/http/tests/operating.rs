@@ -288,12 +288,12 @@ fn a_clock_that_stands_is_reported_with_what_waits_for_it() {
     let ready = shop.send(&Sent::get("/readyz"));
     let why = ready.text();
     assert_eq!(ready.status, 503, "{why}");
-    for told in [
+    for expected in [
         "100d 0h 0m ahead",
         "the next sale is to start at 2023-11-14T22:13:20Z",
         "`doorbuster clock confirm`",
     ] {
-        assert!(why.contains(told), "{why}");
+        assert!(why.contains(expected), "{why}");
     }
     let metrics = shop.send(&Sent::get("/metrics"));
     for gauge in ["doorbuster_clock_unconfirmed 1", "doorbuster_ready 0"] {

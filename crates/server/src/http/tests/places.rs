@@ -113,7 +113,7 @@ fn where_hardly_anybody_is_waited_for_the_page_asks_more_often() {
     }
 }
 
-/// It goes on by itself, and nobody is told of a time that stands, or to order.
+/// It goes on by itself, and nobody is shown a time that stands, or to order.
 #[test]
 fn a_pause_is_said_to_everybody_who_waits() {
     let mut shop = shop(AuthMode::MemberId);
@@ -223,9 +223,9 @@ fn of_a_sale_that_is_called_off_nothing_is_promised() {
     assert_eq!((&receipt["outcome"], &receipt["sure_to"]), (&json!("called_off"), &json!(1)), "{receipt}");
 }
 
-/// The only unit is sold: whoever was away is not told to stay.
+/// The only unit is sold: whoever was away is not asked to stay.
 #[test]
-fn who_was_away_is_told_when_nothing_can_come_any_more() {
+fn who_was_away_is_answered_when_nothing_can_come_any_more() {
     let mut shop = shop(AuthMode::MemberId);
     press(&mut shop, "/line", 1);
     press(&mut shop, "/line", 2);

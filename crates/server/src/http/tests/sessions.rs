@@ -1,4 +1,4 @@
-//! A token of the shop becomes a session, by the API or by a form, and who may not have one is told why.
+//! A token of the shop becomes a session, by the API or by a form, and who may not have one is answered why.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -131,7 +131,7 @@ fn a_session_that_came_by_tls_goes_by_tls_alone() {
 }
 
 #[test]
-fn who_gets_no_session_is_told_why() {
+fn who_gets_no_session_is_answered_why() {
     let mut shop = Shop::with(setup(token_mode()));
     let good = tokens().remove(0);
     let of = |origin: &str| {

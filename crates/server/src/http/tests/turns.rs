@@ -48,7 +48,7 @@ fn operate(shop: &mut Shop, what: &str) {
 }
 
 #[test]
-fn who_may_have_no_further_hold_is_told_so() {
+fn who_may_have_no_further_hold_is_answered_so() {
     let mut shop = shop();
     assert_eq!(standing(&mut shop, 5, 1)["standing"], "called");
     let said = |shop: &mut Shop| {
@@ -57,8 +57,8 @@ fn who_may_have_no_further_hold_is_told_so() {
         assert_eq!(receipt["blocked_by"], place["blocked_by"]);
         assert_eq!(receipt["outcome"], place["standing"]);
         let page = shop.send(&Sent::get("/line?sale=77&product=6").member(1));
-        let is_told = page.text().contains("data-view=\"blocked\"");
-        assert_eq!(is_told, !place["blocked_by"].is_null(), "{}", page.text());
+        let is_shown = page.text().contains("data-view=\"blocked\"");
+        assert_eq!(is_shown, !place["blocked_by"].is_null(), "{}", page.text());
         (place["standing"].as_str().unwrap().to_owned(), place["blocked_by"].clone())
     };
     assert_eq!(said(&mut shop), ("reached".to_owned(), json!("too_many_holds")));

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_the_options_has_no_password() {
+    fn what_is_shown_of_the_options_has_no_password() {
         let options = Options {
             host: "::1".to_owned(),
             port: 3306,

@@ -1,4 +1,4 @@
-//! Events for the shop's endpoints: reading them from the entries, and storing how far each endpoint was told.
+//! Events for the shop's endpoints: reading them from the entries, and storing how far each endpoint has come.
 
 use engine::{BuyerId, Event, Notice, UnixMs};
 use mysql::prelude::Queryable;
@@ -11,7 +11,8 @@ use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, Told, Waiting, What,
+    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, StoredEndpoint, Waiting,
+    What,
 };
 use crate::ledger::rows::{buyer_row, further, int, notice};
 
@@ -116,8 +117,8 @@ impl EventReader {
         })
     }
 
-    pub(in crate::ledger) fn told(&mut self, endpoint: &str) -> Result<Option<Told>, OpenError> {
-        self.on_connection(|_, connection| told(connection, endpoint))
+    pub(in crate::ledger) fn endpoint(&mut self, name: &str) -> Result<Option<StoredEndpoint>, OpenError> {
+        self.on_connection(|_, connection| endpoint(connection, name))
     }
 
     fn on_connection<T>(
@@ -207,13 +208,13 @@ fn text_of(connection: &mut Conn, buyer: BuyerId) -> Result<Option<String>, Open
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-fn told(connection: &mut Conn, endpoint: &str) -> Result<Option<Told>, OpenError> {
+fn endpoint(connection: &mut Conn, name: &str) -> Result<Option<StoredEndpoint>, OpenError> {
     let row = "SELECT sent_to, disabled FROM webhook_endpoints WHERE name = ?";
-    let Some((sent_to, disabled)) = connection.exec_first(row, (endpoint,))? else { return Ok(None) };
+    let Some((sent_to, disabled)) = connection.exec_first(row, (name,))? else { return Ok(None) };
     let rows: Vec<mysql::Row> = connection.exec(
         "SELECT seq, about, since, attempts, next_at, dead, error FROM webhook_waiting \
          WHERE endpoint = ? ORDER BY seq",
-        (endpoint,),
+        (name,),
     )?;
     let waiting = |row| {
         let mut columns = Columns::of(row);
@@ -228,11 +229,11 @@ fn told(connection: &mut Conn, endpoint: &str) -> Result<Option<Told>, OpenError
         })
     };
     let waiting = rows.into_iter().map(waiting).collect::<Result<_, _>>()?;
-    Ok(Some(Told { sent_to, disabled, waiting }))
+    Ok(Some(StoredEndpoint { sent_to, disabled, waiting }))
 }
 
-/// Stores how far endpoints were told, and what was changed of them since. To do so again changes nothing.
-pub(in crate::ledger::mysql) fn store_told(
+/// Stores how far endpoints have come, and what was changed of them since. To do so again changes nothing.
+pub(in crate::ledger::mysql) fn store_endpoints(
     script: &mut Script,
     progress: &[(String, EndpointProgress)],
     changes: &[(String, EndpointChange)],

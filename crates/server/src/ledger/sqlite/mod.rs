@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_tells_how_its_connections_sync() {
+    fn a_ledger_reports_how_its_connections_sync() {
         for (synchronous, reported) in
             [(Synchronous::Full, "full"), (Synchronous::Normal, "normal"), (Synchronous::Off, "off")]
         {

@@ -1,4 +1,4 @@
-//! Events for the shop's endpoints: reading them from the entries, and storing how far each endpoint was told.
+//! Events for the shop's endpoints: reading them from the entries, and storing how far each endpoint has come.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, Told, Waiting, What,
+    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, StoredEndpoint, Waiting,
+    What,
 };
 use crate::ledger::rows::{int, notice};
 
@@ -229,16 +230,16 @@ impl EventReader {
         Ok(self.connection.prepare_cached(PAID_BY)?.query_row([int(before)], |row| row.get(0)).optional()?)
     }
 
-    pub(in crate::ledger) fn told(&self, endpoint: &str) -> Result<Option<Told>, OpenError> {
+    pub(in crate::ledger) fn endpoint(&self, name: &str) -> Result<Option<StoredEndpoint>, OpenError> {
         let row = "SELECT sent_to, disabled FROM webhook_endpoints WHERE name = ?1";
-        let row = self.connection.query_row(row, [endpoint], |row| Ok((unsigned(row, 0)?, row.get(1)?)));
+        let row = self.connection.query_row(row, [name], |row| Ok((unsigned(row, 0)?, row.get(1)?)));
         let Some((sent_to, disabled)) = row.optional()? else { return Ok(None) };
         let mut statement = self.connection.prepare(
             "SELECT seq, about, since, attempts, next_at, dead, error FROM webhook_waiting
              WHERE endpoint = ?1 ORDER BY seq",
         )?;
-        let waiting = statement.query_map([endpoint], waiting)?.collect::<Result<_, _>>()?;
-        Ok(Some(Told { sent_to, disabled, waiting }))
+        let waiting = statement.query_map([name], waiting)?.collect::<Result<_, _>>()?;
+        Ok(Some(StoredEndpoint { sent_to, disabled, waiting }))
     }
 }
 
@@ -261,7 +262,7 @@ fn waiting(row: &Row<'_>) -> Result<Waiting, rusqlite::Error> {
 }
 
 impl SqliteLedger {
-    /// Stores how far endpoints were told, and what was changed of them since: in one transaction, of its own.
+    /// Stores how far endpoints have come, and what was changed of them since: in one transaction, of its own.
     ///
     /// # Errors
     /// As [`SqliteLedger::append`], but the book stays right.

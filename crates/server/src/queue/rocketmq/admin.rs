@@ -356,7 +356,7 @@ fn broker_settings(config: Result<Answer, AdminError>) -> Vec<Setting> {
     let role = read("brokerRole");
     let copies = read("inSyncReplicas");
     let waits = role.value.as_ref().is_ok_and(|role| role == "SYNC_MASTER") && copies.value.is_ok();
-    // Of 5.x. There a SYNC_MASTER that is not told how many copies to wait for waits for its own.
+    // Of 5.x. There a SYNC_MASTER that is not configured how many copies to wait for waits for its own.
     let copies = Setting { weak: (copies.value == Ok("1".into())).then_some(NO_COPY), ..copies };
     if waits { vec![flush, role, copies] } else { vec![flush, role] }
 }

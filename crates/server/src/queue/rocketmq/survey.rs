@@ -1,6 +1,6 @@
 //! What the masters themselves say of a topic's queues: which there are, and how far each goes.
 //!
-//! The name servers know which queues a broker has told them of, and forget a broker that died. Whether a queue was
+//! The name servers know which queues a broker has registered, and forget a broker that died. Whether a queue was
 //! removed only its broker can say. Rare, so each call makes its own connections.
 //!
 //! Must not: change anything at a broker.

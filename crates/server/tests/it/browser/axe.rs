@@ -33,11 +33,11 @@ fn faults(browser: &Browser) -> serde_json::Value {
     browser.run_async(&format!(
         "{}
          const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-         const told = (node) => `${{node.target.join(' ')}} (${{node.failureSummary}})`;
+         const described = (node) => `${{node.target.join(' ')}} (${{node.failureSummary}})`;
          // What moves is looked at as it comes to rest.
          Promise.all(document.getAnimations().map((animation) => animation.cancel()))
            .then(() => axe.run(document, {{ runOnly: tags, resultTypes: ['violations'] }}))
-           .then(({{ violations }}) => violations.map(({{ id, nodes }}) => `${{id}}: ${{nodes.map(told).join('; ')}}`))
+           .then(({{ violations }}) => violations.map(({{ id, nodes }}) => `${{id}}: ${{nodes.map(described).join('; ')}}`))
            .then(done, (error) => done([String(error)]));",
         axe()
     ))

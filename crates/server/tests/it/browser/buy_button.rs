@@ -218,8 +218,8 @@ fn the_button_of_an_item_with_a_line_leads_to_it_and_orders_for_whoever_was_call
     wait_for_label(&browser, "To the line");
     press(&browser);
     wait_for_label(&browser, "Buy now");
-    let told = says(&browser).1;
-    assert!(told.starts_with("It is your turn: order 1 unit at most until "), "{told}");
+    let says_now = says(&browser).1;
+    assert!(says_now.starts_with("It is your turn: order 1 unit at most until "), "{says_now}");
     press(&browser);
     wait_for_view(&browser, "#order", "held");
     let order = shop.only_order();

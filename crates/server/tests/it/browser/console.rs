@@ -167,7 +167,7 @@ fn a_line_is_seen_as_it_goes() {
     browser.type_into("#field-message", "We are <b>slow</b> tonight.");
     browser.click("#ask-do");
     waits.wait_for_text("#message", "We are <b>slow</b> tonight.");
-    assert_accessible(&waits, "a line that was told something");
+    assert_accessible(&waits, "a line that was sent a message");
     assert_eq!(waits.complaints(), Vec::<String>::new());
     browser.wait_for_text("#events", "line told");
     browser.wait_for_text(&line, "Everybody reads\nWe are <b>slow</b> tonight.");

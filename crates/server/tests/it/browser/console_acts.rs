@@ -74,8 +74,8 @@ fn the_price_of_an_item_is_changed_before_the_sale() {
     browser.type_into("#field-price", "159900");
     shop.change_sale(&json!({ "items": [{ "product": PRODUCT, "price": 169_900, "limit": 3 }] }));
     browser.click("#ask-do");
-    let told = "Price, in the smallest unit of EUR: somebody else has made it “169900” meanwhile. Press again if that is meant.";
-    browser.wait_for_text("#ask-problem", told);
+    let expected = "Price, in the smallest unit of EUR: somebody else has made it “169900” meanwhile. Press again if that is meant.";
+    browser.wait_for_text("#ask-problem", expected);
     browser.click("#ask-do");
     browser.wait_until("the price", |_| shop.get(&format!("sales/{SALE}"))["items"][0]["price"] == 159_900);
     assert_eq!(shop.get(&format!("sales/{SALE}"))["items"][0]["limit"], 3);

@@ -1,7 +1,7 @@
 //! The console's charts by keys, in words, and for eyes that tell few colours apart. Over a scripted API.
 
 use super::axe::assert_accessible;
-use super::console_told::{DRAWN, open};
+use super::console_answers::{DRAWN, open};
 use super::fake_console::FakeConsole;
 use super::webdriver::{Browser, END, HOME, LEFT, RIGHT};
 

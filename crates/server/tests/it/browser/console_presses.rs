@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::console::ask_by;
-use super::console_told::{open, press_restock};
+use super::console_answers::{open, press_restock};
 use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE, no_session, session};
 use super::webdriver::{Browser, ENTER};
 

@@ -53,7 +53,7 @@ fn a_browser_works_it_out_in_sight_and_only_once() {
 }
 
 #[test]
-fn who_cannot_work_it_out_is_told_so() {
+fn who_cannot_work_it_out_is_shown_so() {
     let (shop, browser) = (shop(28), Browser::start());
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     // It takes minutes.
@@ -85,7 +85,7 @@ fn who_cannot_work_it_out_is_told_so() {
 }
 
 #[test]
-fn whoever_may_join_later_or_never_is_told_so() {
+fn whoever_may_join_later_or_never_is_shown_so() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     for (sale, others, said) in [
         (50, json!({ "before_s": 60 }), "This line opens for you at"),

@@ -114,11 +114,10 @@ fn who_was_away_is_called_for_the_unit_that_comes_free() {
     let starts_at_ms = shop.now_ms() + 600_000;
     shop.sell(&json!({ "line": { "grace_s": 0 }, "total": 1, "starts_at_ms": starts_at_ms }));
     open_sale(&browser, &shop.base, SALE, PRODUCT);
-    browser.wait_until("the draw is told of", |browser| {
-        browser.text("#drawn").starts_with("Places are drawn at")
-    });
-    let told = browser.text("#drawn");
-    assert!(told.contains("No public beacon takes part: whoever runs the sale could still"), "{told}");
+    browser
+        .wait_until("the draw is shown", |browser| browser.text("#drawn").starts_with("Places are drawn at"));
+    let shown = browser.text("#drawn");
+    assert!(shown.contains("No public beacon takes part: whoever runs the sale could still"), "{shown}");
     browser.click("#join-button");
     wait_for_view(&browser, "#line", "drawing");
     assert_eq!(browser.text("#place"), "Your number: 1");

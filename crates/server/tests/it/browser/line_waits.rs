@@ -7,7 +7,7 @@ use super::real::{PRODUCT, SALE, Shop};
 use super::steps::{come_back, open_sale, wait_for_view};
 use super::webdriver::Browser;
 
-/// Counts how often the shop is told that its reader is there, and notes how long the page pauses by its worker.
+/// Counts how often the shop is shown that its reader is there, and notes how long the page pauses by its worker.
 const WATCH: &str = "window.shown = 0;
     const ask = window.fetch;
     window.fetch = (url, how) => {
@@ -39,7 +39,7 @@ fn who_looks_at_another_page_is_there_still_and_called() {
     browser.run("window.setTimeout = () => 0; window.setInterval = () => 0");
     browser.run(WATCH);
     let shown = |browser: &Browser, least: u64| browser.run("return window.shown").as_u64() >= Some(least);
-    browser.wait_until("the shop is told again and again", |browser| shown(browser, 3));
+    browser.wait_until("the shop is shown it again and again", |browser| shown(browser, 3));
     shop.line_as("77", "/leave");
     wait_for_view(&browser, "#line", "called");
     assert_eq!(browser.run("return document.title.startsWith('It is your turn')"), true);
@@ -65,7 +65,7 @@ fn whoever_is_reached_asks_again_soon_and_then_more_seldom() {
 
 /// In a pause nobody is called, and a turn's time stands.
 #[test]
-fn in_a_pause_nobody_is_told_to_order_or_that_the_call_comes_in_a_moment() {
+fn in_a_pause_nobody_is_asked_to_order_or_shown_that_the_call_comes_in_a_moment() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     sell(&shop, json!({ "line": {}, "total": 1 }));
     join(&browser, &shop);

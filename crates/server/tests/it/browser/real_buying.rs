@@ -166,7 +166,7 @@ fn a_reload_in_mid_order_never_buys_twice() {
 }
 
 #[test]
-fn the_limit_is_told() {
+fn the_limit_is_shown() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     shop.sell(&json!({}));
     let id = buy(&browser, &shop.base, SALE, PRODUCT);

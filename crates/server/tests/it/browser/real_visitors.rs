@@ -58,7 +58,7 @@ fn the_buyer_of_a_token_orders_and_nobody_else_sees_it() {
 }
 
 #[test]
-fn an_expired_token_is_told_so() {
+fn an_expired_token_is_shown_as_such() {
     let (shop, browser) = (Shop::with_tokens(), Browser::start());
     shop.sell(&json!({}));
     browser.open(&format!("{}#token={}", sale_url(&shop.base, SALE, PRODUCT), token(7, 1_000_000)));

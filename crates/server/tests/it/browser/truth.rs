@@ -106,7 +106,7 @@ fn sold_out_is_not_said_under_an_open_button() {
 }
 
 #[test]
-fn who_is_not_signed_in_is_told_that_alone() {
+fn who_is_not_signed_in_is_shown_that_alone() {
     let (shop, browser) = (FakeShop::with_session(Session::Token), Browser::start());
     browser.open(&format!("{}/orders/{:040x}", shop.base, 0xabc));
     browser.wait_for_text("#heading", "Sign in to see this order");

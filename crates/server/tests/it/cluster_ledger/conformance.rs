@@ -88,7 +88,7 @@ impl Pair {
         }
         assert_eq!(found, expected);
         assert!(expected.len() > 20, "{} holds have ended", expected.len());
-        assert_eq!(ledger.take_holds_ended(), [], "each is told once");
+        assert_eq!(ledger.take_holds_ended(), [], "each is counted once");
     }
 
     fn compare(&self, ledger: &mut SharedLedger) {

@@ -104,10 +104,10 @@ fn an_order_that_no_rule_lets_in_is_rejected_with_its_reason() {
     let [Outcome::Rejected(rejection)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(rejection.reason, Refusal::NotEnoughLeft);
     assert_sound(&database);
-    // The shop is told, but of what is in no sale.
+    // The shop is notified, but of what is in no sale.
     let mut reader = Source::MySql(Box::new(database.options.clone())).event_reader().unwrap();
     let events = reader.read(0, u64::MAX).unwrap().events;
-    let told = events.into_iter().filter_map(|event| match event.what {
+    let events_of_sale = events.into_iter().filter_map(|event| match event.what {
         What::Rejected { order, sale: 1, product: 1, reason } => Some((order, reason)),
         _ => None,
     });
@@ -116,7 +116,7 @@ fn an_order_that_no_rule_lets_in_is_rejected_with_its_reason() {
         (rows[3].place.id, Refusal::InvalidQuantity),
         (last.place.id, Refusal::NotEnoughLeft),
     ];
-    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(events_of_sale.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn the_audit_misses_nothing_that_was_altered() {
 }
 
 #[test]
-fn a_message_with_numbers_that_no_server_lets_in_is_told() {
+fn a_message_with_numbers_that_no_server_lets_in_is_reported() {
     let good = order(0, 1, i64::MAX.unsigned_abs());
     assert!(fits(&good));
     assert!(!fits(&order(0, 1, 1 << 63)));

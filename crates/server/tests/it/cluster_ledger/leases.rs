@@ -8,7 +8,7 @@ use server::ledger::mysql::cluster::{
     Holder, LedgerError, QUEUE_LEASE_MS, QueueRow, ServerClock, SharedLedger,
 };
 use server::ledger::mysql::{MySqlLedger, OpenError};
-use server::ledger::{EndpointChange, EndpointProgress, Source, Told};
+use server::ledger::{EndpointChange, EndpointProgress, Source, StoredEndpoint};
 
 use super::{START, assert_sound, one_sku, open, orders, progress};
 use crate::places::Database;
@@ -58,35 +58,35 @@ fn a_task_is_taken_over_when_its_time_is_over_and_the_old_holder_writes_nothing_
 }
 
 #[test]
-fn how_far_the_shop_was_told_is_stored_by_the_holder_of_the_task_and_changed_by_any() {
-    const TELLING: &str = "webhooks";
+fn how_far_the_endpoints_have_come_is_stored_by_the_holder_of_the_task_and_changed_by_any() {
+    const WEBHOOKS: &str = "webhooks";
     let (mut first, database) = open();
     one_sku(&mut first, 100, None);
     first.consume(NOW, &[], &orders(0..2)).unwrap();
     let mut reader = Source::MySql(Box::new(database.options.clone())).event_reader().unwrap();
     let last = reader.last().unwrap();
     first.know_endpoints(&["shop", "other"]).unwrap();
-    let told = |sent_to, disabled| Some(Told { sent_to, disabled, waiting: Vec::new() });
-    assert_eq!(reader.told("shop").unwrap(), told(last, false), "it begins now");
-    let lease = first.lease(TELLING, 1, LONG_MS).unwrap().unwrap();
+    let stored = |sent_to, disabled| Some(StoredEndpoint { sent_to, disabled, waiting: Vec::new() });
+    assert_eq!(reader.endpoint("shop").unwrap(), stored(last, false), "it begins now");
+    let lease = first.lease(WEBHOOKS, 1, LONG_MS).unwrap().unwrap();
     let progress =
         |sent_to| [("shop".to_owned(), EndpointProgress { sent_to, ..EndpointProgress::default() })];
-    first.note_told(&lease, &progress(last + 5)).unwrap();
+    first.note_progress(&lease, &progress(last + 5)).unwrap();
     first.know_endpoints(&["shop"]).unwrap();
-    assert_eq!(reader.told("shop").unwrap(), told(last + 5, false), "it is known already");
+    assert_eq!(reader.endpoint("shop").unwrap(), stored(last + 5, false), "it is known already");
     let mut second = first.another();
     let change = |change| [("shop".to_owned(), change)];
-    second.change_endpoints(TELLING, &change(EndpointChange::Replay { since: 1 })).unwrap();
-    second.change_endpoints(TELLING, &change(EndpointChange::Disable)).unwrap();
-    assert_eq!(reader.told("shop").unwrap(), told(1, true));
-    let refused = first.note_told(&lease, &progress(last + 6));
+    second.change_endpoints(WEBHOOKS, &change(EndpointChange::Replay { since: 1 })).unwrap();
+    second.change_endpoints(WEBHOOKS, &change(EndpointChange::Disable)).unwrap();
+    assert_eq!(reader.endpoint("shop").unwrap(), stored(1, true));
+    let refused = first.note_progress(&lease, &progress(last + 6));
     assert!(matches!(refused, Err(LedgerError::Fenced(_))), "{refused:?}");
-    assert_eq!(reader.told("shop").unwrap(), told(1, true));
-    let again = first.lease(TELLING, 1, LONG_MS).unwrap().unwrap();
+    assert_eq!(reader.endpoint("shop").unwrap(), stored(1, true));
+    let again = first.lease(WEBHOOKS, 1, LONG_MS).unwrap().unwrap();
     assert!(again.generation > lease.generation, "so that it reads anew");
-    first.note_told(&again, &progress(last + 6)).unwrap();
-    assert_eq!(reader.told("shop").unwrap(), told(last + 6, false));
-    assert_eq!(reader.told("other").unwrap(), told(last, false));
+    first.note_progress(&again, &progress(last + 6)).unwrap();
+    assert_eq!(reader.endpoint("shop").unwrap(), stored(last + 6, false));
+    assert_eq!(reader.endpoint("other").unwrap(), stored(last, false));
 }
 
 /// The database's clock was set back by an hour: what dead servers hold would be theirs for that hour.

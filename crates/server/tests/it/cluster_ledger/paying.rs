@@ -133,7 +133,7 @@ fn a_payment_of_a_rejected_order_is_due_back() {
 }
 
 #[test]
-fn units_that_return_are_told_to_the_gate_with_their_change() {
+fn units_that_return_are_reported_to_the_gate_with_their_change() {
     let (mut ledger, database) = open();
     let expired = expired(&mut ledger, 5, Some(2));
     ledger.raise_epochs(&[SkuId(0)]).unwrap();

@@ -272,14 +272,14 @@ fn a_changed_limit_is_that_of_the_newest_version_and_who_has_not_heard_of_it_buy
     let more = reserve_of(&mut gate, place(SKU, 2, 9, 1), Some(2)).unwrap().what;
     assert_eq!(more, Reserved::Refused(Refusal::OverLimit));
 
-    // Rebuilt by one that had read the sale before the change, after it and before it was told.
+    // Rebuilt by one that had read the sale before the change, after it and before it was sent to the gate.
     for (epoch, read, expected) in [(2, 5, Some(2)), (3, 8, Some(3)), (4, 7, Some(3))] {
         build(&mut gate, SKU, &snapshot(epoch, read, Some(3)));
         assert_eq!(limit(&mut gate), expected, "epoch {epoch}");
     }
     assert_eq!(gate.fence(&[(SKU, 4)]), [Ok(())]);
-    let told = gate.set_sale(&[(SKU, version(9), Some(4))]);
-    assert_eq!(what(told), SaleSet::Done, "a gate that is closed hears of it too");
+    let set = gate.set_sale(&[(SKU, version(9), Some(4))]);
+    assert_eq!(what(set), SaleSet::Done, "a gate that is closed hears of it too");
     let built = gate.build(SKU, &snapshot(5, 8, Some(3)), &mut || ());
     assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
     assert_eq!(limit(&mut gate), Some(4));
@@ -322,12 +322,12 @@ fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
     let (mut gate, mut other) = (redis.gate(), redis.gate());
     let marks = (1..=3).map(|hash| Mark { place: place(SKU, hash, 9, 1), state: MarkState::Sold });
     let snapshot = Snapshot { marks: marks.collect(), ..fresh(1, 10, None) };
-    let mut told = Vec::new();
+    let mut set = Vec::new();
     let built = gate.build(SKU, &snapshot, &mut || {
-        told = other.set_sale(&[(SKU, SaleState { version: 2, ..on() }, Some(7))]);
+        set = other.set_sale(&[(SKU, SaleState { version: 2, ..on() }, Some(7))]);
     });
     assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
-    assert_eq!(what(told), SaleSet::Done);
+    assert_eq!(what(set), SaleSet::Done);
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().limit, Some(7));
 }
 

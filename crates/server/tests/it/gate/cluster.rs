@@ -118,7 +118,7 @@ fn a_full_master_is_at_fault_for_what_it_has_and_the_others_are_not() {
 }
 
 #[test]
-fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_told_at_once() {
+fn a_dead_master_without_a_replica_takes_its_slots_down_and_is_reported_at_once() {
     let mut cluster = Cluster::start(3, 0);
     let mut gate = cluster.gate();
     build_all(&mut gate, 1);
@@ -159,7 +159,7 @@ fn a_replica_takes_over_and_its_gates_are_rebuilt() {
         got.iter().any(Result::is_ok) && got.contains(&Err(GateError::Unknown(Why::TimedOut))),
         "{got:?}"
     );
-    // Told to: a vote would need nodes that take each other for dead after a second, which on a busy machine they do at
+    // By command: a vote would need nodes that take each other for dead after a second, which on a busy machine they do at
     // any other time, too.
     cluster.nodes[3].command::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
     let other_run = Err(GateError::Closed(Closed::OtherRun));

@@ -102,7 +102,7 @@ fn histories(seeds: std::ops::Range<u64>, redis: &Redis, config: impl Fn() -> Ga
 }
 
 #[test]
-fn histories_on_redis_tell_what_the_book_tells() {
+fn histories_on_redis_come_to_what_the_book_says() {
     histories_on(&Redis::start(&[]));
 }
 
@@ -111,7 +111,7 @@ pub(super) fn histories_on(redis: &Redis) {
 }
 
 #[test]
-fn histories_on_a_cluster_tell_what_the_book_tells() {
+fn histories_on_a_cluster_come_to_what_the_book_says() {
     let cluster = Cluster::start(3, 0);
     histories(100..112, &cluster.nodes[0], || cluster.config());
 }
@@ -136,7 +136,7 @@ fn answered(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
 }
 
 #[test]
-fn the_window_is_told_by_the_time_of_the_redis_server() {
+fn the_window_is_judged_by_the_time_of_the_redis_server() {
     window_on(&Redis::start(&[]));
 }
 

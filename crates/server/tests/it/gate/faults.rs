@@ -70,7 +70,7 @@ fn a_full_memory_refuses_before_any_write_and_lets_units_come_back() {
 }
 
 #[test]
-fn misconf_is_told_while_the_snapshot_fails() {
+fn misconf_is_reported_while_the_snapshot_fails() {
     // A folder stands where the snapshot is to be written: saving fails, whoever we are.
     let (redis, mut gate) = ready(&["--dbfilename", "taken.rdb"]);
     std::fs::create_dir(redis.dir.path().join("taken.rdb")).unwrap();
@@ -91,7 +91,7 @@ fn misconf_is_told_while_the_snapshot_fails() {
 }
 
 #[test]
-fn misconf_is_told_while_the_log_can_not_be_written() {
+fn misconf_is_reported_while_the_log_can_not_be_written() {
     let dir = tempfile::tempdir().unwrap();
     // The log is a device that is always full.
     std::fs::create_dir(dir.path().join("appendonlydir")).unwrap();
@@ -113,7 +113,7 @@ fn misconf_is_told_while_the_log_can_not_be_written() {
 }
 
 #[test]
-fn busy_is_told_while_a_script_runs_for_too_long() {
+fn busy_is_reported_while_a_script_runs_for_too_long() {
     let (redis, mut gate) = ready(&["--busy-reply-threshold", "50"]);
     let mut connection = redis.connect();
     let forever = std::thread::spawn(move || {
@@ -133,7 +133,7 @@ fn busy_is_told_while_a_script_runs_for_too_long() {
 }
 
 #[test]
-fn loading_is_told_while_the_data_are_read() {
+fn loading_is_reported_while_the_data_are_read() {
     // It reads slowly, and looks up from it often.
     let slowly = ["--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024"];
     let debug = ["--appendonly", "yes", "--enable-debug-command", "local"];
@@ -209,7 +209,7 @@ fn a_master_that_was_a_replica_in_between_is_another_run() {
 }
 
 #[test]
-fn too_few_replicas_refuse_if_redis_is_told_so() {
+fn too_few_replicas_refuse_if_redis_is_configured_so() {
     let (redis, mut gate) = ready(&[]);
     redis.command::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     refused(&mut gate, Why::NoReplicas);
@@ -248,7 +248,7 @@ fn a_wrong_or_missing_password_is_denied() {
 }
 
 #[test]
-fn a_server_that_can_not_sign_in_never_makes_us_tell_the_password() {
+fn a_server_that_can_not_sign_in_never_makes_us_show_the_password() {
     // It repeats what it was sent, as it does for any command that it does not know.
     let redis = Redis::start(&["--rename-command", "AUTH", ""]);
     let mut gate = Gate::new(GateConfig { password: Some("secret".into()), ..redis.config() });
@@ -321,8 +321,8 @@ fn what_redis_keeps_is_read_back_and_what_it_does_not_show_is_not_guessed() {
     let mut gate = Gate::new(GateConfig { user, password, ..redis.config() });
     let text = shown(&mut gate);
     for name in ["appendfsync", "min-replicas-to-write"] {
-        let told = format!("{name} can't be read (it refuses us: ");
-        assert!(text.contains(&told) && text.contains("no permissions to run the 'config"), "{text}");
+        let expected = format!("{name} can't be read (it refuses us: ");
+        assert!(text.contains(&expected) && text.contains("no permissions to run the 'config"), "{text}");
     }
     assert_eq!(server::gate::fault(&gate.health()), None, "orders go on");
 }

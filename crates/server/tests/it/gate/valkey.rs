@@ -21,12 +21,12 @@ fn start(arguments: &[&str]) -> Redis {
 }
 
 #[test]
-fn histories_on_valkey_tell_what_the_book_tells() {
+fn histories_on_valkey_come_to_what_the_book_says() {
     conformance::histories_on(&start(&[]));
 }
 
 #[test]
-fn the_window_is_told_by_the_time_of_the_valkey_server() {
+fn the_window_is_judged_by_the_time_of_the_valkey_server() {
     conformance::window_on(&start(&[]));
 }
 

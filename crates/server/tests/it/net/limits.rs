@@ -79,7 +79,7 @@ fn a_client_that_does_not_read_is_cut_off() {
 }
 
 #[test]
-fn over_the_limit_is_told_to_come_back() {
+fn over_the_limit_is_asked_to_come_back() {
     let server = Server::start(Limits { connections_max: 2, ..relaxed() });
     let mut first = server.connect();
     let mut second = server.connect();

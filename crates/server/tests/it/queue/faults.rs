@@ -296,7 +296,7 @@ fn the_next_name_server_is_asked_when_one_is_away() {
 
 /// A broker looks for what it may delete only a minute after its start, so this takes one.
 #[test]
-fn messages_that_the_broker_deleted_unread_are_a_loss_that_is_told() {
+fn messages_that_the_broker_deleted_unread_are_a_loss_that_is_reported() {
     const DELETE_EXPIRED_COMMITLOG: i64 = 329;
     let engines = Engines::private(&["rocketmq"], &[]);
     let (mut producer, mut consumer) = topic(&engines, "deleted");

@@ -70,7 +70,7 @@ fn survey(options: &Options, topic: &str, further: &Queue) -> BrokerQueues {
     said.unwrap().unwrap().unwrap()
 }
 
-/// Of several brokers, one that does not answer is told of in words.
+/// Of several brokers, one that does not answer is reported in words.
 fn is_silence(why: &str) -> bool {
     why.starts_with("unreachable: ")
 }

@@ -229,7 +229,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn what_a_pull_finds_wrong_is_told() {
+fn what_a_pull_finds_wrong_is_reported() {
     let found = r#""maxOffset":"9","minOffset":"0","nextBeginOffset":"9""#;
     let moved = r#""maxOffset":"900","minOffset":"8","nextBeginOffset":"8""#;
     let mut damaged = stored(5, b"body");

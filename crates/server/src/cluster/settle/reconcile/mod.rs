@@ -30,7 +30,7 @@ use crate::cluster::Core;
 use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
-use crate::cluster::settle::{settle, tell_gate};
+use crate::cluster::settle::{report_to_gate, settle};
 use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow};
 use crate::queue::Administer;
@@ -449,7 +449,7 @@ fn roll_forward(core: &Core, engines: &mut Engines, mut orders: Vec<Reservation>
     tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
     core.counts.rolled_forward.inc_by(orders.len() as u64);
     core.count_outcomes(&outcomes);
-    tell_gate(core, &mut engines.gate, &orders, &outcomes);
+    report_to_gate(core, &mut engines.gate, &orders, &outcomes);
     core.status.nudge();
     Ok(())
 }

@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::MySqlLedger;
 use crate::clock::Notes;
 use crate::ledger::mysql::entries::ADDRESS_IS_OVER;
-use crate::ledger::mysql::outgoing::store_told;
+use crate::ledger::mysql::outgoing::store_endpoints;
 use crate::ledger::rows::{CONFIRMED_SINCE, NOTED_AT, int, kept_address};
 use crate::ledger::{AppendError, EndpointChange, EndpointProgress};
 
@@ -71,7 +71,7 @@ impl MySqlLedger {
         })
     }
 
-    /// Stores how far endpoints were told, and what was changed of them since.
+    /// Stores how far endpoints have come, and what was changed of them since.
     ///
     /// # Errors
     /// As [`MySqlLedger::append`]; to do it again after an unknown outcome changes nothing.
@@ -81,7 +81,7 @@ impl MySqlLedger {
         changes: &[(String, EndpointChange)],
     ) -> Result<(), AppendError> {
         self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |script| {
-            store_told(script, progress, changes);
+            store_endpoints(script, progress, changes);
         })
     }
 

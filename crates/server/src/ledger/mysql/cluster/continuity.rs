@@ -38,7 +38,7 @@ impl Continuity {
                 known.end = end;
             }
         } else if known.end == asked {
-            // Whoever finds out second is told nothing new.
+            // Whoever finds out second learns nothing new.
             known.end = end;
             known.times_back += 1;
             tracing::error!(

@@ -1,4 +1,4 @@
-//! How far the shop's endpoints were told: stored by the server that has the lease, changed for operators by any.
+//! How far the shop's endpoints have come: stored by the server that has the lease, changed for operators by any.
 
 use mysql::prelude::Queryable;
 
@@ -6,12 +6,12 @@ use super::leases::Lease;
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
 use crate::ledger::mysql::book::last_seq;
-use crate::ledger::mysql::outgoing::store_told;
+use crate::ledger::mysql::outgoing::store_endpoints;
 use crate::ledger::mysql::sql::{Script, quoted, unsigned};
 use crate::ledger::{EndpointChange, EndpointProgress};
 
 impl SharedLedger {
-    /// Endpoints that nobody has heard of yet are told what happens from now on.
+    /// Endpoints that nobody has heard of yet are notified of what happens from now on.
     ///
     /// # Errors
     /// See [`LedgerError`].
@@ -28,11 +28,11 @@ impl SharedLedger {
         })
     }
 
-    /// Stores how far endpoints were told.
+    /// Stores how far endpoints have come.
     ///
     /// # Errors
     /// See [`LedgerError`]; [`LedgerError::Fenced`] if the lease is another server's. To do it again changes nothing.
-    pub fn note_told(
+    pub fn note_progress(
         &mut self,
         lease: &Lease,
         progress: &[(String, EndpointProgress)],
@@ -44,10 +44,10 @@ impl SharedLedger {
             session.run(script, |_, _| Ok(()))?;
             let held: Option<(i64, i64)> = session.connection.query_first(lease.query())?;
             if !held.is_some_and(|(owner, generation)| lease.is(unsigned(owner), unsigned(generation))) {
-                return Err(Failure::Fenced("the task of telling the shop".to_owned()));
+                return Err(Failure::Fenced("the task of sending webhooks".to_owned()));
             }
             let mut script = Script::new(session.packet_bytes_max);
-            store_told(&mut script, progress, &[]);
+            store_endpoints(&mut script, progress, &[]);
             script.push("COMMIT");
             script.push(session.end());
             *parts.committing = true;
@@ -75,7 +75,7 @@ impl SharedLedger {
             script.push(session.begin());
             script.push("START TRANSACTION");
             script.push(take);
-            store_told(&mut script, &[], changes);
+            store_endpoints(&mut script, &[], changes);
             script.push("COMMIT");
             script.push(session.end());
             *parts.committing = true;

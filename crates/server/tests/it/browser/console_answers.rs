@@ -1,4 +1,4 @@
-//! The console, and what it is told: late, again, by half of the servers, or not at all. Over a scripted API.
+//! The console, and what it is answered: late, again, by half of the servers, or not at all. Over a scripted API.
 
 use std::time::{Duration, Instant};
 
@@ -340,7 +340,7 @@ fn a_press_without_an_answer_is_unknown_and_is_sent_again_as_the_same() {
     press_restock(&browser);
     browser.wait_for_text("#ask-problem", "it is not known whether it was done");
     assert_eq!(browser.run("return document.getElementById('field-units').value"), "50");
-    // What has another form is told that the first was done.
+    // What has another form is answered that the first was done.
     shop.state().refusal = Some((409, json!({ "code": "key_conflict", "detail": "It was used." })));
     browser.type_into("#field-units", "60");
     browser.click("#ask-do");
@@ -468,7 +468,7 @@ fn the_latest_times_in_which_it_was_not_green_are_shown() {
     browser.wait_for_text("#incidents-say", "None in the last 3 days.");
     let mut incidents: Vec<_> = (1..=12).map(|minute| incident(minute, Some(5_000))).collect();
     show(&incidents);
-    // Another verdict; one that goes on is told so.
+    // Another verdict; one that goes on is shown as such.
     shop.sample(&[("/verdict", verdict("amber", "Busy.", "Wait."))]);
     browser.wait_for_text("#incidents", "Busy <b>12</b>.");
     let lines = || {

@@ -1,6 +1,6 @@
 //! Whom the server speaks with beside buyers and operators: the shop's endpoints, and the beacon of draws.
 //!
-//! Must not: decide what is told, or what a beacon's value means.
+//! Must not: decide what is sent, or what a beacon's value means.
 
 use std::io;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ pub(super) fn senders(
         false => Some(Noticing::new(source.event_reader()?)),
     };
     match profile {
-        Profile::Embedded(writer) => writer.tell(&shared.duty, noticing),
+        Profile::Embedded(writer) => writer.begin_webhooks(&shared.duty, noticing),
         Profile::Cluster(stages) => {
             let names: Vec<_> = endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
-            stages.tell(&names, &shared.duty, noticing)?;
+            stages.begin_webhooks(&names, &shared.duty, noticing)?;
         }
     }
     let sender = |(place, endpoint): (usize, &&Endpoint)| {
@@ -42,10 +42,10 @@ pub(super) fn senders(
     let senders = endpoints.iter().enumerate().map(sender).collect::<Result<_, _>>()?;
     // Where a new endpoint begins is known before anything happens that it is to hear of; on a full disk nothing does.
     if let Profile::Embedded(writer) = profile {
-        match writer.store_told() {
+        match writer.store_progress() {
             Err(error) if !error.is_retryable() => return Err(PrepareError::from(error).into()),
             Err(error) => {
-                tracing::warn!(%error, "how far the shop was told could not be stored; tried again");
+                tracing::warn!(%error, "how far the shop's endpoints have come could not be stored; tried again");
             }
             Ok(()) => {}
         }

@@ -1,4 +1,4 @@
-//! What the shop is told: notices go into the batch, and how far its endpoints are is stored now and then.
+//! What the shop is notified of: notices go into the batch, and how far its endpoints have come is stored now and then.
 
 use std::time::Instant;
 
@@ -18,20 +18,20 @@ impl Writer {
             Ok(notices) => {
                 for notice in notices {
                     if let Err(refusal) = self.book.execute(now, Command::Notice(notice)) {
-                        tracing::error!(?notice, ?refusal, "the shop can't be told of this");
+                        tracing::error!(?notice, ?refusal, "the shop can't be notified of this");
                     }
                 }
             }
-            Err(error) => tracing::debug!(%error, "what the shop was told of could not be read"),
+            Err(error) => tracing::debug!(%error, "what the shop was notified of could not be read"),
         }
     }
 
-    /// Stores how far the shop's endpoints were told, and what operators changed of them.
+    /// Stores how far the shop's endpoints have come, and what operators changed of them.
     ///
     /// # Errors
     /// As [`Writer::run`].
-    pub fn store_told(&mut self) -> Result<(), AppendError> {
-        self.told_at = Instant::now();
+    pub fn store_progress(&mut self) -> Result<(), AppendError> {
+        self.progress_stored_at = Instant::now();
         let (progress, changes) = (self.duty.take_progress(), self.duty.take_changes());
         if progress.is_empty() && changes.is_empty() {
             return Ok(());
