@@ -10,7 +10,8 @@ use super::combination::Victim;
 use super::{DurabilityOptions, Kill};
 use crate::audit::invariants::{self, Matched, STILL};
 use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
-use crate::drivers::http::{Http, once};
+use crate::drivers::http::{Heard, Http, once};
+use crate::load::mid_load::wait_for_an_order;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
@@ -18,8 +19,9 @@ use crate::target::TOKEN_SECRET;
 use crate::target::installation::Installation;
 use crate::testbed::Testbed;
 
-/// Of the load's length: where the kill falls.
+/// Of the load's length: where the kill falls, or once the first order is accepted if that is later.
 const KILL_AT: f64 = 0.5;
+const FIRST_ORDER_PATIENCE: Duration = Duration::from_secs(60);
 /// The buyers who try until they are served again are numbered from here, this far apart for each kill.
 const PROBE_BUYER_FIRST: u64 = 7_000_000_000;
 const PROBE_BUYERS: u64 = 1_000_000;
@@ -74,47 +76,59 @@ fn load_and_kill(
     let address = testbed.addresses()[0];
     let buyer = PROBE_BUYER_FIRST + PROBE_BUYERS * (testbed.answered.accepted % 1_000_000);
     let (mut kept, installation) = testbed.parts()?;
-    let mut http = Http { workload: &mut kept };
+    let won = &AtomicBool::new(false);
+    let hear = |_: &[u8]| won.store(true, Ordering::Relaxed);
+    let mut http = Http { workload: &mut Heard { inner: &mut kept, won: hear } };
     let mut generator = Generator::connect(Settings::keep_alive(address, options.users), &mut http)
         .context("connecting to the server")?;
-    let given_up = &AtomicBool::new(false);
+    let (finish, stop) = (&AtomicBool::new(false), &options.site.stop);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| -> Result<Record, RunError> {
-            generator.run(Schedule::closed(options.load), &mut http, &options.site.stop)
+            let schedule = Schedule::closed(options.load + FIRST_ORDER_PATIENCE);
+            generator.run_until(schedule, &mut http, finish, &mut |_| {})
         });
-        rest(options.load.mul_f64(KILL_AT), &options.site.stop)?;
+        wait_for_an_order(&load, options.load.mul_f64(KILL_AT), won, stop);
         let killed = Instant::now();
-        let probed = match (victim, installation) {
-            (Victim::Server, installation) => {
-                let server = installation.first_server();
-                server.kill()?;
-                server.start_again()?;
-                probe(server.address(), buyer, killed, &[&options.site.stop])
-            }
-            (Victim::Engine(member, _), Installation::Cluster { set, .. }) => {
-                set.kill(member)?;
-                let prober =
-                    scope.spawn(move || probe(address, buyer, killed, &[given_up, &options.site.stop]));
-                let restarted = set.up(&[member], &[], &options.site.stop);
-                // Whatever happened, the thread must end.
+        let probed = kill_and_probe(victim, installation, (address, buyer), stop);
+        while killed.elapsed() < options.load.mul_f64(1.0 - KILL_AT) && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(REST_STEP);
+        }
+        // Whatever happened, the thread must end.
+        finish.store(true, Ordering::Relaxed);
+        let record = load.join().expect("the load does not panic")?;
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+        Ok((record, probed?))
+    })
+}
+
+fn kill_and_probe(
+    victim: Victim,
+    installation: &mut Installation,
+    (address, buyer): (SocketAddr, u64),
+    stop: &AtomicBool,
+) -> anyhow::Result<Probed> {
+    let killed = Instant::now();
+    match (victim, installation) {
+        (Victim::Server, installation) => {
+            let server = installation.first_server();
+            server.kill()?;
+            server.start_again()?;
+            probe(server.address(), buyer, killed, &[stop])
+        }
+        (Victim::Engine(member, _), Installation::Cluster { set, .. }) => {
+            set.kill(member)?;
+            let given_up = &AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let prober = scope.spawn(move || probe(address, buyer, killed, &[given_up, stop]));
+                let restarted = set.up(&[member], &[], stop);
                 given_up.store(restarted.is_err(), Ordering::Relaxed);
                 let probed = prober.join().expect("a buyer does not panic");
                 restarted?;
                 probed
-            }
-            (Victim::Engine(member, _), Installation::Embedded(_)) => bail!("no {member} in this profile"),
-        }?;
-        Ok((load.join().expect("the load does not panic")?, probed))
-    })
-}
-
-fn rest(time: Duration, stop: &AtomicBool) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
-        std::thread::sleep(REST_STEP.min(time.saturating_sub(begun.elapsed())));
+            })
+        }
+        (Victim::Engine(member, _), Installation::Embedded(_)) => bail!("no {member} in this profile"),
     }
-    Ok(())
 }
 
 /// One order after the other, each by another buyer, until one is accepted, or one of the flags is raised.

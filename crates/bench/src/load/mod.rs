@@ -11,6 +11,7 @@ pub mod choice;
 mod connection;
 pub(crate) mod distribution;
 mod generator;
+pub(crate) mod mid_load;
 mod outcome;
 pub mod protocol;
 pub mod rank;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::audit::receipts::Receipts;
 use crate::drivers::http::{Heard, Http, Workload};
 use crate::host::environment;
 use crate::load::choice::Random;
+use crate::load::mid_load::wait_for_an_order;
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings, Trial};
@@ -29,7 +30,6 @@ const IN_FLIGHT_MAX: usize = 4000;
 /// A killed peer is killed between these parts of the load.
 const KILL_FROM_PERCENT: u64 = 20;
 const KILL_TO_PERCENT: u64 = 70;
-const STEP: Duration = Duration::from_millis(5);
 /// What is under way at a kill has no answer any more.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections are open, and code is warm, after so much of a product that is not counted.
@@ -203,12 +203,7 @@ impl PeerRun<'_> {
             let load = scope.spawn(move || -> Result<Record, RunError> {
                 generator.run_until(schedule, http, finish, &mut |_| {})
             });
-            let begun = Instant::now();
-            // A machine that is busy may have accepted nothing by then, and a kill would have nothing to lose.
-            let is_early = || begun.elapsed() < moment || !won.load(Ordering::Relaxed);
-            while is_early() && !load.is_finished() && !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(STEP);
-            }
+            wait_for_an_order(&load, moment, won, stop);
             let killed = peer.kill();
             finish.store(true, Ordering::Relaxed);
             let record = load.join().expect("the load does not panic")?;
