@@ -339,10 +339,19 @@ impl<'a> Commanding<'a> {
         for sale in sales {
             let slots = self.core.slots_of(*sale).into_iter();
             let states: Vec<_> = slots.map(|slot| (slot.sku, slot.state, slot.limit)).collect();
+            let skus: Vec<_> = states.iter().map(|(sku, ..)| *sku).collect();
+            // After the commit: a gate whose epoch is raised later than this is built by what its sale is now.
+            let epochs = match self.ledger.stocks_of(&skus) {
+                Ok(rows) => rows.into_iter().map(|row| (row.sku, row.epoch)),
+                Err(error) => {
+                    self.core.warnings.updating_slots.met(&error);
+                    unheard.push(*sale);
+                    continue;
+                }
+            };
+            self.core.epochs.hear(epochs);
             let set = self.gate.set_sale(&states);
-            let all =
-                states.iter().zip(&set).all(|((sku, ..), set)| has_heard(set, self.core.epochs.newest(*sku)));
-            if !all || !self.gate.hears_of_the_master() {
+            if !skus.iter().zip(&set).all(|(sku, set)| has_heard(set, self.core.epochs.newest(*sku))) {
                 unheard.push(*sale);
             }
         }

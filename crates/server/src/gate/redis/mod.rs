@@ -266,7 +266,7 @@ impl Gate {
     }
 
     /// Whether it would be known that another master was made: by one of the Sentinels, if there are any.
-    pub fn hears_of_the_master(&self) -> bool {
+    pub fn hears_of_the_master(&mut self) -> bool {
         self.router.hears_of_the_master()
     }
 

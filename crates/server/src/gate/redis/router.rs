@@ -235,8 +235,8 @@ impl Router {
     }
 
     /// Whether a Sentinel says where the master is, where there are Sentinels.
-    pub(super) fn hears_of_the_master(&self) -> bool {
-        self.sentinels.as_ref().is_none_or(Sentinels::are_heard)
+    pub(super) fn hears_of_the_master(&mut self) -> bool {
+        self.sentinels.as_mut().is_none_or(Sentinels::are_heard)
     }
 
     /// Leaves a master that we are connected to, if the Sentinels name another one. Once in a round, before any command is

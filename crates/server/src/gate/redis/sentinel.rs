@@ -23,6 +23,8 @@ pub(super) struct Sentinels {
     /// The last time that all of them were asked, and what came of it.
     found: Option<(Instant, Result<String, Why>)>,
     check_at: Instant,
+    /// The one that was asked last had no answer.
+    is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,7 @@ impl Sentinels {
             first: 0,
             found: None,
             check_at: Instant::now(),
+            is_silent: false,
         }
     }
 
@@ -85,15 +88,16 @@ impl Sentinels {
         found.ok()
     }
 
-    /// Whether one of them answered when it was asked last, or was not asked yet.
-    pub(super) fn are_heard(&self) -> bool {
-        self.seats.iter().any(|seat| seat.silent.is_none())
+    /// Whether one of them answers. If the one that was asked last did not, the others are asked, for one time-out.
+    pub(super) fn are_heard(&mut self) -> bool {
+        !self.is_silent || self.find().is_ok()
     }
 
     /// Asks the one whose turn it is; if it has no answer, it is the next one's turn.
     fn ask_first(&mut self) -> Result<String, Why> {
         let at = self.first;
         let answer = self.ask(at).map_err(explained);
+        self.is_silent = answer.is_err();
         let seat = &mut self.seats[at];
         seat.silent = answer.as_ref().err().cloned();
         if answer.is_err() {

@@ -354,7 +354,9 @@ impl<'a> Reconciling<'a> {
     /// Gives the lease up if what it waits for has not answered for some time: the cut may be this server's alone.
     fn give_up_if_silent(&mut self, silent: Silent) -> Result<(), LedgerError> {
         if self.lease.is_some() && self.silence.is_over(silent, Instant::now()) {
-            tracing::warn!("a gate or a broker does not answer this server: another one may reconcile");
+            tracing::warn!(
+                "a gate, a broker or every Sentinel does not answer this server: another one may reconcile"
+            );
             self.give_up()?;
         }
         Ok(())

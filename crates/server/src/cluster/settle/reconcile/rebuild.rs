@@ -19,8 +19,10 @@ use super::{Engines, Renewal, orders_of, roll_forward};
 use crate::cluster::Core;
 use crate::cluster::queues::{LookError, look};
 use crate::cluster::sales::Slot;
-use crate::gate::{Closed, GateError, limits};
-use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised};
+use crate::gate::{Closed, GateError, Why, limits};
+use crate::ledger::mysql::cluster::{
+    ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised, Recorded,
+};
 use crate::queue::Queue;
 use crate::recurring::Recurring;
 use crate::time::Instant;
@@ -359,6 +361,11 @@ fn roll_forward_fenced(
                 Ok(open) => open,
                 // It has nothing, or nothing that is ours.
                 Err(GateError::Closed(_)) => break,
+                // What nobody can read does not keep it closed for ever.
+                Err(error @ GateError::Unknown(Why::Unexpected(_))) => {
+                    core.warnings.unreadable.met(&format_args!("what SKU {} had reserved: {error}", sku.0));
+                    break;
+                }
                 Err(error) => {
                     unread.insert(*sku, error);
                     break;
@@ -369,7 +376,12 @@ fn roll_forward_fenced(
             let mut orders = orders_of(core, &open);
             let ids: Vec<_> = orders.iter().map(|order| order.place.id).collect();
             let mut known = engines.ledger.lookup(&ids)?.into_iter();
-            orders.retain(|_| known.next().is_none_or(|known| known.is_none()));
+            // One that was rejected may have been taken anew, by a later gate.
+            orders.retain(|order| match known.next().flatten() {
+                None => true,
+                Some(Recorded::Rejected(rejection)) => order.epoch > rejection.epoch,
+                Some(Recorded::Order { .. }) => false,
+            });
             if !orders.is_empty() {
                 roll_forward(core, engines, orders)?;
             }
