@@ -143,13 +143,14 @@ const show = (sale, of) => {
   chosen = { sale: sale.id, product: of.product };
   // Until its own are read, those of the item before are not taken for them.
   for (const units of charts.units.data.slice(1)) units.fill(null);
-  set(byId("units-of"), of.title);
-  for (const button of document.querySelectorAll("#sales td button")) {
-    const row = button.closest("tr");
-    const own = button.closest("article").id === `sale-${sale.id}` && row.dataset.product === String(of.product);
-    button.setAttribute("aria-pressed", String(own));
-  }
+  set("units-of", of.title);
+  mark();
   read();
+};
+
+// A sale that has changed is made anew.
+const mark = () => {
+  for (const button of document.querySelectorAll("#sales [aria-pressed]")) button.setAttribute("aria-pressed", String(button.id === `item-${chosen?.sale}-${chosen?.product}`));
 };
 
 // The time and the item that are asked for now.
@@ -174,7 +175,7 @@ const read = async () => {
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (turn !== reading) return;
   if (!history) {
-    set(byId("history-says"), answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
+    set("history-says", answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
     retrying = setTimeout(read, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
     failures += 1;
     return;
@@ -189,12 +190,12 @@ const read = async () => {
     for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => valueOf(row, name)));
   }
   partial = history.rows.filter((row) => row[place.servers_heard] < row[place.servers_known]).map((row) => row[place.at_ms] / 1000);
-  aged("over-time");
+  aged("over-time", readAt);
   redraw();
   sayPartial();
 };
 
-const sayPartial = () => set(byId("history-says"), partial.length > 0 ? "Shaded: not every server was heard, and what the others did then is missing." : "");
+const sayPartial = () => set("history-says", partial.length > 0 ? "Shaded: not every server was heard, and what the others did then is missing." : "");
 
 const isGap = (from, to) => (to - from) * 1000 > Math.max(GAP_MS_MIN, 1.5 * stepMs);
 
@@ -285,7 +286,7 @@ for (const kind of Object.keys(charts)) {
     const at = Math.max(0, Math.min(last, from + KEYS[event.key] || 0));
     shownAt[kind] = times[at];
     plot.setCursor({ left: Math.max(0, plot.valToPos(times[at], "x")), top: 0 });
-    set(byId("chart-says"), wordsAt(kind, at));
+    set("chart-says", wordsAt(kind, at));
   });
   node.addEventListener("blur", () => {
     delete shownAt[kind];
@@ -297,6 +298,7 @@ for (const kind of Object.keys(charts)) {
 const STATES = ["live", "paused", "not_started", "ended"];
 const rankOf = (sale) => STATES.indexOf(hasStarted(sale) ? sale.state : "not_started");
 const follow = () => {
+  mark();
   if (isPressed) return;
   const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale, of, rank: rankOf(sale) })));
   const [first] = items.sort((a, b) => a.rank - b.rank || b.of.held + b.of.sold - a.of.held - a.of.sold);

@@ -26,7 +26,8 @@ const POLL: Duration = Duration::from_millis(10);
 pub(crate) struct State {
     /// What the session's call answers; `None`: nothing.
     pub(crate) session: Option<Value>,
-    figures: Value,
+    /// The latest sample; [`FakeConsole::sample`] makes the next.
+    pub(crate) figures: Value,
     /// `None`: every stream says that they are of now.
     taken_at: Option<Instant>,
     /// Grows with each change.
