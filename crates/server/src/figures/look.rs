@@ -103,7 +103,7 @@ impl Hindered {
             stopping: watched.stop.is_requested(),
             read_only: watched.client.read_only(),
             by_engine: watched.health.why_no_orders(),
-            by_clock: chores::why_unconfirmed(&watched.core.clock, catalog),
+            by_clock: chores::why_unconfirmed(&watched.intake.clock, catalog),
         }
     }
 
@@ -146,7 +146,7 @@ impl Looking {
         let mut refused = Refused::default();
         let begin = Moment::of(&watched, &mut refused, now);
         let history = History::open(watched.history_dir.as_deref());
-        let (catalog, begun) = (watched.core.shelf.current(), watched.core.clock.now());
+        let (catalog, begun) = (watched.intake.shelf.current(), watched.intake.clock.now());
         let sold_out = SoldOut::after(history.sold_out(&shown(&catalog, begun)));
         let mut looking = Looking {
             host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
@@ -200,7 +200,7 @@ impl Looking {
 
     /// Looks again: about a second after the last time. What is to be kept of it is returned.
     pub(super) fn look(&mut self, at: Instant) -> Taken {
-        self.watched.core.shelf.refresh(&mut self.catalog);
+        self.watched.intake.shelf.refresh(&mut self.catalog);
         let moment = Moment::of(&self.watched, &mut self.refused, at);
         let [before, first] =
             [self.moments.back(), self.moments.front()].map(|earlier| earlier.expect("the start's is there"));
@@ -213,7 +213,7 @@ impl Looking {
             ages.look(cluster, at);
             *ages
         });
-        let (now, wanted) = (self.watched.core.clock.now(), self.figures.wanted.now(at));
+        let (now, wanted) = (self.watched.intake.clock.now(), self.figures.wanted.now(at));
         let all_wanted = of_all(&[&*wanted, &*self.wanted].concat());
         self.ours = Part {
             server: self.watched.server.clone(),
@@ -281,7 +281,7 @@ impl Looking {
 
     /// Publishes the sum of all servers. `since`: the look before; `None`: it is the same look.
     fn publish(&mut self, at: Instant, since: Option<Since>) -> Taken {
-        let now = self.watched.core.clock.now();
+        let now = self.watched.intake.clock.now();
         if let Some(others) = self.servers().map(Servers::others) {
             self.others = others;
         }
@@ -419,7 +419,7 @@ impl Looking {
 
 impl Moment {
     fn of(watched: &Watched, refused: &mut Refused, at: Instant) -> Moment {
-        let metrics = &watched.core.metrics;
+        let metrics = &watched.intake.metrics;
         Moment {
             at,
             totals: Totals::of(metrics),
@@ -486,10 +486,10 @@ fn fault_of_all<'a>(engines: &'a [EngineFigures], name: &str) -> Option<&'a str>
 
 /// Without the commits, which are counted once for all servers.
 fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthFigures {
-    let core = &watched.core;
-    let limits = core.admission.limits();
+    let intake = &watched.intake;
+    let limits = intake.admission.limits();
     let reasons = hindered.reasons();
-    let due = core.metrics.refunds_due.get();
+    let due = intake.metrics.refunds_due.get();
     let backlog = watched.cluster.as_ref().filter(|_| watched.health.is_met(Need::Backlog));
     HealthFigures {
         ready: reasons.is_empty(),
@@ -498,7 +498,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         engines: engines(watched, hindered.read_only),
         mailbox: watched.client.places().0,
         mailbox_max: watched.client.places().1,
-        in_flight: core.admission.in_flight(),
+        in_flight: intake.admission.in_flight(),
         in_flight_max: limits.in_flight_max,
         orders_per_s_max: limits.orders_per_s,
         measured_peak: watched
@@ -506,7 +506,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
             .clone()
             .map(|(orders_per_s, on)| MeasuredPeak { orders_per_s, on }),
         commit: None,
-        clock_difference_ms: core.clock.wall_difference_ms(),
+        clock_difference_ms: intake.clock.wall_difference_ms(),
         clock_confirmed: hindered.by_clock.is_none(),
         disk_free_bytes: host.disk.map(|disk| disk.free_bytes),
         disk_bytes: host.disk.map(|disk| disk.bytes),

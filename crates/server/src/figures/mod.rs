@@ -60,7 +60,7 @@ const NICE: i32 = 10;
 /// What is looked at.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    pub core: Intake,
+    pub intake: Intake,
     pub net: Arc<NetStats>,
     pub health: Arc<Health>,
     /// Tells whether the ledger takes writes.

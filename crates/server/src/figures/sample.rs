@@ -346,21 +346,21 @@ pub(super) struct WebhookFigures {
 }
 
 impl WebhookFigures {
-    /// Of those that this server tells; in a cluster others tell the rest.
+    /// Of those that this server sends to; in a cluster others send to the rest.
     pub(super) fn of(endpoints: &[Arc<Control>]) -> Option<WebhookFigures> {
         let figures = endpoints.iter().map(|endpoint| {
-            let standing = endpoint.standing();
-            if !standing.here {
+            let state = endpoint.state();
+            if !state.here {
                 return WebhookFigures::default();
             }
             // One that was paused and has nothing to send is not tried again: it may be well.
-            let is_off = standing.disabled || (standing.paused_until.is_some() && standing.waiting > 0);
+            let is_off = state.disabled || (state.paused_until.is_some() && state.waiting > 0);
             WebhookFigures {
                 off: is_off.then(|| endpoint.name.clone()).into_iter().collect(),
-                waiting: standing.waiting as u64,
-                waiting_since_ms: standing.waiting_since.map(|at| at.0),
-                waiting_for: standing.waiting_since.map(|_| endpoint.name.clone()),
-                given_up: standing.dead as u64,
+                waiting: state.waiting as u64,
+                waiting_since_ms: state.waiting_since.map(|at| at.0),
+                waiting_for: state.waiting_since.map(|_| endpoint.name.clone()),
+                given_up: state.dead as u64,
             }
         });
         figures.reduce(WebhookFigures::and)

@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// Until it has ended; `latest` shows how it stands.
-    pub(super) fn attend(mut self, latest: &Latest, core: &Intake, stop: &Stop) -> Ended {
+    pub(super) fn attend(mut self, latest: &Latest, intake: &Intake, stop: &Stop) -> Ended {
         let mut last_line = String::new();
         let mut asked_at = None;
         let status = loop {
@@ -94,11 +94,11 @@ impl Process {
                     break None;
                 }
             }
-            let now = core.clock.now();
+            let now = intake.clock.now();
             latest.change(|played| {
                 let stops = || stop.is_requested().then(|| "the server stops".to_owned());
                 let over = || (Instant::now() > self.ends_at).then(|| TOO_LONG.to_owned());
-                let why = || needed(&core.shelf.current(), now).or_else(over).or_else(stops);
+                let why = || needed(&intake.shelf.current(), now).or_else(over).or_else(stops);
                 played.stopped = played.stopped.take().or_else(why);
                 if played.stopped.is_some() && asked_at.is_none() {
                     ask_to_end(&self.child);

@@ -16,7 +16,7 @@ use crate::webhooks::Control;
 
 /// The parts of the process that are looked at.
 pub(super) struct Seen<'a> {
-    pub(super) core: &'a Intake,
+    pub(super) intake: &'a Intake,
     pub(super) net: &'a Arc<NetStats>,
     pub(super) health: &'a Arc<Health>,
     pub(super) mailbox: &'a Arc<Mailbox>,
@@ -42,7 +42,7 @@ pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen
         Source::MySql(_) => None,
     };
     let watched = Watched {
-        core: seen.core.clone(),
+        intake: seen.intake.clone(),
         net: Arc::clone(seen.net),
         health: Arc::clone(seen.health),
         client: seen.mailbox.client(0),

@@ -143,7 +143,7 @@ impl Sender {
             );
             stored.sent_to = last;
         }
-        self.stand(stored);
+        self.take(stored);
         self.number = Some(number);
         self.note(Vec::new(), Vec::new());
         Ok(())
@@ -153,13 +153,13 @@ impl Sender {
     fn look(&mut self) -> Result<(), OpenError> {
         self.number = None;
         let stored = self.reader.endpoint(&self.endpoint.name)?.unwrap_or_default();
-        self.stand(stored);
+        self.take(stored);
         self.show();
         self.ledger_faults.well();
         Ok(())
     }
 
-    fn stand(&mut self, stored: StoredEndpoint) {
+    fn take(&mut self, stored: StoredEndpoint) {
         (self.sent_to, self.disabled) = (stored.sent_to, stored.disabled);
         self.waiting = stored.waiting.into_iter().map(|row| (row.seq, row)).collect();
         self.breaker = Breaker::default();
@@ -168,7 +168,7 @@ impl Sender {
     fn send_tests(&self) {
         for number in self.control.take_tests() {
             let sent = self.endpoint.to.test(number, self.shared.clock.wall().0);
-            self.control.show(|standing| standing.test = Some((number, sent.err().map(|error| error.why))));
+            self.control.show(|state| state.test = Some((number, sent.err().map(|error| error.why))));
         }
     }
 
@@ -321,7 +321,7 @@ impl Sender {
                 );
             }
         }
-        self.control.show(|standing| standing.error.clone_from(&why.why));
+        self.control.show(|state| state.error.clone_from(&why.why));
         row.error = why.why;
         row
     }
@@ -347,24 +347,24 @@ impl Sender {
         let alive = self.waiting.values().filter(|row| !row.dead);
         let waiting_since = alive.clone().map(|row| row.since).min();
         let waiting = alive.count();
-        self.control.show(|standing| {
-            standing.here = self.number.is_some();
-            standing.sent_to = self.sent_to;
-            (standing.waiting, standing.waiting_since) = (waiting, waiting_since);
-            standing.dead = self.waiting.len() - waiting;
-            standing.disabled = self.disabled;
-            standing.paused_until = self.breaker.paused_until();
+        self.control.show(|state| {
+            state.here = self.number.is_some();
+            state.sent_to = self.sent_to;
+            (state.waiting, state.waiting_since) = (waiting, waiting_since);
+            state.dead = self.waiting.len() - waiting;
+            state.disabled = self.disabled;
+            state.paused_until = self.breaker.paused_until();
         });
-        let standing = self.control.standing();
-        self.counts.show(&standing);
+        let state = self.control.state();
+        self.counts.show(&state);
         let mut remark = Remark::default();
         let name = &self.endpoint.name;
-        if standing.here && standing.dead > 0 {
-            let events = standing.dead;
+        if state.here && state.dead > 0 {
+            let events = state.dead;
             remark.add(&"given up", format!("the shop's endpoint {name}: {events} events were given up"));
         }
-        if standing.here && standing.paused_until.is_some() {
-            let error = &standing.error;
+        if state.here && state.paused_until.is_some() {
+            let error = &state.error;
             remark.add(&"paused", format!("the shop's endpoint {name} fails again and again: {error}"));
         }
         self.shared.health.remark(Remarks::Webhook(self.place), remark);

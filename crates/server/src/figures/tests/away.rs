@@ -128,7 +128,7 @@ fn whoever_was_cut_off_does_not_say_that_the_ledger_is_away_when_it_is_back() {
 #[test]
 fn of_the_time_in_which_it_stood_still_nothing_is_known_and_what_it_counted_is_there() {
     let mut server = well();
-    server.core.metrics.orders_accepted.inc_by(30);
+    server.intake.metrics.orders_accepted.inc_by(30);
     (0..30).for_each(|_| server.catalog.skus[0].counters.outcomes.count(Outcome::Accepted));
     let seen = server.look(50_000);
     for of in [&seen, &seen["sales"][0]] {

@@ -24,7 +24,7 @@ const LINE: LineTerms =
     LineTerms { units: 1, turn_ms: 60_000, grace_ms: 10_000, close_ms: 120_000, beacon: None, access: None };
 
 struct Server {
-    core: Intake,
+    intake: Intake,
     looking: Looking,
     begun: Instant,
     book: Book,
@@ -72,10 +72,10 @@ impl Server {
             in_flight_per_buyer_max: 0,
             gate_judges: false,
         };
-        let core = Intake::new(|| NOW, limits);
+        let intake = Intake::new(|| NOW, limits);
         let stop = Stop::new();
         let watched = Watched {
-            core: core.clone(),
+            intake: intake.clone(),
             net: Arc::default(),
             health: Arc::clone(&health),
             client: Mailbox::new(Vec::new(), 1).client(0),
@@ -92,7 +92,7 @@ impl Server {
         let begun = Instant::now();
         let looking = begin(watched, begun);
         let mut server = Server {
-            core,
+            intake,
             looking,
             begun,
             book: Book::new(),
@@ -122,7 +122,7 @@ impl Server {
         self.book.drain_moved_lines(|sku, line, message| {
             self.catalog.skus[sku.0 as usize].board.as_ref().unwrap().publish(NOW, line, message);
         });
-        self.core.shelf.publish(self.catalog.clone());
+        self.intake.shelf.publish(self.catalog.clone());
     }
 
     /// What is seen so long after the start.
@@ -169,7 +169,7 @@ fn a_second_is_the_difference_to_the_one_before() {
         (&first["number"], &first["order_route"], &first["sales"]),
         (&json!(0), &Value::Null, &json!([]))
     );
-    let metrics = Arc::clone(&server.core.metrics);
+    let metrics = Arc::clone(&server.intake.metrics);
     metrics.orders_received.inc_by(60);
     metrics.orders_accepted.inc_by(30);
     metrics.orders_refused.inc_by(20);
@@ -342,7 +342,7 @@ fn what_is_in_turns_is_left_and_not_sold_out() {
 #[test]
 fn what_is_unknown_is_remembered_for_ten_seconds_and_what_is_busy_counts_from_ten_on() {
     let mut server = Server::new(vec![sale(3, NOW.0, 1)]);
-    let metrics = Arc::clone(&server.core.metrics);
+    let metrics = Arc::clone(&server.intake.metrics);
     metrics.orders_unknown.inc();
     let mut codes = Vec::new();
     for second in 1..=30 {
@@ -364,7 +364,7 @@ fn what_is_unknown_is_remembered_for_ten_seconds_and_what_is_busy_counts_from_te
 fn a_server_that_takes_no_orders_says_why() {
     let mut server = Server::new(vec![sale(3, NOW.0 + HOUR_MS, 1)]);
     assert_eq!(server.look(1_000)["verdict"]["code"], "planned");
-    server.core.clock.stand_at(NOW);
+    server.intake.clock.stand_at(NOW);
     let seen = server.look(2_000);
     assert_eq!(
         (&seen["verdict"]["code"], &seen["verdict"]["level"]),
