@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refund, Refusal, Status};
 use server::intake::admission::{BuyerBounds, NotAdmitted};
-use server::intake::{Judged, NewOrder, Reply, Request};
+use server::intake::{Asker, Intake, Judged, NewOrder, Reply, Request};
 use server::time::{self, Instant};
 
 use super::order_of;
@@ -112,21 +112,55 @@ impl People {
 
     /// Somebody who asks once, whatever comes of it.
     pub(super) fn buy_once(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
+        self.ask_for(key, (buyer, quantity), true, random)
+    }
+
+    /// Somebody whose order has no key: the event loop admits it, and nobody can ask for it again.
+    pub(super) fn buy_without_key(
+        &self,
+        key: u128,
+        buyer: BuyerId,
+        quantity: u32,
+        random: &mut Random,
+    ) -> Answer {
+        self.ask_for(key, (buyer, quantity), false, random)
+    }
+
+    fn ask_for(
+        &self,
+        key: u128,
+        (buyer, quantity): (BuyerId, u32),
+        is_keyed: bool,
+        random: &mut Random,
+    ) -> Answer {
         let id = order_of(key);
         self.answers().wanted.entry(id).or_insert((buyer, BTreeSet::new())).1.insert(quantity);
         let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
         let asked = self.begun.elapsed();
-        let answer = self.place(place, random);
+        let answer = self.place(place, is_keyed, random);
         let answered = Answered { asked, at: self.begun.elapsed(), quantity, answer: answer.clone() };
         self.answers().orders.entry(id).or_default().push(answered);
         answer
     }
 
-    fn place(&self, place: Placement, random: &mut Random) -> Answer {
-        let admission = Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted };
-        let asked_at = Instant::now();
-        let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
-        match self.ask(Request::Place(order), random) {
+    fn place(&self, place: Placement, is_keyed: bool, random: &mut Random) -> Answer {
+        let reply = self.of_any(random).map(|(asker, intake)| {
+            let admission = match is_keyed {
+                true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
+                false => {
+                    let Intake { admission, shelf, clock, .. } = &intake;
+                    let asks = (place.buyer, place.id.sku);
+                    match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.now()) {
+                        Ok(permit) => Judged::ByTheLoop(permit),
+                        Err(why) => return Reply::NotAdmitted(why),
+                    }
+                }
+            };
+            let asked_at = Instant::now();
+            let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
+            asker.ask(Request::Place(order), PATIENCE)
+        });
+        match reply {
             Some(Reply::Pending { .. } | Reply::Order(_)) => Answer::Ordered,
             Some(Reply::Accepted(Accepted::Order { .. })) => Answer::Ordered,
             Some(
@@ -144,10 +178,14 @@ impl People {
         }
     }
 
-    /// One of the servers that run.
     fn ask(&self, request: Request, random: &mut Random) -> Option<Reply> {
-        let host = &self.hosts[random.below(self.hosts.len())];
-        Some(self.askers.of(host)?.ask(request, PATIENCE))
+        let (asker, _) = self.of_any(random)?;
+        Some(asker.ask(request, PATIENCE))
+    }
+
+    /// One of the servers, if it runs.
+    fn of_any(&self, random: &mut Random) -> Option<(Asker, Intake)> {
+        self.askers.of(&self.hosts[random.below(self.hosts.len())])
     }
 
     /// Once, at any server.

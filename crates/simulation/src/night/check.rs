@@ -13,6 +13,9 @@ use super::{Fault, LIMIT, Night, Plan, Played, RESTOCK, SERVERS, SKU, UNITS};
 /// After a fail-over, while nothing else is wrong, no gate sells for longer what the database does not know of.
 const REBUILT_WITHIN: Duration = Duration::from_secs(4);
 
+/// A server that reconciles, and is cut off with an old master, leaves that to another one in this time, after all that is wrong otherwise.
+const LEFT_WITHIN: Duration = Duration::from_secs(20);
+
 /// By clocks that are right: what was asked for longer ago no gate takes.
 const REACHES_GATE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -113,7 +116,7 @@ impl Night {
         let is_of_gate = plan.iter().any(|(_, fault)| matches!(fault, Fault::GateFailsOver { .. }));
         // A server that reconciles, and is cut off with the old master, leaves it to another one after a while.
         let raised = self.watch.raised.iter().find(|at| **at >= last).filter(|_| is_of_gate);
-        let until = raised.map_or(until, |at| until.max(*at + REBUILT_WITHIN));
+        let until = raised.map_or(until, |at| until.max((*at).min(until + LEFT_WITHIN) + REBUILT_WITHIN));
         (since, until)
     }
 
@@ -211,12 +214,8 @@ impl Night {
                 *played.answers.entry(name(answer)).or_default() += 1;
             }
             accepted_and_rejected += u64::from(promises.was_rejected(*id, answers));
-            let has_two_bodies = heard.wanted.get(id).is_some_and(|(_, quantities)| quantities.len() > 1);
-            let is_conflict = |one: &&Answered| one.answer == Answer::Refused(Refusal::KeyConflict);
-            let answers: Vec<_> =
-                answers.iter().filter(|one| !(has_two_bodies && is_conflict(one))).cloned().collect();
             let broken =
-                [promises.broken_to_accepted(*id, &answers), promises.broken_to_refused(*id, &answers)];
+                [promises.broken_to_accepted(*id, answers), promises.broken_to_refused(*id, answers)];
             for what in broken.into_iter().flatten() {
                 let (hash, order) = (id.hash, book.order(*id));
                 played.broken.push(format!("order {hash:x} {what}: answered {answers:?}, and is {order:?}"));
@@ -308,6 +307,15 @@ impl Promises<'_> {
         accepted.is_some() && self.book.order(id).is_none() && self.undone.rejected.contains(&id)
     }
 
+    /// Refused because its key has an order of so many other units, or may have had one for a while.
+    fn is_of_another_body(&self, id: OrderId, one: &Answered) -> bool {
+        let has_two = self.heard.wanted.get(&id).is_some_and(|(_, quantities)| quantities.len() > 1);
+        let is_another = self.book.order(id).is_none_or(|order| order.quantity != one.quantity);
+        let is_forgotten = self.undone.placed.contains(&id) || self.in_window(one.at);
+        let is_conflict = one.answer == Answer::Refused(Refusal::KeyConflict);
+        has_two && is_conflict && (is_another || is_forgotten)
+    }
+
     fn broken_to_accepted(&self, id: OrderId, answers: &[Answered]) -> Vec<String> {
         let mut broken = Vec::new();
         let (order, undone) = (self.book.order(id), self.undone);
@@ -344,6 +352,9 @@ impl Promises<'_> {
     fn broken_to_refused(&self, id: OrderId, answers: &[Answered]) -> Vec<String> {
         let mut broken = Vec::new();
         let order = self.book.order(id);
+        let answers: Vec<_> =
+            answers.iter().filter(|one| !self.is_of_another_body(id, one)).cloned().collect();
+        let answers = answers.as_slice();
         let asked_before = find(answers, |answer| *answer == Answer::Unknown).is_some();
         let refused = find(answers, |answer| matches!(answer, Answer::Refused(_)));
         if refused.is_some() && order.is_some() && !asked_before {
@@ -366,6 +377,10 @@ impl Promises<'_> {
         };
         if !self.is_rebuilt && self.watch.reserved.get(&id.hash).is_some_and(|at| !can_be(*at)) {
             broken.push("was taken by the gate when nobody had asked for it any more");
+        }
+        let is_not_served = |one: &Answered| matches!(one.answer, Answer::NotServed(_));
+        if order.is_some() && !answers.is_empty() && answers.iter().all(is_not_served) {
+            broken.push("was not served and is one");
         }
         if find(answers, |answer| *answer == Answer::Lost).is_some() && order.is_some() {
             broken.push("was given up and is one");

@@ -346,6 +346,22 @@ pub(super) fn fails_over_with_one(seed: u64) -> Plan {
     vec![(at, Fault::GateFailsOver { server: random.below(SERVERS), behind: 0, alone: 10_000, lasts: 9_000 })]
 }
 
+/// By a seed: a server alone sees an old master of Redis, for longer than buyers wait.
+pub(super) fn alone_with_an_old_master(seed: u64) -> Plan {
+    let server = Random(!seed).below(SERVERS);
+    let alone = Fault::GateFailsOver { server, behind: 0, alone: 1_000, lasts: 46_000 };
+    vec![(Duration::from_secs(4), alone)]
+}
+
+/// In every night the same: what a broker loses while the database is away, only the gates of before remember.
+pub(super) fn lost_by_a_broker_before_a_restart(_seed: u64) -> Plan {
+    vec![
+        (Duration::from_secs(8), Fault::LedgerAway { lasts: 3_000 }),
+        (Duration::from_secs(9), Fault::BrokerForgets { broker: 0, newest: usize::MAX }),
+        (Duration::from_millis(9_500), Fault::GateRestarted),
+    ]
+}
+
 /// A fault, and Redis wiped as early as two seconds and as late as eight after it began.
 fn wiped(seed: u64, fault: Fault) -> Plan {
     let mut random = Random(!seed);

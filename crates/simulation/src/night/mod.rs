@@ -301,7 +301,7 @@ fn visit(people: &People, buyer: u128, random: &mut Random) {
         let id = order_of(key);
         let (answer, quantity) = match buyer % 10 {
             // Without a key nobody can ask again.
-            3 => (people.buy_once(key, BuyerId(buyer), quantity, random), quantity),
+            3 => (people.buy_without_key(key, BuyerId(buyer), quantity, random), quantity),
             7 => buy_with_two_bodies(people, key, (BuyerId(buyer), quantity), random),
             _ => (people.buy(key, BuyerId(buyer), quantity, random), quantity),
         };

@@ -93,10 +93,10 @@ impl Gate {
         self.open_of_each(&[sku], age_ms, None, max).remove(0).map(|answer| answer.what)
     }
 
-    /// All that is open, whatever its age, but for the oldest `passed`; at most as many as one answer has.
-    pub fn open_beyond(&mut self, sku: SkuId, passed: u64) -> Result<Vec<OpenRecord>, GateError> {
-        let args = [0, limits::OPEN_ROWS_MAX as u64, 0, passed];
-        self.open(&[sku], args).remove(0).map(|answer| answer.what)
+    /// All that is open at each of them, whatever its age, but for so many of the oldest; at most as many as one answer has.
+    pub fn open_beyond(&mut self, passed: &[(SkuId, u64)]) -> Vec<Result<Vec<OpenRecord>, GateError>> {
+        let wanted = passed.iter().map(|(sku, passed)| (*sku, [0, limits::OPEN_ROWS_MAX as u64, 0, *passed]));
+        self.open(wanted).into_iter().map(|answer| answer.map(|answer| answer.what)).collect()
     }
 
     /// The same of several SKUs, at most `max` of each. `now`: as of [`Gate::reserve`].
@@ -108,19 +108,22 @@ impl Gate {
         max: usize,
     ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
         let max = max.min(limits::OPEN_ROWS_MAX) as u64;
-        self.open(skus, [age_ms, max, now.map_or(0, |now| now.0), 0])
+        self.open(skus.iter().map(|sku| (*sku, [age_ms, max, now.map_or(0, |now| now.0), 0])))
     }
 
-    fn open(&mut self, skus: &[SkuId], args: [u64; 4]) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
-        let mut digits = [[0; 20]; 4];
-        let args = decimals(&mut digits, args);
+    fn open(
+        &mut self,
+        wanted: impl Iterator<Item = (SkuId, [u64; 4])> + Clone,
+    ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
         self.commands.clear();
-        for sku in skus {
-            let keys = keys_of(&mut self.keys, &self.router, *sku);
+        for (sku, args) in wanted.clone() {
+            let mut digits = [[0; 20]; 4];
+            let args = decimals(&mut digits, args);
+            let keys = keys_of(&mut self.keys, &self.router, sku);
             self.commands.script(Script::Open, keys.slot, &keys.all(), &args);
         }
         let outcomes = self.router.exchange(&self.commands);
-        skus.iter().zip(outcomes).map(|(sku, outcome)| open_records(*sku, outcome?)).collect()
+        wanted.zip(outcomes).map(|((sku, _), outcome)| open_records(sku, outcome?)).collect()
     }
 }
 

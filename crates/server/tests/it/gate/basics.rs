@@ -405,10 +405,10 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(gate.find(&[id]), [Err(fenced.clone())]);
     assert_eq!(gate.settle(&settle(1, 2, Verdict::Placed)), [Err(fenced)]);
     assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap().len(), 2);
-    let all = gate.open_beyond(SKU, 0).unwrap();
+    let all = gate.open_beyond(&[(SKU, 0)]).remove(0).unwrap();
     assert_eq!(all, gate.open_reservations(SKU, 0, 10).unwrap());
-    assert_eq!(gate.open_beyond(SKU, 1).unwrap(), all[1..]);
-    assert_eq!(gate.open_beyond(SKU, 2).unwrap(), []);
+    assert_eq!(gate.open_beyond(&[(SKU, 1)]).remove(0).unwrap(), all[1..]);
+    assert_eq!(gate.open_beyond(&[(SKU, 2)]).remove(0).unwrap(), []);
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::Fenced));
 
     assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));

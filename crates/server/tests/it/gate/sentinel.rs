@@ -209,6 +209,23 @@ fn without_sentinels_a_connection_is_kept_and_no_new_one_is_made() {
     assert!(gate.hears_of_the_master());
 }
 
+/// A look asks one of them: that it is silent says nothing of the others, and that they were not asked is no answer.
+#[test]
+fn of_three_sentinels_one_is_heard_until_all_are_silent() {
+    let mut watched = Watched::start(3);
+    let mut gate = watched.gate();
+    build(&mut gate, SKU, &fresh(1, 5, None));
+    watched.sentinels[0].kill();
+    std::thread::sleep(limits::SENTINEL_CHECK + Duration::from_millis(100));
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    assert!(gate.hears_of_the_master(), "two are there");
+    watched.sentinels[1].kill();
+    watched.sentinels[2].kill();
+    std::thread::sleep(limits::SENTINEL_CHECK + Duration::from_millis(100));
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
+    assert!(!gate.hears_of_the_master(), "none is there, and only one was looked at");
+}
+
 #[test]
 fn each_wrong_set_up_is_a_line_that_names_server_answer_and_key() {
     let mut watched = Watched::start(1);

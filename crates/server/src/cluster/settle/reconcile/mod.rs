@@ -12,6 +12,7 @@
 //! for it.
 
 mod drift;
+mod fenced;
 mod rebuild;
 mod silence;
 
@@ -20,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::handover::{Claim, Reservation, Settle, Verdict};
+use engine::working_set::Outcome;
 use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
@@ -437,23 +439,32 @@ fn orders_of(core: &Core, open: &[OpenRecord]) -> Vec<Reservation> {
     orders
 }
 
+/// Into the ledger with orders whose messages never came, and what became of them to the gate.
+fn roll_forward(core: &Core, engines: &mut Engines, orders: Vec<Reservation>) -> Result<(), LedgerError> {
+    let (orders, outcomes) = take_in(core, engines, orders)?;
+    report_to_gate(core, &mut engines.gate, &orders, &outcomes);
+    Ok(())
+}
+
 /// Into the ledger with orders whose messages never came, but for those that a gate took whose epoch is over: it promises nothing.
-fn roll_forward(core: &Core, engines: &mut Engines, mut orders: Vec<Reservation>) -> Result<(), LedgerError> {
+fn take_in(
+    core: &Core,
+    engines: &mut Engines,
+    mut orders: Vec<Reservation>,
+) -> Result<(Vec<Reservation>, Vec<Outcome>), LedgerError> {
     let outcomes = loop {
         match engines.ledger.consume(core.clock.now(), &[], &orders, &|_| None)? {
             Ok(outcomes) => break outcomes,
             Err(over) => orders.retain(|order| !over.contains(&order.place.id)),
         }
     };
-    if orders.is_empty() {
-        return Ok(());
+    if !orders.is_empty() {
+        tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
+        core.counts.rolled_forward.inc_by(orders.len() as u64);
+        core.count_outcomes(&outcomes);
+        core.status.nudge();
     }
-    tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
-    core.counts.rolled_forward.inc_by(orders.len() as u64);
-    core.count_outcomes(&outcomes);
-    report_to_gate(core, &mut engines.gate, &orders, &outcomes);
-    core.status.nudge();
-    Ok(())
+    Ok((orders, outcomes))
 }
 
 /// Applies what waits in the outbox, and takes out what the gate has. Any server may do it, several at once too:

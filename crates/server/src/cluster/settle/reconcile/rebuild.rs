@@ -15,14 +15,13 @@ use std::time::Duration;
 use engine::handover::{MarkState, ReturnedHolds, Snapshot};
 use engine::{BuyerId, SkuId};
 
-use super::{Engines, Renewal, orders_of, roll_forward};
+use super::fenced::roll_forward_fenced;
+use super::{Engines, Renewal};
 use crate::cluster::Core;
 use crate::cluster::queues::{LookError, look};
 use crate::cluster::sales::Slot;
-use crate::gate::{Closed, GateError, Why, limits};
-use crate::ledger::mysql::cluster::{
-    ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised, Recorded,
-};
+use crate::gate::limits;
+use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised};
 use crate::queue::Queue;
 use crate::recurring::Recurring;
 use crate::time::Instant;
@@ -200,24 +199,11 @@ impl Rebuild {
 
     fn begin(&mut self, core: &Core, engines: &mut Engines) -> Result<Phase, LedgerError> {
         let asked = self.take_asked();
-        let epochs: HashMap<_, _> =
-            engines.ledger.stocks_of(&asked)?.into_iter().map(|row| (row.sku, row.epoch)).collect();
-        // Of a gate that was never built nothing can have been accepted; the ledger may have forgotten that it was.
-        let (new, known): (BTreeSet<_>, BTreeSet<_>) =
-            asked.into_iter().partition(|sku| epochs.get(sku) == Some(&0) && core.epochs.newest(*sku) == 0);
+        let (new, known) = by_epoch(core, engines, &asked)?;
         let mut fenced = BTreeSet::new();
-        let known: Vec<_> = known
-            .into_iter()
-            // A ledger that has lost its tail may have forgotten the epoch that the gate has.
-            .map(|sku| {
-                (sku, epochs.get(&sku).copied().unwrap_or(limits::NUMBER_MAX).max(core.epochs.newest(sku)))
-            })
-            .collect();
         for ((sku, _), fenced_one) in known.iter().copied().zip(engines.gate.fence(&known)) {
             match fenced_one {
-                Ok(()) | Err(GateError::Closed(Closed::Lost)) => drop(fenced.insert(sku)),
-                // It is a newer server's.
-                Err(GateError::Closed(Closed::NewerFormat(_))) => {}
+                Ok(()) => drop(fenced.insert(sku)),
                 Err(error) => {
                     tracing::debug!(%error, sku = sku.0, "a gate that must be rebuilt does not answer yet");
                     self.again([sku]);
@@ -336,58 +322,24 @@ impl Phase {
     }
 }
 
-/// Takes into the ledger what these gates, which are fenced, have reserved and the ledger has not, for a broker has lost it. Those that
-/// could not be read are not to be built yet.
-fn roll_forward_fenced(
+/// Those whose gate was never built, of which nothing can have been accepted, and the others with their epochs. A ledger that has lost
+/// its tail may have forgotten the epoch that a gate has.
+pub(super) fn by_epoch(
     core: &Core,
     engines: &mut Engines,
     skus: &[SkuId],
-    renewal: &mut Renewal,
-) -> Result<HashMap<SkuId, GateError>, LedgerError> {
-    let mut unread = HashMap::new();
-    for (sku, count) in skus.iter().zip(engines.gate.open_counts(skus)) {
-        let mut passed = 0;
-        let mut left = match count {
-            Ok(count) => count,
-            Err(error) => {
-                unread.insert(*sku, error);
-                continue;
-            }
-        };
-        while left > 0 {
-            renewal.renew(&mut *engines.ledger);
-            renewal.check()?;
-            let open = match engines.gate.open_beyond(*sku, passed) {
-                Ok(open) => open,
-                // It has nothing, or nothing that is ours.
-                Err(GateError::Closed(_)) => break,
-                // What nobody can read does not keep it closed for ever.
-                Err(error @ GateError::Unknown(Why::Unexpected(_))) => {
-                    core.warnings.unreadable.met(&format_args!("what SKU {} had reserved: {error}", sku.0));
-                    break;
-                }
-                Err(error) => {
-                    unread.insert(*sku, error);
-                    break;
-                }
-            };
-            left = if open.is_empty() { 0 } else { left.saturating_sub(open.len() as u64) };
-            passed += open.len() as u64;
-            let mut orders = orders_of(core, &open);
-            let ids: Vec<_> = orders.iter().map(|order| order.place.id).collect();
-            let mut known = engines.ledger.lookup(&ids)?.into_iter();
-            // One that was rejected may have been taken anew, by a later gate.
-            orders.retain(|order| match known.next().flatten() {
-                None => true,
-                Some(Recorded::Rejected(rejection)) => order.epoch > rejection.epoch,
-                Some(Recorded::Order { .. }) => false,
-            });
-            if !orders.is_empty() {
-                roll_forward(core, engines, orders)?;
-            }
+) -> Result<(BTreeSet<SkuId>, Vec<(SkuId, u64)>), LedgerError> {
+    let rows = engines.ledger.stocks_of(skus)?;
+    let epochs: HashMap<_, _> = rows.into_iter().map(|row| (row.sku, row.epoch)).collect();
+    let (mut new, mut built) = (BTreeSet::new(), Vec::new());
+    for sku in skus {
+        let heard = core.epochs.newest(*sku);
+        match epochs.get(sku).copied() {
+            Some(0) if heard == 0 => drop(new.insert(*sku)),
+            known => built.push((*sku, known.unwrap_or(limits::NUMBER_MAX).max(heard))),
         }
     }
-    Ok(unread)
+    Ok((new, built))
 }
 
 /// Raises the epochs, and above all that this server has heard of: those that the ledger has forgotten are over for everybody.
