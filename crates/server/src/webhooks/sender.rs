@@ -212,7 +212,7 @@ impl Sender {
         let mut jobs = Vec::with_capacity(due.len());
         for row in due {
             let found = self.reader.read(row.seq - 1, row.seq)?.events.pop();
-            match found.filter(|event| self.endpoint.wanted.has(event)) {
+            match found.filter(|event| self.endpoint.filter.has(event)) {
                 Some(event) => {
                     jobs.push(Job {
                         event,
@@ -242,7 +242,7 @@ impl Sender {
         self.sent_to = page.to;
         let blocked: HashSet<String> =
             self.waiting.values().filter(|row| !row.dead).map(|row| row.about.clone()).collect();
-        for event in page.events.into_iter().filter(|event| self.endpoint.wanted.has(event)) {
+        for event in page.events.into_iter().filter(|event| self.endpoint.filter.has(event)) {
             let about = event.about();
             if blocked.contains(&about) {
                 let row = behind(event.seq, about, now);
