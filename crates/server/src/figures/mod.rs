@@ -43,7 +43,7 @@ pub use history::{
 pub use host::{Disk, HostFigures};
 pub use look::Looking;
 pub use verdict::grouped;
-pub use wanted::Wanted;
+pub use wanted::WantedSales;
 
 use history::{Taken, WAITING_MAX};
 
@@ -137,13 +137,18 @@ pub struct Figures {
     /// What its look at the machine found.
     host: Mutex<HostFigures>,
     pub history: History,
-    pub wanted: Wanted,
+    pub wanted: WantedSales,
 }
 
 impl Figures {
     fn new(history: History) -> Figures {
         let latest = Latest { json: Arc::from(*b"{}"), taken_at: Instant::now() };
-        Figures { latest: Mutex::new(latest), host: Mutex::default(), history, wanted: Wanted::default() }
+        Figures {
+            latest: Mutex::new(latest),
+            host: Mutex::default(),
+            history,
+            wanted: WantedSales::default(),
+        }
     }
 
     fn publish(&self, json: Vec<u8>, host: HostFigures, taken_at: Instant) {
