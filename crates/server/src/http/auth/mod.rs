@@ -24,7 +24,7 @@ use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::named::Unnamed;
 use crate::http::auth::operators::{Actor, Known as KnownOperators};
 use crate::http::auth::signature::Checker;
-use crate::http::auth::token::{Exchange, Verifier};
+use crate::http::auth::token::{Exchange, TokenVerifier};
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::{Fields, Method};
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
@@ -56,7 +56,7 @@ const DEMO_BUYER_SPAN: u64 = 1 << 52;
 
 #[derive(Debug)]
 enum Known {
-    Token(Verifier),
+    Token(TokenVerifier),
     Header(Buyers),
     Cookie(hmac::Key, Buyers),
 }
@@ -93,7 +93,7 @@ impl Auth {
             hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).expect("the system gives entropy");
         let operators = tokens.iter().map(|token| hmac::sign(&operator_key, token)).collect();
         let known = match mode {
-            AuthMode::Token { secrets, rules } => Known::Token(Verifier::new(&secrets, rules, buyers)),
+            AuthMode::Token { secrets, rules } => Known::Token(TokenVerifier::new(&secrets, rules, buyers)),
             AuthMode::MemberId => Known::Header(buyers),
             AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret), buyers),
         };

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use super::claims::{self, Bearer};
 use super::mint::{NotMinted, mint_with};
-use super::{TokenRules, Untrusted, Verifier};
+use super::{TokenRules, TokenVerifier, Untrusted};
 use crate::clock::Between;
 use crate::ledger::Buyers;
 use crate::shop_keys::{Algorithm, ShopKeys, Verdict};
@@ -23,7 +23,7 @@ const SHOP_TOKEN_BYTES_MAX: usize = 8192;
 pub(in crate::http) struct Exchange {
     /// Signs our tokens.
     secret: Box<[u8]>,
-    hs256: Verifier,
+    hs256: TokenVerifier,
     rules: TokenRules,
     buyers: Buyers,
     /// Those of a file.
@@ -56,7 +56,7 @@ impl Exchange {
         session_s: u64,
     ) -> Option<Exchange> {
         let secret = secrets.first()?.clone();
-        let hs256 = Verifier::new(secrets, rules.clone(), buyers.clone());
+        let hs256 = TokenVerifier::new(secrets, rules.clone(), buyers.clone());
         Some(Exchange { secret, hs256, rules, buyers, keys, session_s })
     }
 
