@@ -27,7 +27,7 @@ use crate::ledger::{Buyer, Statements};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
-use crate::verifier::{Asked, Candidate, Given, Outcome, Question, Verdict};
+use crate::verifier::{Candidate, Given, Outcome, Question, RequiredProof, Verification};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
@@ -101,11 +101,11 @@ fn show_or_refuse(problem: Problem, show: Show) -> Show {
     })
 }
 
-impl From<Asked> for Problem {
-    fn from(asked: Asked) -> Problem {
-        match asked {
-            Asked::Challenge(challenge) => Problem::verification_required(challenge),
-            Asked::Token => Problem::verification_token_required(),
+impl From<RequiredProof> for Problem {
+    fn from(proof: RequiredProof) -> Problem {
+        match proof {
+            RequiredProof::Challenge(challenge) => Problem::verification_required(challenge),
+            RequiredProof::Token => Problem::verification_token_required(),
         }
     }
 }
@@ -114,7 +114,7 @@ impl From<Asked> for Problem {
 fn may_join(outcome: Outcome) -> Result<(), Problem> {
     match outcome {
         Outcome::Passed => Ok(()),
-        Outcome::Refused => Err(Asked::Token.into()),
+        Outcome::Refused => Err(RequiredProof::Token.into()),
         Outcome::Unreachable => {
             let detail =
                 "What the check gave can't be looked at right now. Nothing is lost; try again in a moment.";
@@ -211,9 +211,9 @@ impl HttpService {
             ask_for_own_place(sku, buyer, Problem::line_not_open(opens_at), show)
         } else {
             match verifier.judge(order_id_secret, &candidate, given, call.now) {
-                Verdict::Passed => ask_for_place(sku, buyer, Ok(()), show),
-                Verdict::Asked(asked) => ask_for_place(sku, buyer, Err(asked.into()), show),
-                Verdict::Later(question) => {
+                Verification::Passed => ask_for_place(sku, buyer, Ok(()), show),
+                Verification::Required(proof) => ask_for_place(sku, buyer, Err(proof.into()), show),
+                Verification::Later(question) => {
                     return self.join_once_answered(call, question, (sku, buyer), show);
                 }
             }
