@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use engine::{BuyerId, ProductId, SaleId, UnixMs};
 
-pub use desk::{Answer, Desk, Outcome, Question};
+pub use desk::{Answer, Desk, Question, TokenOutcome};
 pub use proof_of_work::ProofOfWork;
 #[cfg(test)]
 pub(crate) use proof_of_work::solve;

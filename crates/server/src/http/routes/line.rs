@@ -27,7 +27,7 @@ use crate::ledger::{Buyer, Statements};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
-use crate::verifier::{Candidate, Given, Outcome, Question, RequiredProof, Verification};
+use crate::verifier::{Candidate, Given, Question, RequiredProof, TokenOutcome, Verification};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
@@ -111,16 +111,16 @@ impl From<RequiredProof> for Problem {
 }
 
 /// Whether somebody may join, by what a service said of them.
-fn may_join(outcome: Outcome) -> Result<(), Problem> {
+fn may_join(outcome: TokenOutcome) -> Result<(), Problem> {
     match outcome {
-        Outcome::Passed => Ok(()),
-        Outcome::Refused => Err(RequiredProof::Token.into()),
-        Outcome::Unreachable => {
+        TokenOutcome::Passed => Ok(()),
+        TokenOutcome::Refused => Err(RequiredProof::Token.into()),
+        TokenOutcome::Unreachable => {
             let detail =
                 "What the check gave can't be looked at right now. Nothing is lost; try again in a moment.";
             Err(Problem::unavailable(detail))
         }
-        Outcome::Busy => Err(Problem::busy()),
+        TokenOutcome::Busy => Err(Problem::busy()),
     }
 }
 

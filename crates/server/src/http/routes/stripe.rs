@@ -16,7 +16,7 @@ use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::stripe::{Desk, Heard, NotAnEvent, Outcome, Work, from_stripe};
+use crate::stripe::{Desk, Heard, NotAnEvent, StripeOutcome, Work, from_stripe};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments/stripe", Handler::Anybody(HttpService::hear_stripe)).when(When::Stripe),
@@ -97,9 +97,9 @@ impl HttpService {
         self.ask_stripe(call, Work::Pay(order), move |outcome, _, out| {
             let page = format!("/orders/{order}");
             let to = match &outcome {
-                Outcome::GoTo(url) => url,
+                StripeOutcome::GoTo(url) => url,
                 // It says how the order stands.
-                Outcome::NotHeld => &page,
+                StripeOutcome::NotHeld => &page,
                 _ => return Err(problem(outcome)),
             };
             out.empty(
@@ -114,7 +114,7 @@ impl HttpService {
         &mut self,
         call: &Call<'_>,
         work: Work,
-        show: impl FnOnce(Outcome, &mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem>
+        show: impl FnOnce(StripeOutcome, &mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem>
         + Send
         + 'static,
     ) -> Result<Answer, Problem> {
@@ -141,25 +141,25 @@ impl HttpService {
 }
 
 fn show_done(
-    outcome: Outcome,
+    outcome: StripeOutcome,
     service: &mut HttpService,
     out: &mut Answering<'_, '_>,
 ) -> Result<(), Problem> {
-    if outcome != Outcome::Done {
+    if outcome != StripeOutcome::Done {
         return Err(problem(outcome));
     }
     service.show_heard("done", out);
     Ok(())
 }
 
-fn problem(outcome: Outcome) -> Problem {
+fn problem(outcome: StripeOutcome) -> Problem {
     match outcome {
-        Outcome::UnknownOrder => Refusal::UnknownOrder.into(),
-        Outcome::NotPayable(why) => Problem::not_payable(why),
-        Outcome::NotYet(why) => {
+        StripeOutcome::UnknownOrder => Refusal::UnknownOrder.into(),
+        StripeOutcome::NotPayable(why) => Problem::not_payable(why),
+        StripeOutcome::NotYet(why) => {
             Problem::unavailable(format!("Nothing is lost; try again in a moment ({why})."))
         }
-        Outcome::GoTo(_) | Outcome::NotHeld | Outcome::Done => {
+        StripeOutcome::GoTo(_) | StripeOutcome::NotHeld | StripeOutcome::Done => {
             Problem::internal("An answer to another question.")
         }
     }
