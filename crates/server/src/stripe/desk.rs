@@ -65,19 +65,19 @@ pub enum StripeOutcome {
 }
 
 /// Takes the outcome to whoever asked.
-pub type Answer = Box<dyn FnOnce(StripeOutcome) + Send>;
+pub type OnOutcome = Box<dyn FnOnce(StripeOutcome) + Send>;
 
 struct Job {
     work: Work,
     /// `None`: those who ask for an order's page are known by the order.
-    answer: Option<Answer>,
+    answer: Option<OnOutcome>,
     since: Instant,
 }
 
 /// The threads, as the event loops see them. They end after this is dropped.
 pub struct Desk {
     jobs: SyncSender<Job>,
-    paying: Arc<Askers<Answer>>,
+    paying: Arc<Askers<OnOutcome>>,
     ledger: Box<str>,
 }
 
@@ -108,7 +108,7 @@ impl Desk {
     }
 
     /// Hands something over; false: too much waits.
-    pub fn ask(&self, work: Work, answer: Answer) -> bool {
+    pub fn ask(&self, work: Work, answer: OnOutcome) -> bool {
         let send = |work, answer| self.jobs.try_send(Job { work, answer, since: Instant::now() }).is_ok();
         match work {
             Work::Pay(order) => self.paying.join(order, answer, || send(work, None)),
@@ -123,7 +123,7 @@ struct Clerk {
     shared: Surroundings,
     checkouts: Arc<Checkouts>,
     jobs: Mutex<Receiver<Job>>,
-    paying: Arc<Askers<Answer>>,
+    paying: Arc<Askers<OnOutcome>>,
 }
 
 impl Clerk {

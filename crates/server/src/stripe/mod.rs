@@ -19,7 +19,7 @@ use std::sync::Arc;
 use ring::digest;
 
 pub use client::Client;
-pub use desk::{Answer, Desk, StripeOutcome, Work};
+pub use desk::{Desk, OnOutcome, StripeOutcome, Work};
 pub use follower::Follower;
 pub use heard::{Heard, NotAnEvent};
 pub use money::from_stripe;

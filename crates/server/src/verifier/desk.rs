@@ -53,11 +53,11 @@ pub enum TokenOutcome {
 }
 
 /// Takes the outcome to whoever asked.
-pub type Answer = Box<dyn FnOnce(TokenOutcome) + Send>;
+pub type OnOutcome = Box<dyn FnOnce(TokenOutcome) + Send>;
 
 struct Job {
     question: Question,
-    answer: Answer,
+    answer: OnOutcome,
     since: Instant,
 }
 
@@ -102,7 +102,7 @@ impl Desk {
     }
 
     /// Always answers, now or from a thread.
-    pub(super) fn ask(&self, question: Question, answer: Answer) {
+    pub(super) fn ask(&self, question: Question, answer: OnOutcome) {
         let token = fingerprint(&question.token);
         let begun = self.clerk.known().begin(question.buyer, token, Instant::now());
         if let Err(outcome) = begun {

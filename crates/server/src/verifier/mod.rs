@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use engine::{BuyerId, ProductId, SaleId, UnixMs};
 
-pub use desk::{Answer, Desk, Question, TokenOutcome};
+pub use desk::{Desk, OnOutcome, Question, TokenOutcome};
 pub use proof_of_work::ProofOfWork;
 #[cfg(test)]
 pub(crate) use proof_of_work::solve;
@@ -91,7 +91,7 @@ impl Verifier {
     }
 
     /// Asks what has to be asked elsewhere: `answer` is called once, now or from another thread.
-    pub fn ask(&self, question: Question, answer: Answer) {
+    pub fn ask(&self, question: Question, answer: OnOutcome) {
         match self {
             Verifier::Http { desk, .. } => desk.ask(question, answer),
             Verifier::None | Verifier::ProofOfWork(_) => unreachable!("these ask nobody"),
