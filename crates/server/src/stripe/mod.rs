@@ -10,8 +10,8 @@ mod askers;
 mod checkouts;
 mod client;
 mod desk;
+mod event;
 mod follower;
-mod heard;
 mod money;
 
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use ring::digest;
 
 pub use client::Client;
 pub use desk::{Desk, OnOutcome, StripeOutcome, Work};
+pub use event::{NotAnEvent, StripeEvent};
 pub use follower::Follower;
-pub use heard::{Heard, NotAnEvent};
 pub use money::from_stripe;
 
 use api::Api;

@@ -16,7 +16,7 @@ use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::stripe::{Desk, Heard, NotAnEvent, StripeOutcome, Work, from_stripe};
+use crate::stripe::{Desk, NotAnEvent, StripeEvent, StripeOutcome, Work, from_stripe};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments/stripe", Handler::Anybody(HttpService::hear_stripe)).when(When::Stripe),
@@ -33,10 +33,11 @@ impl HttpService {
     fn hear_stripe(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let checked = self.access.stripe.check(call.fields.stripe_signature, call.request.body, call.between);
         checked.map_err(|unsigned| Problem::invalid_signature(unsigned.detail_of_stripe()))?;
-        let heard = Heard::read(call.request.body, self.shared.stripe.as_ref().map_or("", Desk::ledger))
-            .map_err(|NotAnEvent| Problem::invalid_body("The body is no event of Stripe."))?;
-        match heard {
-            Heard::Authorised { intent, order, amount, currency } if is_payment_id(&intent) => {
+        let event =
+            StripeEvent::read(call.request.body, self.shared.stripe.as_ref().map_or("", Desk::ledger))
+                .map_err(|NotAnEvent| Problem::invalid_body("The body is no event of Stripe."))?;
+        match event {
+            StripeEvent::Authorised { intent, order, amount, currency } if is_payment_id(&intent) => {
                 match self.in_the_sales_currency(order, amount, &currency) {
                     Some(amount) => {
                         let pay = Pay { id: intent.into(), order, amount };
@@ -56,10 +57,10 @@ impl HttpService {
                     }
                 }
             }
-            Heard::Refunded { refund, intent, amount } if is_payment_id(&refund) => {
+            StripeEvent::Refunded { refund, intent, amount } if is_payment_id(&refund) => {
                 self.ask_stripe(call, Work::Refunded { refund, intent, amount }, show_done)
             }
-            Heard::RefundFailed { name, refund } => {
+            StripeEvent::RefundFailed { name, refund } => {
                 self.shared.metrics.stripe_refunds_failed.inc();
                 tracing::error!(
                     payment = name,
@@ -68,7 +69,7 @@ impl HttpService {
                 );
                 Ok(self.show_heard(IGNORED, out))
             }
-            Heard::Authorised { .. } | Heard::Refunded { .. } | Heard::Other => {
+            StripeEvent::Authorised { .. } | StripeEvent::Refunded { .. } | StripeEvent::Other => {
                 Ok(self.show_heard(IGNORED, out))
             }
         }
