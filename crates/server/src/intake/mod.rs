@@ -31,7 +31,7 @@ pub use outcomes::{HoldCounts, HoldEnded, ITEMS_TIMED_MAX, OUTCOMES, Outcome, RE
 pub(crate) use part_away::PartAway;
 pub use reply::Reply;
 pub use request::{Envelope, Judged, NewOrder, Request};
-pub use servers::{Heard, Servers};
+pub use servers::{ServerReport, Servers};
 pub(crate) use settings::Engine;
 pub use settings::{EngineSettings, Setting};
 pub(crate) use work_queue::{Drained, WorkQueue};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::Asked;
-use crate::intake::{Heard, Need, Outcome};
+use crate::intake::{Need, Outcome, ServerReport};
 
 /// One of two servers, after ten seconds in which all was well.
 fn well() -> Server {
@@ -23,7 +23,7 @@ fn hear(server: &Server, after_ms: u64) {
     let said = br#"{"server":"there:80","rates":{"accepted":4.0},"health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100,
         "units_age_ms":100,"engines":[{"engine":"MySQL","fault":null}]}}"#;
     let at = server.begun + Duration::from_millis(after_ms);
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
 }
 
 fn code(seen: &Value) -> &str {

@@ -15,7 +15,7 @@ use super::verdict::SECONDS;
 use super::*;
 use crate::intake::admission::Limits;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Health, Heard, Mailbox, Outcome, Servers};
+use crate::intake::{Health, Mailbox, Outcome, ServerReport, Servers};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -428,7 +428,7 @@ fn what_another_server_saw_sold_out_is_known_and_what_was_seen_before_a_start() 
     let since = |seen: &Value| seen["sales"][0]["items"][0]["sold_out_at_ms"].clone();
     assert_eq!(since(&server.look(1_000)), Value::Null);
     let said = br#"{"server":"there:80","sold_out":{"3":{"1":17,"2":18}},"health":{"ready":true}}"#;
-    let heard = Heard { said: said[..].into(), at: server.begun, lives: false };
+    let heard = ServerReport { said: said[..].into(), at: server.begun, lives: false };
     server.servers.hear(vec![heard]);
     let seen = server.look(2_000);
     assert_eq!(since(&seen), 17);

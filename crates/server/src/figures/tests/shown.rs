@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::sales::{ITEMS_MAX, SALES_MAX, TO_COME_MIN};
-use crate::intake::{Heard, Outcome, PartAway};
+use crate::intake::{Outcome, PartAway, ServerReport};
 
 #[test]
 fn sales_are_shown_nearest_first_and_within_bounds() {
@@ -110,7 +110,7 @@ fn a_sale_that_is_wanted_at_another_server_is_shown_too() {
     let said =
         br#"{"server":"there:80","wanted":[3],"sales":{"3":{"rates":[2.0,0.0,0.0,0.0,0.0]}},"holds":{}}"#;
     let at = server.begun + Duration::from_millis(1_000);
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
     server.look(2_000);
     // From here on it is counted.
     server.look(2_500);
