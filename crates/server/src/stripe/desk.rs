@@ -14,7 +14,7 @@ use engine::{Command, Disposition, OrderId, OrderView, Pay, Refund, Status};
 
 use super::api::{Api, NewCheckout};
 use super::askers::Askers;
-use super::checkouts::{Checkouts, Known};
+use super::checkouts::{Checkouts, OpenCheckout};
 use super::client::Failure;
 use super::follower::{LEDGER_PATIENCE, payment, undo};
 use super::{Account, Surroundings, money};
@@ -213,14 +213,14 @@ impl Clerk {
     }
 
     /// What is not known to have been done is asked for again as the same.
-    fn open_until(&self, new: &NewCheckout<'_>, until: Instant) -> Result<Known, Failure> {
+    fn open_until(&self, new: &NewCheckout<'_>, until: Instant) -> Result<OpenCheckout, Failure> {
         loop {
             match self.api.open_checkout(new) {
                 Ok(checkout) => {
                     let no_url =
                         || Failure { status: None, why: "gave no address".to_owned(), retry_after: None };
                     let url = checkout.url.ok_or_else(no_url)?;
-                    return Ok(Known { id: checkout.id, url, expires_at_s: new.expires_at_s });
+                    return Ok(OpenCheckout { id: checkout.id, url, expires_at_s: new.expires_at_s });
                 }
                 Err(failure)
                     if failure.is_refusal()
