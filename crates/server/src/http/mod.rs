@@ -51,7 +51,7 @@ pub use shared::{HttpOptions, HttpSecrets, Parts, SessionOptions, Shared};
 
 use access::Access;
 use auth::console::ConsoleSession;
-use auth::operators::{Actor, Known};
+use auth::operators::{Actor, OperatorsNow};
 use call::Call;
 use delayed::Delayed;
 use exports::Exports;
@@ -205,7 +205,7 @@ impl HttpService {
         if self.entrance == Entrance::Public {
             return None;
         }
-        let by_token = self.access.auth.by_token(&call.fields, self.known());
+        let by_token = self.access.auth.by_token(&call.fields, self.operators_now());
         by_token.or_else(|| self.console(call).map(|session| session.actor))
     }
 
@@ -222,22 +222,22 @@ impl HttpService {
         self.with_token(call).map(drop)
     }
 
-    pub(in crate::http) fn known(&self) -> Known<'_> {
+    pub(in crate::http) fn operators_now(&self) -> OperatorsNow<'_> {
         let clock = &self.shared.clock;
         let (now, is_confirmed) = (clock.latest(), clock.is_confirmed());
-        Known { operators: &self.operators.operators, now, is_confirmed }
+        OperatorsNow { operators: &self.operators.operators, now, is_confirmed }
     }
 
     fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
         let session =
-            self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known());
+            self.access.auth.console(&call.fields, (call.method, call.request.secure), self.operators_now());
         session.filter(|session| !self.shared.signed_out.holds(session))
     }
 
     /// Whoever has just shown a token. Wrong ones are counted.
     fn with_token(&self, call: &Call<'_>) -> Result<Actor, Problem> {
         let address = call.client(&self.shared.options.trusted_proxies);
-        let shown = self.access.auth.operator(&call.fields, self.known(), address);
+        let shown = self.access.auth.operator(&call.fields, self.operators_now(), address);
         if call.fields.authorization.is_some() && shown.is_err() {
             self.shared.metrics.operator_tokens_wrong.inc();
         }
@@ -370,7 +370,7 @@ impl Service for HttpService {
             && self
                 .access
                 .auth
-                .by_token(&Fields::of(headers), self.known())
+                .by_token(&Fields::of(headers), self.operators_now())
                 .is_some_and(|actor| actor.role >= Role::Operator);
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }

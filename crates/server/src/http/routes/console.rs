@@ -69,7 +69,7 @@ impl HttpService {
         auth.same_site(&call.fields, secure)?;
         let actor = self.with_token(call)?;
         let secure = came_by_tls(&call.fields, secure);
-        let cookie = auth.begin_console(secure, self.known(), &actor, None);
+        let cookie = auth.begin_console(secure, self.operators_now(), &actor, None);
         let cookie = cookie.ok_or_else(Problem::operator_off)?;
         out.empty(204, &[("Set-Cookie", &*cookie)]);
         Ok(Answer::Ready)
@@ -77,15 +77,16 @@ impl HttpService {
 
     /// A later end for a session that is in use.
     pub(in crate::http) fn renewed_console(&self, call: &Call<'_>) -> Option<String> {
-        let session = self.console(call).filter(|session| session.is_to_be_renewed(self.known().now))?;
-        let (known, begun) = (self.known(), Some(session.begun));
+        let session =
+            self.console(call).filter(|session| session.is_to_be_renewed(self.operators_now().now))?;
+        let (known, begun) = (self.operators_now(), Some(session.begun));
         self.access.auth.begin_console(session.secure, known, &session.actor, begun)
     }
 
     fn end_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
         if let Some(session) = self.console(call) {
-            self.shared.signed_out.note(&session, self.known().now);
+            self.shared.signed_out.note(&session, self.operators_now().now);
         }
         out.empty(204, &[("Set-Cookie", &*end_console(call.request.secure))]);
         Ok(Answer::Ready)
