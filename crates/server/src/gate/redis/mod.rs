@@ -38,7 +38,7 @@ use self::reply::{Reply, code, malformed};
 use self::router::Router;
 use super::mark::{MarkBytes, adjustment_body, place_body};
 use super::{
-    Answer, Applied, ClaimRequest, Claimed, Found, GateConfig, GateError, OpenRecord, Reserve, Reserved,
+    Applied, ClaimRequest, Claimed, Found, GateAnswer, GateConfig, GateError, OpenRecord, Reserve, Reserved,
     SaleSet, Settled, Why, hash_bytes, limits,
 };
 
@@ -71,7 +71,7 @@ impl Gate {
         &mut self,
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
-    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         self.take(requests, now, false)
     }
 
@@ -81,7 +81,7 @@ impl Gate {
         &mut self,
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
-    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         self.take(requests, now, true)
     }
 
@@ -90,7 +90,7 @@ impl Gate {
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
         again: bool,
-    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         let mut digits = [0; 20];
         let now = decimal(&mut digits, now.map_or(0, |now| now.0));
         let answers = self.each(
@@ -143,7 +143,7 @@ impl Gate {
     }
 
     /// Applies rows of the ledger's outbox, each once, in the order given.
-    pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<Answer<Applied>, GateError>> {
+    pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<GateAnswer<Applied>, GateError>> {
         let first_wait_ms = self.router.config().cool_down.first_ms.into();
         self.each(
             rows,
@@ -175,7 +175,7 @@ impl Gate {
     }
 
     /// Takes units for something that the ledger will decide.
-    pub fn claim(&mut self, requests: &[ClaimRequest<'_>]) -> Vec<Result<Answer<Claimed>, GateError>> {
+    pub fn claim(&mut self, requests: &[ClaimRequest<'_>]) -> Vec<Result<GateAnswer<Claimed>, GateError>> {
         let answers = self.each(
             requests,
             |request| request.claim.id().sku,
@@ -200,10 +200,10 @@ impl Gate {
     /// Answers that promise units, but for those of a gate whose epoch is over.
     fn checked<T>(
         &mut self,
-        answers: Vec<Result<Answer<T>, GateError>>,
+        answers: Vec<Result<GateAnswer<T>, GateError>>,
         skus: impl Iterator<Item = SkuId>,
-    ) -> Vec<Result<Answer<T>, GateError>> {
-        let check = |(answer, sku): (Result<Answer<T>, GateError>, SkuId)| {
+    ) -> Vec<Result<GateAnswer<T>, GateError>> {
+        let check = |(answer, sku): (Result<GateAnswer<T>, GateError>, SkuId)| {
             answer.and_then(|answer| self.memory.check_promise(sku, answer.seen).map(|()| answer))
         };
         let answers = answers.into_iter().zip(skus).map(check).collect();
@@ -215,7 +215,7 @@ impl Gate {
     pub fn set_sale(
         &mut self,
         skus: &[(SkuId, SaleState, Option<u32>)],
-    ) -> Vec<Result<Answer<SaleSet>, GateError>> {
+    ) -> Vec<Result<GateAnswer<SaleSet>, GateError>> {
         self.each(
             skus,
             |(sku, ..)| *sku,
@@ -301,7 +301,7 @@ impl Gate {
         invalid: impl Fn(&R) -> Option<&'static str>,
         pack: impl Fn(&mut Commands, &Keys, &R),
         read: impl Fn(&R, &Reply) -> Result<T, GateError>,
-    ) -> Vec<Result<Answer<T>, GateError>> {
+    ) -> Vec<Result<GateAnswer<T>, GateError>> {
         self.fence_suspects();
         let mut refused: Vec<Option<GateError>> = Vec::with_capacity(requests.len());
         self.commands.clear();
@@ -325,7 +325,7 @@ impl Gate {
                     let outcome = outcomes.next().expect("an outcome for every command");
                     outcome.and_then(Reply::read).and_then(|reply| {
                         self.memory.compare(sku_of(request), reply.seen)?;
-                        Ok(Answer { seen: reply.seen, what: read(request, &reply)? })
+                        Ok(GateAnswer { seen: reply.seen, what: read(request, &reply)? })
                     })
                 }
             });

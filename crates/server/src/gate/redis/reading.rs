@@ -9,7 +9,7 @@ use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
 use crate::gate::mark::MarkBytes;
 use crate::gate::{
-    Answer, Closed, Found, GATE_FORMAT, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
+    Closed, Found, GATE_FORMAT, GateAnswer, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
 };
 
 impl Gate {
@@ -106,12 +106,16 @@ impl Gate {
         age_ms: u64,
         now: Option<UnixMs>,
         max: usize,
-    ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Vec<OpenRecord>>, GateError>> {
         let max = max.min(limits::OPEN_ROWS_MAX) as u64;
         self.open(skus, [age_ms, max, now.map_or(0, |now| now.0), 0])
     }
 
-    fn open(&mut self, skus: &[SkuId], args: [u64; 4]) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
+    fn open(
+        &mut self,
+        skus: &[SkuId],
+        args: [u64; 4],
+    ) -> Vec<Result<GateAnswer<Vec<OpenRecord>>, GateError>> {
         let mut digits = [[0; 20]; 4];
         let args = decimals(&mut digits, args);
         self.commands.clear();
@@ -124,7 +128,7 @@ impl Gate {
     }
 }
 
-fn open_records(sku: SkuId, value: Value) -> Result<Answer<Vec<OpenRecord>>, GateError> {
+fn open_records(sku: SkuId, value: Value) -> Result<GateAnswer<Vec<OpenRecord>>, GateError> {
     let reply = Reply::read(value)?;
     let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
     let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
@@ -137,7 +141,7 @@ fn open_records(sku: SkuId, value: Value) -> Result<Answer<Vec<OpenRecord>>, Gat
         }
     };
     let what = ids.iter().zip(marks).map(record).collect::<Result<_, _>>()?;
-    Ok(Answer { seen: reply.seen, what })
+    Ok(GateAnswer { seen: reply.seen, what })
 }
 
 fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {
