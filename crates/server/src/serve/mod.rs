@@ -152,7 +152,7 @@ fn run_on(
     let (desk, following) = paying::start(config, secrets, &intake, &mailbox, &order_id)?.unzip();
     let senders = outbound::senders(config, secrets, following, &mut profile, surroundings)?;
     let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
-    let seen = watching::Seen {
+    let watched = watching::WatchedParts {
         intake: &intake,
         net: &net_stats,
         health: &health,
@@ -161,7 +161,7 @@ fn run_on(
         cluster: profile.figures(servers(config)),
         webhooks: &webhooks,
     };
-    let looking = watching::look(config, secrets, address, &seen);
+    let looking = watching::look(config, secrets, address, &watched);
     let parts = Parts {
         clock: Arc::clone(&intake.clock),
         shelf: Arc::clone(&intake.shelf),
