@@ -34,7 +34,7 @@ pub enum What {
     },
     /// A payment paid for nothing, or a refund of a paid order was asked for; or it was settled.
     Refund {
-        payment: Refund,
+        payment: DueRefund,
         settled: bool,
     },
     SaleStarted {
@@ -69,7 +69,7 @@ pub struct OpenedTurn {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refund {
+pub struct DueRefund {
     pub payment: String,
     /// Id of the order that was paid for, which may not exist.
     pub order: String,

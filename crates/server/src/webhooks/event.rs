@@ -180,7 +180,7 @@ mod tests {
     use engine::{OrderId, ProductId, SaleId, SkuId, UnixMs};
 
     use super::*;
-    use crate::ledger::{OrderLine, Refund};
+    use crate::ledger::{DueRefund, OrderLine};
 
     fn order(status: Status) -> Outgoing {
         let line = OrderLine {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn refund(sale: Option<u64>) -> Outgoing {
-        let payment = Refund {
+        let payment = DueRefund {
             payment: "pay_1".to_owned(),
             order: "ff".to_owned(),
             amount: 50,

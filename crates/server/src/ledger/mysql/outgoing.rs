@@ -11,7 +11,7 @@ use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, StoredEndpoint, Waiting,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint, Waiting,
     What,
 };
 use crate::ledger::rows::{buyer_row, further, int, notice};
@@ -196,7 +196,7 @@ impl EventReader {
         let (payment, order) = (columns.take()?, columns.take_order_id()?);
         let (sale, currency) = self.skus.sale(order.sku).unzip();
         let (amount, reason, units) = (columns.take()?, columns.take()?, columns.take()?);
-        let payment = Refund { payment, order: order.to_string(), amount, sale, currency, reason, units };
+        let payment = DueRefund { payment, order: order.to_string(), amount, sale, currency, reason, units };
         Ok(Outgoing { seq, at, what: What::Refund { payment, settled } })
     }
 }

@@ -15,7 +15,7 @@ use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, StoredEndpoint, Waiting,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint, Waiting,
     What,
 };
 use crate::ledger::rows::{int, notice};
@@ -151,7 +151,7 @@ impl EventReader {
         while let Some(row) = rows.next()? {
             let order = order_id(row, 3)?;
             let (sale, currency) = self.skus.sale(order.sku).unzip();
-            let payment = Refund {
+            let payment = DueRefund {
                 payment: row.get(2)?,
                 order: order.to_string(),
                 amount: unsigned(row, 5)?,
