@@ -38,7 +38,7 @@ pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};
 pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
     DueRefund, ERROR_BYTES_MAX, EndpointChange, EndpointProgress, Events, OpenedTurn, Outgoing,
-    StoredEndpoint, Waiting, What,
+    StoredEndpoint, UnansweredEvent, What,
 };
 pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;

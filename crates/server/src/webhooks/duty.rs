@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::ledger::{EndpointChange, EndpointProgress, Waiting};
+use crate::ledger::{EndpointChange, EndpointProgress, UnansweredEvent};
 use crate::time::{Condvar, Instant};
 
 /// Changes that were asked for and are not stored yet: more are refused.
@@ -165,7 +165,8 @@ impl Shared {
 fn follow(before: &mut EndpointProgress, after: EndpointProgress) {
     let EndpointProgress { sent_to, disabled, waiting, answered } = after;
     (before.sent_to, before.disabled) = (sent_to, disabled);
-    let mut rows: BTreeMap<u64, Waiting> = before.waiting.drain(..).map(|row| (row.seq, row)).collect();
+    let mut rows: BTreeMap<u64, UnansweredEvent> =
+        before.waiting.drain(..).map(|row| (row.seq, row)).collect();
     for seq in &answered {
         rows.remove(seq);
     }
@@ -181,12 +182,12 @@ mod tests {
 
     use super::*;
 
-    fn row(seq: u64, attempts: u32) -> Waiting {
+    fn row(seq: u64, attempts: u32) -> UnansweredEvent {
         let (about, error) = (String::new(), String::new());
-        Waiting { seq, about, since: UnixMs(0), attempts, next_at: UnixMs(0), dead: false, error }
+        UnansweredEvent { seq, about, since: UnixMs(0), attempts, next_at: UnixMs(0), dead: false, error }
     }
 
-    fn progress(sent_to: u64, waiting: &[Waiting], answered: &[u64]) -> EndpointProgress {
+    fn progress(sent_to: u64, waiting: &[UnansweredEvent], answered: &[u64]) -> EndpointProgress {
         EndpointProgress { sent_to, disabled: false, waiting: waiting.to_vec(), answered: answered.to_vec() }
     }
 

@@ -11,14 +11,14 @@ use super::deliver::NotDelivered;
 use super::duty::{Duty, Now};
 use super::limits::REQUESTS_MAX;
 use crate::clock::Clock;
-use crate::ledger::{Outgoing, Waiting};
+use crate::ledger::{Outgoing, UnansweredEvent};
 
 /// An event that is to be sent, and its row if it waited.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) event: Outgoing,
     pub(super) about: String,
-    pub(super) waiting: Option<Waiting>,
+    pub(super) waiting: Option<UnansweredEvent>,
     pub(super) outcome: Outcome,
 }
 

@@ -20,7 +20,7 @@ use super::schedule::{self, Next};
 use super::{Counts, Endpoint};
 use crate::clock::Clock;
 use crate::intake::{Health, Remark, Remarks};
-use crate::ledger::{EndpointProgress, EventReader, OpenError, StoredEndpoint, Waiting};
+use crate::ledger::{EndpointProgress, EventReader, OpenError, StoredEndpoint, UnansweredEvent};
 use crate::recurring::Recurring;
 
 /// Events of one round.
@@ -55,7 +55,7 @@ pub struct Sender {
     number: Option<u64>,
     sent_to: u64,
     disabled: bool,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, UnansweredEvent>,
     breaker: Breaker,
     ledger_faults: Recurring,
     /// Spreads the pauses.
@@ -202,7 +202,7 @@ impl Sender {
     /// The waiting events whose time has come: the first about each thing.
     fn due(&mut self, now: UnixMs) -> Result<Vec<Job>, OpenError> {
         let mut first = HashSet::new();
-        let due: Vec<Waiting> = self
+        let due: Vec<UnansweredEvent> = self
             .waiting
             .values()
             .filter(|row| !row.dead && first.insert(row.about.as_str()) && schedule::is_due(row.next_at, now))
@@ -236,7 +236,7 @@ impl Sender {
         &mut self,
         now: UnixMs,
         jobs: &mut Vec<Job>,
-        changed: &mut Vec<Waiting>,
+        changed: &mut Vec<UnansweredEvent>,
     ) -> Result<(), OpenError> {
         let page = self.reader.read(self.sent_to, u64::MAX)?;
         self.sent_to = page.to;
@@ -261,7 +261,7 @@ impl Sender {
         jobs: Vec<Job>,
         (answered, failures): (bool, u32),
         now: UnixMs,
-        changed: &mut Vec<Waiting>,
+        changed: &mut Vec<UnansweredEvent>,
     ) -> Vec<u64> {
         let name = self.endpoint.name.clone();
         if self.breaker.judge(answered, failures, now) {
@@ -292,7 +292,7 @@ impl Sender {
         done
     }
 
-    fn failed(&mut self, mut row: Waiting, why: NotDelivered, now: UnixMs) -> Waiting {
+    fn failed(&mut self, mut row: UnansweredEvent, why: NotDelivered, now: UnixMs) -> UnansweredEvent {
         self.counts.failed.inc();
         if why.gone {
             self.disabled = true;
@@ -336,7 +336,7 @@ impl Sender {
     }
 
     /// What is to be stored, and shown.
-    fn note(&self, waiting: Vec<Waiting>, answered: Vec<u64>) {
+    fn note(&self, waiting: Vec<UnansweredEvent>, answered: Vec<u64>) {
         let Some(number) = self.number else { return };
         let progress = EndpointProgress { sent_to: self.sent_to, disabled: self.disabled, waiting, answered };
         self.shared.duty.note(number, &self.endpoint.name, progress);
@@ -372,6 +372,14 @@ impl Sender {
 }
 
 /// The row of an event that was not sent yet.
-fn behind(seq: u64, about: String, now: UnixMs) -> Waiting {
-    Waiting { seq, about, since: now, attempts: 0, next_at: UnixMs(0), dead: false, error: String::new() }
+fn behind(seq: u64, about: String, now: UnixMs) -> UnansweredEvent {
+    UnansweredEvent {
+        seq,
+        about,
+        since: now,
+        attempts: 0,
+        next_at: UnixMs(0),
+        dead: false,
+        error: String::new(),
+    }
 }

@@ -11,8 +11,8 @@ use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint, Waiting,
-    What,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint,
+    UnansweredEvent, What,
 };
 use crate::ledger::rows::{buyer_row, further, int, notice};
 
@@ -218,7 +218,7 @@ fn endpoint(connection: &mut Conn, name: &str) -> Result<Option<StoredEndpoint>,
     )?;
     let waiting = |row| {
         let mut columns = Columns::of(row);
-        Ok::<_, RowError>(Waiting {
+        Ok::<_, RowError>(UnansweredEvent {
             seq: columns.take()?,
             about: columns.take()?,
             since: UnixMs(columns.take()?),
@@ -268,7 +268,7 @@ fn store(script: &mut Script, endpoint: &str, progress: &EndpointProgress) {
     hex(&mut name, endpoint.as_bytes());
     let disabled = u8::from(*disabled);
     script.push(format!("REPLACE INTO webhook_endpoints VALUES ({name}, {}, {disabled})", int(*sent_to)));
-    for Waiting { seq, about, since, attempts, next_at, dead, error } in waiting {
+    for UnansweredEvent { seq, about, since, attempts, next_at, dead, error } in waiting {
         script.row("REPLACE INTO webhook_waiting VALUES ", |text| {
             let [seq, since, next_at] = [*seq, since.0, next_at.0].map(int);
             number(text, format_args!("{name},{seq},"));

@@ -15,8 +15,8 @@ use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint, Waiting,
-    What,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint,
+    UnansweredEvent, What,
 };
 use crate::ledger::rows::{int, notice};
 
@@ -249,8 +249,8 @@ fn read_notice(row: &Row<'_>, column: usize) -> Result<Notice, rusqlite::Error> 
     notice(&body).map_err(wrong)
 }
 
-fn waiting(row: &Row<'_>) -> Result<Waiting, rusqlite::Error> {
-    Ok(Waiting {
+fn waiting(row: &Row<'_>) -> Result<UnansweredEvent, rusqlite::Error> {
+    Ok(UnansweredEvent {
         seq: unsigned(row, 0)?,
         about: row.get(1)?,
         since: UnixMs(unsigned(row, 2)?),
@@ -293,7 +293,7 @@ fn note(
         let mut put = connection.prepare_cached(
             "INSERT OR REPLACE INTO webhook_waiting VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?;
-        for Waiting { seq, about, since, attempts, next_at, dead, error } in waiting {
+        for UnansweredEvent { seq, about, since, attempts, next_at, dead, error } in waiting {
             let [seq, since, next_at] = [*seq, since.0, next_at.0].map(int);
             put.execute(params![endpoint, seq, about, since, attempts, next_at, dead, error])?;
         }
