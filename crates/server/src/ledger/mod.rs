@@ -37,7 +37,7 @@ pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};
 pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
-    DueRefund, ERROR_BYTES_MAX, EndpointChange, EndpointProgress, Events, OpenedTurn, Outgoing,
+    DueRefund, ERROR_BYTES_MAX, EndpointChange, EndpointProgress, EventPage, OpenedTurn, Outgoing,
     StoredEndpoint, UnansweredEvent, What,
 };
 pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};

@@ -102,7 +102,7 @@ impl Outgoing {
 
 /// A page of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
+pub struct EventPage {
     pub events: Vec<Outgoing>,
     /// Every entry up to here was looked at.
     pub to: u64,

@@ -11,7 +11,7 @@ use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, EventPage, Outgoing, StoredEndpoint,
     UnansweredEvent, What,
 };
 use crate::ledger::rows::{buyer_row, further, int, notice};
@@ -95,7 +95,7 @@ impl EventReader {
         self.on_connection(|_, connection| Ok(last_seq(connection)?))
     }
 
-    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<EventPage, OpenError> {
         self.on_connection(|reader, connection| reader.read_on(connection, after, to))
     }
 
@@ -136,9 +136,9 @@ impl EventReader {
         found
     }
 
-    fn read_on(&mut self, connection: &mut Conn, after: u64, to: u64) -> Result<Events, OpenError> {
+    fn read_on(&mut self, connection: &mut Conn, after: u64, to: u64) -> Result<EventPage, OpenError> {
         let to = last_seq(connection)?.min(to).min(after.saturating_add(ENTRIES_PER_READ));
-        let mut events = Events { events: Vec::new(), to: to.max(after) };
+        let mut events = EventPage { events: Vec::new(), to: to.max(after) };
         if to <= after {
             return Ok(events);
         }

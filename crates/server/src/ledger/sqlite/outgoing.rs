@@ -15,7 +15,7 @@ use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, StoredEndpoint,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, EventPage, Outgoing, StoredEndpoint,
     UnansweredEvent, What,
 };
 use crate::ledger::rows::{int, notice};
@@ -93,9 +93,9 @@ impl EventReader {
         Ok(last_seq(&self.connection)?)
     }
 
-    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<EventPage, OpenError> {
         let to = self.last()?.min(to).min(after.saturating_add(ENTRIES_PER_READ));
-        let mut events = Events { events: Vec::new(), to: to.max(after) };
+        let mut events = EventPage { events: Vec::new(), to: to.max(after) };
         if to <= after {
             return Ok(events);
         }
