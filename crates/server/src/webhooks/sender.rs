@@ -14,7 +14,7 @@ use super::control::Control;
 use super::counts::EndpointCounts;
 use super::deliver::NotDelivered;
 use super::duty::{Duty, Now};
-use super::lanes::{self, Job, Outcome};
+use super::lanes::{self, DeliveryOutcome, Job};
 use super::limits::{DEAD_MAX, WAITING_MAX};
 use super::schedule::{self, Next};
 use super::{Counts, Endpoint};
@@ -218,7 +218,7 @@ impl Sender {
                         event,
                         about: row.about.clone(),
                         waiting: Some(row),
-                        outcome: Outcome::NotTried,
+                        outcome: DeliveryOutcome::NotTried,
                     });
                 }
                 // Nobody wants it any more.
@@ -249,7 +249,7 @@ impl Sender {
                 self.waiting.insert(row.seq, row.clone());
                 changed.push(row);
             } else {
-                jobs.push(Job { event, about, waiting: None, outcome: Outcome::NotTried });
+                jobs.push(Job { event, about, waiting: None, outcome: DeliveryOutcome::NotTried });
             }
         }
         Ok(())
@@ -274,16 +274,16 @@ impl Sender {
         for Job { event, about, waiting, outcome } in jobs {
             let row = waiting.clone().unwrap_or_else(|| behind(event.seq, about, now));
             let row = match outcome {
-                Outcome::Answered => {
+                DeliveryOutcome::Answered => {
                     self.counts.answered.inc();
                     if self.waiting.remove(&event.seq).is_some() {
                         done.push(event.seq);
                     }
                     continue;
                 }
-                Outcome::NotTried if waiting.is_some() => continue,
-                Outcome::NotTried => row,
-                Outcome::Failed(why) => self.failed(row, why, now),
+                DeliveryOutcome::NotTried if waiting.is_some() => continue,
+                DeliveryOutcome::NotTried => row,
+                DeliveryOutcome::Failed(why) => self.failed(row, why, now),
             };
             self.waiting.insert(row.seq, row.clone());
             changed.push(row);
