@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Problem, is_safe_url};
 use crate::webhooks::limits::{BATCH_EVENTS_MAX, ENDPOINTS_MAX, NAME_BYTES_MAX};
-use crate::webhooks::{Client, Endpoint, EventFilter, KINDS, Secret, Shop};
+use crate::webhooks::{Client, Endpoint, EventFilter, KINDS, Secret, ShopEndpoint};
 
 const URL_BYTES_MAX: usize = 2_000;
 const KEY: &str = "webhooks.endpoints";
@@ -147,7 +147,7 @@ impl Configured {
             url: Arc::clone(&url),
             filter: self.filter().expect("the configuration was checked"),
             batch_events_max: self.batch_events_max,
-            to: Arc::new(Shop { url, secrets, client, listed }),
+            to: Arc::new(ShopEndpoint { url, secrets, client, listed }),
         })
     }
 }

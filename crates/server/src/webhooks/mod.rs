@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use control::{Control, EndpointState};
 pub use counts::Counts;
-pub use deliver::{Client, Deliver, NotDelivered, Shop};
+pub use deliver::{Client, Deliver, NotDelivered, ShopEndpoint};
 pub use duty::{Busy, Duty};
 pub use event::{EventFilter, KINDS};
 pub use noticing::Noticing;
