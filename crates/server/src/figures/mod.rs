@@ -31,7 +31,7 @@ use engine::BeaconTerms;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::intake::{Client, Health, Intake, Servers};
+use crate::intake::{Health, Intake, MailboxClient, Servers};
 use crate::net::{NetStats, Stop};
 use crate::time::Instant;
 use crate::webhooks::Control;
@@ -64,7 +64,7 @@ pub struct Watched {
     pub net: Arc<NetStats>,
     pub health: Arc<Health>,
     /// Tells whether the ledger takes writes.
-    pub client: Client,
+    pub client: MailboxClient,
     pub stop: Stop,
     /// Whose figures they are.
     pub server: String,

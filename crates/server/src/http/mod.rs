@@ -72,7 +72,7 @@ use wire::fields::{Fields, Method};
 
 use crate::intake::attempts::LoopAttempts;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Client, Envelope, OperatorsCopy, Reply, Request};
+use crate::intake::{Envelope, MailboxClient, OperatorsCopy, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 
@@ -103,7 +103,7 @@ pub struct HttpService {
     access: Arc<Access>,
     operators: OperatorsCopy,
     entrance: Entrance,
-    client: Client,
+    client: MailboxClient,
     catalog: Arc<Catalog>,
     batch: Vec<Envelope>,
     pending: PendingTable,
@@ -126,7 +126,7 @@ pub struct HttpService {
 
 impl HttpService {
     /// One per event loop; `client` is that loop's.
-    pub fn new(shared: Arc<Shared>, client: Client, entrance: Entrance) -> HttpService {
+    pub fn new(shared: Arc<Shared>, client: MailboxClient, entrance: Entrance) -> HttpService {
         HttpService {
             catalog: shared.shelf.current(),
             batch: Vec::new(),

@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub use address_rate::AddressRate;
 pub use health::Health;
 pub(crate) use health::{Need, Remark, Remarks};
-pub use mailbox::{Asker, Client, Mailbox};
+pub use mailbox::{Asker, Mailbox, MailboxClient};
 pub use operators::{KnownOperators, OperatorsCopy};
 pub use outcomes::{HoldCounts, HoldEnded, ITEMS_TIMED_MAX, OUTCOMES, Outcome, REFUSALS};
 pub(crate) use part_away::PartAway;
