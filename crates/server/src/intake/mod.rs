@@ -27,7 +27,7 @@ pub use health::Health;
 pub(crate) use health::{Need, Remark, Remarks};
 pub use mailbox::{Asker, Mailbox, MailboxClient};
 pub use operators::{KnownOperators, OperatorsCopy};
-pub use outcomes::{HoldCounts, HoldEnded, ITEMS_TIMED_MAX, OUTCOMES, Outcome, REFUSALS};
+pub use outcomes::{HoldCounts, HoldEnded, ITEMS_TIMED_MAX, OUTCOMES, REFUSALS, RequestOutcome};
 pub(crate) use part_away::PartAway;
 pub use reply::Reply;
 pub use request::{Envelope, Judged, NewOrder, Request};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::Asked;
-use crate::intake::{Need, Outcome, ServerReport};
+use crate::intake::{Need, RequestOutcome, ServerReport};
 
 /// One of two servers, after ten seconds in which all was well.
 fn well() -> Server {
@@ -129,7 +129,7 @@ fn whoever_was_cut_off_does_not_say_that_the_ledger_is_away_when_it_is_back() {
 fn of_the_time_in_which_it_stood_still_nothing_is_known_and_what_it_counted_is_there() {
     let mut server = well();
     server.intake.metrics.orders_accepted.inc_by(30);
-    (0..30).for_each(|_| server.catalog.skus[0].counters.outcomes.count(Outcome::Accepted));
+    (0..30).for_each(|_| server.catalog.skus[0].counters.outcomes.count(RequestOutcome::Accepted));
     let seen = server.look(50_000);
     for of in [&seen, &seen["sales"][0]] {
         assert_eq!(of["rates"]["accepted"], 30.0, "all of it in the second in which it was awake");
