@@ -82,7 +82,7 @@ pub enum NotBegun {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum RehearsalOutcome {
     /// It says what the installation carries.
     Carried,
     /// The machine was too busy, or the crowd too small.
@@ -105,7 +105,7 @@ struct Played {
     /// The latest line about what it does.
     progress: String,
     ended_at_ms: Option<u64>,
-    outcome: Option<Outcome>,
+    outcome: Option<RehearsalOutcome>,
     /// Its first line.
     says: Option<String>,
     /// All of what it found.
