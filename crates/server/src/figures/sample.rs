@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::away::Since;
 use super::events::EventFigures;
-use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
+use super::history::{Left, Refused, SaleOrders, SecondVerdict, Taken, signed};
 use super::host::Disk;
 use super::part::SILENT;
 use super::sales::{Open, SaleFigures};
@@ -97,7 +97,7 @@ impl Sample<'_> {
             stock: left.collect(),
             refused: why_refused,
             sales,
-            judged: Judged {
+            judged: SecondVerdict {
                 level: self.verdict.level,
                 code: self.verdict.code,
                 says: self.verdict.says.clone(),

@@ -28,7 +28,7 @@ pub use refusals::RefusedAt;
 pub use sales::SaleKept;
 use store::{OpenError, Store};
 
-pub(super) use incidents::Judged;
+pub(super) use incidents::SecondVerdict;
 pub(super) use refusals::Refused;
 pub(super) use sales::SaleOrders;
 
@@ -131,7 +131,7 @@ pub(super) struct Taken {
     pub(super) refused: Vec<Refused>,
     /// Only those of which there were orders.
     pub(super) sales: Vec<SaleOrders>,
-    pub(super) judged: Judged,
+    pub(super) judged: SecondVerdict,
     /// The last that happened, the newest first: as long as nothing new has, the same.
     pub(super) events: Arc<[EventFigures]>,
     pub(super) disk_free_bytes: Option<u64>,

@@ -23,8 +23,13 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     let mut values = [Some(0.0); COLUMNS.len()];
     values[1] = Some(accepted);
     (values[8], values[15], values[16]) = (None, Some(1.0), Some(1.0));
-    let judged =
-        Judged { level: Level::Green, code: "selling", says: String::new(), cause: None, no_orders: false };
+    let judged = SecondVerdict {
+        level: Level::Green,
+        code: "selling",
+        says: String::new(),
+        cause: None,
+        no_orders: false,
+    };
     let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
     let (passed_ms, stood_still, disk_free_bytes) = (1_000, false, None);
     Taken { at_ms, passed_ms, stood_still, values, stock, refused, sales, judged, events, disk_free_bytes }
@@ -32,7 +37,10 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
 
 pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
     let says = format!("It is {code} now.");
-    Taken { judged: Judged { level, code, says, cause: None, no_orders: false }, ..taken(BEGUN + at_ms, 1.0) }
+    Taken {
+        judged: SecondVerdict { level, code, says, cause: None, no_orders: false },
+        ..taken(BEGUN + at_ms, 1.0)
+    }
 }
 
 /// From, to, level and code.
