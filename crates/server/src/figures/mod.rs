@@ -37,7 +37,7 @@ use crate::time::Instant;
 use crate::webhooks::Control;
 
 pub use history::{
-    Asked, Export, History, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Page, Points, RefusedAt,
+    Export, History, HistoryQuery, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Page, Points, RefusedAt,
     SaleKept, Sold,
 };
 pub use host::{Disk, HostFigures};

@@ -14,7 +14,7 @@ pub(super) type Units = [i64; STOCK.len()];
 
 /// From a time on, and before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct HistoryQuery {
     pub(super) from_ms: i64,
     pub(super) to_ms: i64,
     pub(super) points: i64,
@@ -22,10 +22,10 @@ pub struct Asked {
     pub(super) item: Option<(i64, i64)>,
 }
 
-impl Asked {
+impl HistoryQuery {
     /// At most so many points, and never more than [`POINTS_MAX`].
-    pub fn new((from_ms, to_ms): (u64, u64), points: u64, item: Option<(u64, u64)>) -> Asked {
-        Asked {
+    pub fn new((from_ms, to_ms): (u64, u64), points: u64, item: Option<(u64, u64)>) -> HistoryQuery {
+        HistoryQuery {
             from_ms: signed(from_ms),
             to_ms: signed(to_ms),
             points: signed(points.clamp(1, POINTS_MAX)),

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::figures::history::tests::{BEGUN, bounded, judged, left, refused, taken};
-    use crate::figures::history::{Asked, Bounds, History, IN_FILE, Taken};
+    use crate::figures::history::{Bounds, History, HistoryQuery, IN_FILE, Taken};
     use crate::figures::verdict::Level;
 
     fn export(from_ms: i64, to_ms: i64, item: Option<(u64, u64)>) -> Export {
@@ -206,7 +206,7 @@ mod tests {
         // The JSON left those out.
         let refused = |points| {
             let (begun, asked) = (BEGUN.unsigned_abs(), Some((3, 30)));
-            let points = history.read(&Asked::new((begun, begun + 130_000), points, asked)).unwrap();
+            let points = history.read(&HistoryQuery::new((begun, begun + 130_000), points, asked)).unwrap();
             serde_json::from_slice::<Value>(&points.to_json()).unwrap()["refused"].clone()
         };
         let row =

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use ask::{Asked, POINTS_MAX, Points};
+pub use ask::{HistoryQuery, POINTS_MAX, Points};
 pub use export::{Export, Page};
 pub use incidents::Incident;
 pub use kept::{Kept, NotKept, Sold};
@@ -290,7 +290,7 @@ impl History {
     ///
     /// # Errors
     /// `NoHistory`.
-    pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
+    pub fn read(&self, asked: &HistoryQuery) -> Result<Points, NoHistory> {
         self.with(|store| store.read(asked, self.aside().as_ref()))
     }
 

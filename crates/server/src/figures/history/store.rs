@@ -12,7 +12,7 @@ use engine::is_sold_out;
 use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
-use super::ask::{Asked, Points, Units};
+use super::ask::{HistoryQuery, Points, Units};
 use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
 use super::incidents::{self, Changes};
 use super::{
@@ -266,7 +266,7 @@ impl Store {
     }
 
     /// `aside`: what came later and is not written yet.
-    pub(super) fn read(&mut self, asked: &Asked, aside: Option<&Store>) -> Result<Points> {
+    pub(super) fn read(&mut self, asked: &HistoryQuery, aside: Option<&Store>) -> Result<Points> {
         let table = self.table(asked.from_ms)?;
         let (step_ms, time) = (asked.step_ms(table.row_ms), (asked.from_ms, asked.to_ms));
         let mut points = self.points(table, time, step_ms)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
-use crate::figures::Asked;
+use crate::figures::HistoryQuery;
 use crate::intake::{Need, RequestOutcome, ServerReport};
 
 /// One of two servers, after ten seconds in which all was well.
@@ -134,7 +134,7 @@ fn of_the_time_in_which_it_stood_still_nothing_is_known_and_what_it_counted_is_t
     for of in [&seen, &seen["sales"][0]] {
         assert_eq!(of["rates"]["accepted"], 30.0, "all of it in the second in which it was awake");
     }
-    let asked = Asked::new((NOW.0 - 60_000, NOW.0 + HOUR_MS / 2), 4_000, None);
+    let asked = HistoryQuery::new((NOW.0 - 60_000, NOW.0 + HOUR_MS / 2), 4_000, None);
     let points = server.looking.figures().history.read(&asked).unwrap().to_json();
     let points: Value = serde_json::from_slice(&points).unwrap();
     let place =

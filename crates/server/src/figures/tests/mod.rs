@@ -463,7 +463,7 @@ fn the_stock_of_a_sale_is_kept_after_its_end() {
     server.publish();
     server.catalog.skus[0].counters.publish_committed(10, 0, 7);
     assert_eq!(server.look(2_000)["sales"][0]["state"], "ended");
-    let asked = Asked::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
+    let asked = HistoryQuery::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
     let points = server.looking.figures().history.read(&asked).unwrap().to_json();
     let points: Value = serde_json::from_slice(&points).unwrap();
     assert_eq!(points["rows"][0].as_array().unwrap().last(), Some(&json!(7)), "{points}");

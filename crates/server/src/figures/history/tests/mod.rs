@@ -44,7 +44,7 @@ pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
 }
 
 /// From, to, level and code.
-fn incidents(history: &History, asked: &Asked) -> Vec<(i64, Option<i64>, String, String)> {
+fn incidents(history: &History, asked: &HistoryQuery) -> Vec<(i64, Option<i64>, String, String)> {
     let found = read(history, asked)["incidents"].as_array().unwrap().clone();
     let text = |incident: &Value, name: &str| incident[name].as_str().unwrap().to_owned();
     let one = |incident: &Value| {
@@ -72,17 +72,17 @@ pub(super) fn left(available: i64) -> Left {
     Left { sale: 3, product: 30, available, turns: 0, held: 1, sold: 10 - available }
 }
 
-fn asked(from_ms: i64, to_ms: i64, points: u64) -> Asked {
+fn asked(from_ms: i64, to_ms: i64, points: u64) -> HistoryQuery {
     let unsigned = |ms: i64| u64::try_from(ms).unwrap();
-    Asked::new((unsigned(from_ms), unsigned(to_ms)), points, Some((3, 30)))
+    HistoryQuery::new((unsigned(from_ms), unsigned(to_ms)), points, Some((3, 30)))
 }
 
-fn read(history: &History, asked: &Asked) -> Value {
+fn read(history: &History, asked: &HistoryQuery) -> Value {
     serde_json::from_slice(&history.read(asked).unwrap().to_json()).unwrap()
 }
 
 /// Time and accepted orders of each row, and what was available.
-fn rows(history: &History, asked: &Asked) -> Vec<(i64, Value, Value)> {
+fn rows(history: &History, asked: &HistoryQuery) -> Vec<(i64, Value, Value)> {
     let points = read(history, asked);
     let rows = points["rows"].as_array().unwrap();
     rows.iter().map(|row| (row[0].as_i64().unwrap() - BEGUN, row[2].clone(), row[18].clone())).collect()
