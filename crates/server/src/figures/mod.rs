@@ -37,8 +37,8 @@ use crate::time::Instant;
 use crate::webhooks::Control;
 
 pub use history::{
-    Export, History, HistoryQuery, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Page, Points, RefusedAt,
-    SaleKept, Sold,
+    Export, ExportPage, History, HistoryQuery, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Points,
+    RefusedAt, SaleKept, Sold,
 };
 pub use host::{Disk, HostFigures};
 pub use look::Looking;

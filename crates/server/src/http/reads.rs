@@ -15,7 +15,7 @@ use super::HttpService;
 use super::pending::Waiting;
 use super::wire::answer::Answering;
 use super::wire::error::Problem;
-use crate::figures::Page;
+use crate::figures::ExportPage;
 use crate::intake::Request;
 use crate::ledger::{EventReader, OpenError, Source};
 use crate::net::{Stop, Ticket, Waker};
@@ -96,7 +96,7 @@ pub(super) enum Next {
     /// The profile is asked, and answers.
     Ask(Box<Request>, Waiting),
     /// Of an export that was begun; `None`: it can't go on.
-    Page(Option<Page>),
+    Page(Option<ExportPage>),
 }
 
 type WriteRead = dyn FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send;
@@ -112,7 +112,7 @@ impl ShowRead {
         ShowRead(Next::Ask(Box::new(request), waiting))
     }
 
-    pub(super) fn page(page: Option<Page>) -> ShowRead {
+    pub(super) fn page(page: Option<ExportPage>) -> ShowRead {
         ShowRead(Next::Page(page))
     }
 

@@ -35,9 +35,9 @@ pub(super) struct Table {
 pub(super) const SECONDS: Table = Table { name: "seconds", row_ms: 1_000 };
 pub(super) const MINUTES: Table = Table { name: "minutes", row_ms: MINUTE_MS };
 
-/// A part of the file, and what comes after it; `None`: that was all.
+/// A page of the file, and what comes after it; `None`: that was all.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ExportPage {
     pub csv: Vec<u8>,
     pub next: Option<Export>,
 }

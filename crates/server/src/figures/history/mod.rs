@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ask::{HistoryQuery, POINTS_MAX, Points};
-pub use export::{Export, Page};
+pub use export::{Export, ExportPage};
 pub use incidents::Incident;
 pub use kept::{Kept, NotKept, Sold};
 pub use refusals::RefusedAt;
@@ -298,7 +298,7 @@ impl History {
     ///
     /// # Errors
     /// `NoHistory`.
-    pub fn page(&self, export: &Export) -> Result<Page, NoHistory> {
+    pub fn page(&self, export: &Export) -> Result<ExportPage, NoHistory> {
         self.with(|store| store.page(export, self.aside().as_ref()))
     }
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
 use super::ask::{HistoryQuery, Points, Units};
-use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
+use super::export::{Export, ExportPage, MINUTES, PAGE_ROWS, SECONDS, Table};
 use super::incidents::{self, Changes};
 use super::{
     Bounds, COLUMNS, DAY_MS, HEARD, KNOWN, LATE_S_MAX, Left, MINUTE_MS, Taken, Values, refusals, sales,
@@ -286,7 +286,7 @@ impl Store {
     }
 
     /// The next page of an export. `aside`: as above.
-    pub(super) fn page(&mut self, export: &Export, aside: Option<&Store>) -> Result<Page> {
+    pub(super) fn page(&mut self, export: &Export, aside: Option<&Store>) -> Result<ExportPage> {
         let table = export.table.map_or_else(|| self.table(export.from_ms), Ok)?;
         let first = export.first(&self.connection, table)?;
         let first_aside = aside.map(|aside| export.first(&aside.connection, SECONDS)).transpose()?.flatten();
@@ -309,7 +309,7 @@ impl Store {
         points.add_refused_in_minute(minutes);
         let goes_on = time.1 < export.to_ms;
         let next = goes_on.then_some(Export { from_ms: time.1, table: Some(table), ..*export });
-        Ok(Page { csv: points.to_csv(export.table.is_none()), next })
+        Ok(ExportPage { csv: points.to_csv(export.table.is_none()), next })
     }
 
     /// The last change of an item's stock in each step, by time; the first one may be of before.
