@@ -10,7 +10,7 @@ pub const POINTS_MAX: u64 = 4_000;
 const STOCK: [&str; 4] = ["available", "turns", "held", "sold"];
 
 /// As [`STOCK`] names them.
-pub(super) type Units = [i64; STOCK.len()];
+pub(super) type StockValues = [i64; STOCK.len()];
 
 /// From a time on, and before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Points {
     }
 
     /// Adds to each row what was left at its end, of the changes by time; before the first of them it is not known.
-    pub(super) fn add_stock(&mut self, changes: &[(i64, Units)]) {
+    pub(super) fn add_stock(&mut self, changes: &[(i64, StockValues)]) {
         self.columns.extend(STOCK.map(str::to_owned));
         let (mut changes, mut left) = (changes.iter().peekable(), [const { Value::Null }; STOCK.len()]);
         for row in &mut self.rows {

@@ -127,7 +127,7 @@ pub(super) struct Taken {
     /// The values are of the last second: of the time before, nothing is known.
     pub(super) stood_still: bool,
     pub(super) values: Values,
-    pub(super) stock: Vec<Left>,
+    pub(super) stock: Vec<ItemStock>,
     pub(super) refused: Vec<Refused>,
     /// Only those of which there were orders.
     pub(super) sales: Vec<SaleOrders>,
@@ -169,7 +169,7 @@ fn whole(orders: f64) -> u64 {
 
 /// Units of an item that is on sale, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct ItemStock {
     pub(super) sale: i64,
     pub(super) product: i64,
     pub(super) available: i64,

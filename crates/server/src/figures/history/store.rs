@@ -12,11 +12,11 @@ use engine::is_sold_out;
 use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
-use super::ask::{HistoryQuery, Points, Units};
+use super::ask::{HistoryQuery, Points, StockValues};
 use super::export::{Export, ExportPage, MINUTES, PAGE_ROWS, SECONDS, Table};
 use super::incidents::{self, Changes};
 use super::{
-    Bounds, COLUMNS, DAY_MS, HEARD, KNOWN, LATE_S_MAX, Left, MINUTE_MS, Taken, Values, refusals, sales,
+    Bounds, COLUMNS, DAY_MS, HEARD, ItemStock, KNOWN, LATE_S_MAX, MINUTE_MS, Taken, Values, refusals, sales,
     signed,
 };
 use crate::figures::events::EventFigures;
@@ -59,7 +59,7 @@ pub(super) struct Store {
     /// The minute of the last row; `None`: none was written since the start.
     minute: Option<i64>,
     /// As it was written last, of the items that are shown.
-    stock: BTreeMap<(i64, i64), Left>,
+    stock: BTreeMap<(i64, i64), ItemStock>,
     changes: Changes,
     /// As they were written last.
     events: Option<Arc<[EventFigures]>>,
@@ -147,7 +147,7 @@ impl Store {
         }
         insert(&transaction, "REPLACE", taken.at_ms, &taken.values)?;
         for left in taken.stock.iter().filter(|left| self.stock.get(&left.item()) != Some(left)) {
-            let Left { sale, product, available, turns, held, sold } = left;
+            let ItemStock { sale, product, available, turns, held, sold } = left;
             transaction
                 .prepare_cached(
                     "INSERT INTO stock (at_ms, sale, product, available, turns, held, sold) \
@@ -318,7 +318,7 @@ impl Store {
         (sale, product): (i64, i64),
         (from_ms, to_ms): (i64, i64),
         step_ms: i64,
-    ) -> Result<Vec<(i64, Units)>> {
+    ) -> Result<Vec<(i64, StockValues)>> {
         let change =
             |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?]));
         let before = "SELECT at_ms, available, turns, held, sold FROM stock WHERE sale = ?1 AND product = ?2 AND at_ms < ?3 \
@@ -333,7 +333,7 @@ impl Store {
     }
 }
 
-impl Left {
+impl ItemStock {
     fn item(self) -> (i64, i64) {
         (self.sale, self.product)
     }

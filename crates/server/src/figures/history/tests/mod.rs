@@ -68,8 +68,8 @@ pub(super) fn refused(sale: i64, product: Option<i64>, code: &'static str, order
     Refused { sale, product, code, orders }
 }
 
-pub(super) fn left(available: i64) -> Left {
-    Left { sale: 3, product: 30, available, turns: 0, held: 1, sold: 10 - available }
+pub(super) fn left(available: i64) -> ItemStock {
+    ItemStock { sale: 3, product: 30, available, turns: 0, held: 1, sold: 10 - available }
 }
 
 fn asked(from_ms: i64, to_ms: i64, points: u64) -> HistoryQuery {
@@ -127,8 +127,8 @@ fn when_an_item_was_sold_out_is_known_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE_NAME);
     let killed = over(Store::open(&path, IN_FILE).unwrap());
-    let of = |product, available, held| Left { product, held, ..left(available) };
-    let in_turns = |product| Left { turns: 1, ..of(product, 0, 3) };
+    let of = |product, available, held| ItemStock { product, held, ..left(available) };
+    let in_turns = |product| ItemStock { turns: 1, ..of(product, 0, 3) };
     let night = [
         // Sold out, back, and sold out again, then paid; never anything left; something left.
         vec![of(30, 4, 0), of(31, 0, 5), of(32, 1, 0)],
