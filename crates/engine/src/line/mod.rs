@@ -28,7 +28,7 @@ use crate::sharded::{Sharded, hash_of};
 use crate::{BuyerId, Phase, Seq, UnixMs};
 
 pub use access::{GroupName, LineAccess, Opening};
-pub(crate) use call::{Call, Moment};
+pub(crate) use call::{LineStep, Moment};
 use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
 use turn::OpenTurn;
 pub use turn::{Turn, TurnEnd};
