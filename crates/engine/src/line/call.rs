@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Borders, Closed, DrawView, Line, Turn, TurnEnd};
+use super::{Borders, ClosedLine, DrawView, Line, Turn, TurnEnd};
 use crate::{BuyerId, Phase, UnixMs};
 
 /// What a step is decided by, beside the line.
@@ -25,7 +25,7 @@ const REACHINGS_PER_S: u32 = 20;
 /// A step of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineStep {
-    Close(Closed),
+    Close(ClosedLine),
     /// Without a beacon.
     Draw,
     End {
@@ -122,9 +122,9 @@ impl Line {
     }
 
     /// The entries as they are.
-    pub(super) fn closed_now(&self, at: UnixMs) -> Closed {
+    pub(super) fn closed_now(&self, at: UnixMs) -> ClosedLine {
         let round = self.terms.beacon.map(|beacon| beacon.round_after(at));
-        Closed { at, entries: self.entries.count(), root: self.entries.root(), round }
+        ClosedLine { at, entries: self.entries.count(), root: self.entries.root(), round }
     }
 
     /// When something is to be done though nothing happens, once the places are drawn.

@@ -455,12 +455,12 @@ pub(in crate::http) fn outcome(standing: Standing) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Borders, Closed, Seq, Standings, Stock, limits};
+    use engine::{Borders, ClosedLine, Seq, Standings, Stock, limits};
 
     #[test]
     fn the_longest_board_has_at_most_300_bytes() {
         let (places, units) = (limits::LINE_PLACES_MAX, limits::TOTAL_MAX);
-        let closed = Closed { at: UnixMs(0), entries: places, root: [0; 32], round: None };
+        let closed = ClosedLine { at: UnixMs(0), entries: places, root: [0; 32], round: None };
         let mut line = LineView {
             terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None, access: None },
             draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },
