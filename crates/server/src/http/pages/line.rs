@@ -16,7 +16,7 @@ use crate::http::routes::line::Joining;
 use crate::http::wire::answer::{Answering, Shape};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
-use crate::intake::board::{Moved, Why, ahead_of};
+use crate::intake::board::{BorderMove, MoveReason, ahead_of};
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
@@ -208,12 +208,12 @@ fn words_of(view: &'static str, standing: Standing) -> &'static str {
 }
 
 /// The text for it, when it was, and how many.
-fn said(Moved { at, why, count }: Moved) -> (&'static str, u64, u64) {
+fn said(BorderMove { at, why, count }: BorderMove) -> (&'static str, u64, u64) {
     let text = match why {
-        Why::Added => "line-moved-added",
-        Why::Taken => "line-moved-taken",
-        Why::Unpaid => "line-moved-unpaid",
-        Why::GaveUp => "line-moved-back",
+        MoveReason::Added => "line-moved-added",
+        MoveReason::Taken => "line-moved-taken",
+        MoveReason::Unpaid => "line-moved-unpaid",
+        MoveReason::GaveUp => "line-moved-back",
     };
     (text, at.0, count)
 }
