@@ -34,7 +34,7 @@ use engine::{ProductId, Refusal, SkuId, UnixMs};
 
 use self::commands::{Commands, Keys, decimal, product_key, slot_of};
 use self::memory::Memory;
-use self::reply::{Reply, code, malformed};
+use self::reply::{ScriptReply, code, malformed};
 use self::router::Router;
 use super::mark::{MarkBytes, adjustment_body, place_body};
 use super::{
@@ -262,7 +262,7 @@ impl Gate {
             self.commands.script(Script::Product, slot_of(&key), &[&key], &[value.as_bytes()]);
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
-        outcomes.map(|outcome| outcome.and_then(Reply::read).map(drop)).collect()
+        outcomes.map(|outcome| outcome.and_then(ScriptReply::read).map(drop)).collect()
     }
 
     /// Whether it would be known that another master was made: by one of the Sentinels, if there are any.
@@ -285,7 +285,7 @@ impl Gate {
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
         outcomes
-            .map(|outcome| match outcome.and_then(Reply::read) {
+            .map(|outcome| match outcome.and_then(ScriptReply::read) {
                 Ok(_) | Err(GateError::Closed(_)) => Ok(()),
                 Err(error) => Err(error),
             })
@@ -300,7 +300,7 @@ impl Gate {
         sku_of: impl Fn(&R) -> SkuId,
         invalid: impl Fn(&R) -> Option<&'static str>,
         pack: impl Fn(&mut Commands, &Keys, &R),
-        read: impl Fn(&R, &Reply) -> Result<T, GateError>,
+        read: impl Fn(&R, &ScriptReply) -> Result<T, GateError>,
     ) -> Vec<Result<GateAnswer<T>, GateError>> {
         self.fence_suspects();
         let mut refused: Vec<Option<GateError>> = Vec::with_capacity(requests.len());
@@ -323,7 +323,7 @@ impl Gate {
                 Some(error) => Err(error),
                 None => {
                     let outcome = outcomes.next().expect("an outcome for every command");
-                    outcome.and_then(Reply::read).and_then(|reply| {
+                    outcome.and_then(ScriptReply::read).and_then(|reply| {
                         self.memory.compare(sku_of(request), reply.seen)?;
                         Ok(GateAnswer { seen: reply.seen, what: read(request, &reply)? })
                     })
@@ -432,14 +432,14 @@ fn settled(letter: u8) -> Result<Settled, GateError> {
 }
 
 /// The open record in the answer of a script that found one.
-fn open_record(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<OpenRecord, GateError> {
+fn open_record(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<OpenRecord, GateError> {
     match MarkBytes::parse(reply.bytes()?).and_then(|mark| mark.found(sku, hash)) {
         Some(Found::Open(record)) => Ok(record),
         _ => Err(malformed()),
     }
 }
 
-fn reserved(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Reserved, GateError> {
+fn reserved(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<Reserved, GateError> {
     Ok(match reply.code {
         code::DONE => Reserved::Taken { at: UnixMs(reply.number()?) },
         code::OPEN => Reserved::Open(open_record(sku, hash, reply)?),
@@ -449,7 +449,7 @@ fn reserved(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Reserved, GateErro
     })
 }
 
-fn claimed(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Claimed, GateError> {
+fn claimed(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<Claimed, GateError> {
     Ok(match reply.code {
         code::DONE => Claimed::Taken { at: UnixMs(reply.number()?) },
         code::OPEN => Claimed::Open(open_record(sku, hash, reply)?),

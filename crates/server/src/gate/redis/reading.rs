@@ -4,7 +4,7 @@ use engine::handover::SaleState;
 use engine::{OrderId, SkuId, UnixMs};
 use redis::Value;
 
-use super::reply::{Reply, array, bytes, int, malformed};
+use super::reply::{ScriptReply, array, bytes, int, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
 use crate::gate::mark::MarkBytes;
@@ -129,7 +129,7 @@ impl Gate {
 }
 
 fn open_records(sku: SkuId, value: Value) -> Result<GateAnswer<Vec<OpenRecord>>, GateError> {
-    let reply = Reply::read(value)?;
+    let reply = ScriptReply::read(value)?;
     let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
     let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
     let record = |(id, mark)| {
