@@ -89,9 +89,9 @@ impl LedgerRead {
 }
 
 /// Writes the answer from what was read, on the event loop, or goes on from there.
-pub(super) struct ShowRead(Next);
+pub(super) struct ShowRead(AfterRead);
 
-pub(super) enum Next {
+pub(super) enum AfterRead {
     Write(Box<WriteRead>),
     /// The profile is asked, and answers.
     Ask(Box<Request>, Waiting),
@@ -105,18 +105,18 @@ impl ShowRead {
     pub(super) fn new(
         write: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> ShowRead {
-        ShowRead(Next::Write(Box::new(write)))
+        ShowRead(AfterRead::Write(Box::new(write)))
     }
 
     pub(super) fn ask(request: Request, waiting: Waiting) -> ShowRead {
-        ShowRead(Next::Ask(Box::new(request), waiting))
+        ShowRead(AfterRead::Ask(Box::new(request), waiting))
     }
 
     pub(super) fn page(page: Option<ExportPage>) -> ShowRead {
-        ShowRead(Next::Page(page))
+        ShowRead(AfterRead::Page(page))
     }
 
-    pub(super) fn next(self) -> Next {
+    pub(super) fn next(self) -> AfterRead {
         self.0
     }
 }

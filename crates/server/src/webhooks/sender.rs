@@ -16,7 +16,7 @@ use super::deliver::NotDelivered;
 use super::duty::{Duty, Now};
 use super::lanes::{self, DeliveryOutcome, Job};
 use super::limits::{DEAD_MAX, WAITING_MAX};
-use super::schedule::{self, Next};
+use super::schedule::{self, NextAttempt};
 use super::{Counts, Endpoint};
 use crate::clock::Clock;
 use crate::intake::{Health, Remark, Remarks};
@@ -305,12 +305,12 @@ impl Sender {
         self.chance =
             self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let next = match why.hopeless {
-            true => Next::GivenUp,
+            true => NextAttempt::GivenUp,
             false => schedule::next(row.attempts, row.since, now, why.retry_after, self.chance >> 33),
         };
         match next {
-            Next::At(at) => row.next_at = at,
-            Next::GivenUp => {
+            NextAttempt::At(at) => row.next_at = at,
+            NextAttempt::GivenUp => {
                 row.dead = true;
                 tracing::error!(
                     endpoint = self.endpoint.name,
