@@ -8,7 +8,7 @@ use super::HttpService;
 use super::pending::{Next, Pending, Waiting};
 use super::placing::{Placed, found};
 use super::reads::AfterRead;
-use super::wire::answer::{Answering, Shape};
+use super::wire::answer::{Answering, ProblemFormat};
 use super::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::{Replies, ResponseWriter, Ticket};
@@ -51,7 +51,7 @@ impl Delivery for Replies<'_> {
 struct Recipient {
     ticket: Ticket,
     origin: Option<Arc<str>>,
-    problems: Shape,
+    problems: ProblemFormat,
 }
 
 impl HttpService {

@@ -65,7 +65,7 @@ use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
 use routes::line::SignedDraw;
 use streams::Streams;
 use tally::Tally;
-use wire::answer::{Answering, Shape, SoldOut};
+use wire::answer::{Answering, ProblemFormat, SoldOut};
 use wire::decode_path;
 use wire::error::Problem;
 use wire::fields::{Fields, Method};
@@ -326,10 +326,10 @@ impl HttpService {
         Ok(Answer::Later)
     }
 
-    fn write_problem(&mut self, problem: &Problem, shape: Shape, out: &mut Answering<'_, '_>) {
-        match shape {
-            Shape::Form(language) => self.trouble_page(problem, language, out),
-            _ => out.problem(problem, shape, &self.sold_out, &mut self.scratch),
+    fn write_problem(&mut self, problem: &Problem, format: ProblemFormat, out: &mut Answering<'_, '_>) {
+        match format {
+            ProblemFormat::Form(language) => self.trouble_page(problem, language, out),
+            _ => out.problem(problem, format, &self.sold_out, &mut self.scratch),
         }
     }
 }
@@ -395,7 +395,7 @@ impl Service for HttpService {
         let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
             Some((resource, params)) => (*params, resource.problems().spoken(|| self.language(&fields))),
-            None => (Params::default(), Shape::of_unknown(request.path)),
+            None => (Params::default(), ProblemFormat::of_unknown(request.path)),
         };
         let by = OnceCell::new();
         let call = Call { request, fields, method, params, ticket, now, between, origin, problems, by };
@@ -413,7 +413,9 @@ impl Service for HttpService {
                 return Answer::Parts;
             }
             Ok(Answer::Ready) => {}
-            Err(problem) if problem.status == 404 && call.problems == Shape::Page && call.wants_html() => {
+            Err(problem)
+                if problem.status == 404 && call.problems == ProblemFormat::Page && call.wants_html() =>
+            {
                 self.not_found_page(&call.fields, &mut out);
             }
             Err(problem) => match self.delay(&call, problem) {
@@ -436,7 +438,7 @@ impl Service for HttpService {
     fn protocol_error(&mut self, status: u16, detail: &str, response: &mut ResponseWriter<'_>) {
         let mut out = Answering::new(response, None);
         let problem = Problem::protocol(status, detail);
-        out.problem(&problem, Shape::Problem, &self.sold_out, &mut self.scratch);
+        out.problem(&problem, ProblemFormat::Problem, &self.sold_out, &mut self.scratch);
         self.tally.answered(out.status);
     }
 }

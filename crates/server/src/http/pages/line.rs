@@ -13,7 +13,7 @@ use crate::http::pages::forms::{form_of, private_page};
 use crate::http::pages::shelf::{item_view, sale_view};
 use crate::http::route::{Handler, Route};
 use crate::http::routes::line::Joining;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
 use crate::intake::board::{BorderMove, MoveReason, ahead_of};
@@ -24,10 +24,10 @@ use crate::pages::{LanguageId, Pages, PlacePageView, PlaceWait};
 use crate::verifier::Given;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(Shape::FORM),
-    Route::get("/line", Handler::Anybody(HttpService::line_page)).problems(Shape::FORM),
-    Route::post("/line/leave", Handler::Buyer(HttpService::leave_by_form)).problems(Shape::FORM),
-    Route::post("/line/receipt", Handler::Buyer(HttpService::receipt_by_form)).problems(Shape::FORM),
+    Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(ProblemFormat::FORM),
+    Route::get("/line", Handler::Anybody(HttpService::line_page)).problems(ProblemFormat::FORM),
+    Route::post("/line/leave", Handler::Buyer(HttpService::leave_by_form)).problems(ProblemFormat::FORM),
+    Route::post("/line/receipt", Handler::Buyer(HttpService::receipt_by_form)).problems(ProblemFormat::FORM),
 ];
 
 /// How soon the page is asked for again: often enough that its reader counts as present, or, far from the front, to see how it goes.

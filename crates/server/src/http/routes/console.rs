@@ -9,17 +9,17 @@ use crate::http::call::Call;
 use crate::http::lists::Wanted;
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::Object;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/console", Handler::Anybody(HttpService::console_page))
         .served(Served::Operators)
-        .problems(Shape::Page),
+        .problems(ProblemFormat::Page),
     Route::get("/console/runbook", Handler::Anybody(HttpService::runbook_page))
         .served(Served::Operators)
-        .problems(Shape::Page),
+        .problems(ProblemFormat::Page),
     Route::get("/api/v1/console/session", Handler::Anybody(HttpService::console_session))
         .served(Served::Operators),
     Route::post("/api/v1/console/session", Handler::Anybody(HttpService::begin_console))

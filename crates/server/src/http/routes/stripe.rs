@@ -12,7 +12,7 @@ use crate::http::route::{Handler, Route, When};
 use crate::http::routes::orders::order_id;
 use crate::http::routes::payments::is_payment_id;
 use crate::http::wire::Object;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
@@ -21,7 +21,7 @@ use crate::stripe::{Desk, NotAnEvent, StripeEvent, StripeOutcome, Work, from_str
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments/stripe", Handler::Anybody(HttpService::hear_stripe)).when(When::Stripe),
     Route::get("/orders/{id}/pay", Handler::Anybody(HttpService::pay_at_stripe))
-        .problems(Shape::FORM)
+        .problems(ProblemFormat::FORM)
         .when(When::Stripe),
 ];
 
