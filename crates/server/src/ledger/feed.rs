@@ -48,7 +48,7 @@ pub struct Changes {
 
 /// A row of the orders with its latest transition.
 #[derive(Debug)]
-pub(super) struct OrderRow {
+pub(super) struct OrderFeedRow {
     pub(super) id: OrderId,
     pub(super) buyer: BuyerId,
     /// Of a buyer who is a hash.
@@ -144,7 +144,7 @@ impl Skus {
 
     /// `None`: an order of an unknown SKU. The sale of an order comes before it, so before the cursor, up to which
     /// at least the SKUs were read: it is damage.
-    pub(super) fn line(&self, row: OrderRow) -> Option<OrderLine> {
+    pub(super) fn line(&self, row: OrderFeedRow) -> Option<OrderLine> {
         let SkuTerms { sale, product, currency, payment, .. } = self.0.get(row.id.sku.0 as usize)?;
         let closed = row.closed.and_then(|(kind, _)| closing(kind));
         let status = closed.map_or_else(|| payment.placed_as(), Closing::status);
