@@ -52,7 +52,7 @@ const FOR_A_SECOND: (&str, &str) = ("Cache-Control", "public, max-age=1");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shown {
+struct ShownTicket {
     ticket: String,
 }
 
@@ -280,7 +280,7 @@ impl HttpService {
         let sku = self.sku_of(call)?;
         let buyer = match call.request.body.is_empty() {
             true => self.acting_buyer(call)?.id,
-            false => self.ticket_holder(call, &read_object::<Shown>(call)?.ticket)?,
+            false => self.ticket_holder(call, &read_object::<ShownTicket>(call)?.ticket)?,
         };
         Ok((sku, buyer))
     }
