@@ -17,12 +17,12 @@ const CHANGES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub struct Duty {
-    shared: Mutex<Shared>,
+    shared: Mutex<DutyState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct DutyState {
     stopped: bool,
     here: Option<Here>,
     /// How often it has begun.
@@ -144,12 +144,12 @@ impl Duty {
         drop(self.changed.wait_while(&self.shared, pause, |shared| shared.now() == was));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, DutyState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl DutyState {
     fn now(&self) -> Now {
         match self.here {
             _ if self.stopped => Now::Stopped,
