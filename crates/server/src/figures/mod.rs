@@ -63,7 +63,7 @@ pub struct Watched {
     pub intake: Intake,
     pub net: Arc<NetStats>,
     pub health: Arc<Health>,
-    /// Tells whether the ledger takes writes.
+    /// Shows whether the ledger takes writes.
     pub client: MailboxClient,
     pub stop: Stop,
     /// Whose figures they are.

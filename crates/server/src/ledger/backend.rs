@@ -303,7 +303,7 @@ impl Source {
         }
     }
 
-    /// Tells ledgers apart, and gives nothing of the secret away that it is made of. A copy of a ledger has the same.
+    /// Distinguishes ledgers, and gives nothing of the secret away that it is made of. A copy of a ledger has the same.
     ///
     /// # Errors
     /// If the ledger cannot be read.

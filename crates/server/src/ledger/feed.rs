@@ -94,7 +94,7 @@ impl Skus {
         self.0.get(sku.0 as usize).map(|terms| (terms.sale.0, terms.product.0))
     }
 
-    /// What a call at this time tells the shop; `None`: there is no such line. `text`: of a buyer who is a hash.
+    /// What a call at this time reports to the shop; `None`: there is no such line. `text`: of a buyer who is a hash.
     pub(super) fn turn(&self, sku: SkuId, turn: Turn, at: UnixMs, text: Option<String>) -> Option<What> {
         let terms = self.0.get(sku.0 as usize)?;
         let LineTerms { units, turn_ms, .. } = terms.line?;
@@ -110,7 +110,7 @@ impl Skus {
         }))
     }
 
-    /// What an entry of `further_entries` tells the shop; `None`: it is about an unknown SKU.
+    /// What an entry of `further_entries` reports to the shop; `None`: it is about an unknown SKU.
     pub(super) fn further(&self, event: &Event) -> Option<What> {
         match *event {
             Event::Noticed(notice) => self.notice(notice),
@@ -123,7 +123,7 @@ impl Skus {
         }
     }
 
-    /// What a notice tells the shop; `None`: it is about an unknown SKU.
+    /// What a notice reports to the shop; `None`: it is about an unknown SKU.
     fn notice(&self, notice: Notice) -> Option<What> {
         let item = |sku, sold_out| {
             let (sale, product) = self.product(sku)?;

@@ -141,7 +141,7 @@ pub struct Settings {
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
     pub address_asked: AddressAsked,
-    /// What tells whoever has no script that they can't join a line; `None`: they can.
+    /// Shown to whoever has no script: why they can't join a line; `None`: they can.
     pub refused_without_script: Option<&'static str>,
     /// Where whoever would join a line passes the shop's check, with `{return}` for the page that they come from.
     pub verification_url: Option<String>,

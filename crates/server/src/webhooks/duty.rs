@@ -1,4 +1,4 @@
-//! Whether it is this server's task to tell the shop, and what is to be stored of it: shared by the senders and whoever
+//! Whether it is this server's task to notify the shop, and what is to be stored of it: shared by the senders and whoever
 //! writes the ledger.
 //!
 //! In a cluster one server has the task at a time. What a sender notes is of the time for which it was this server's: once

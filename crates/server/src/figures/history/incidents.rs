@@ -32,7 +32,7 @@ pub(in crate::figures) struct SecondVerdict {
     pub(in crate::figures) level: Level,
     pub(in crate::figures) code: &'static str,
     pub(in crate::figures) says: String,
-    /// What tells two of one code apart.
+    /// What distinguishes two of one code.
     pub(in crate::figures) cause: Option<&'static str>,
     /// No order is taken.
     pub(in crate::figures) no_orders: bool,
