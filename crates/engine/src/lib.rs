@@ -39,7 +39,7 @@ pub use id::{
 };
 pub use line::draw;
 pub use line::{
-    BeaconTerms, Borders, Closed, DrawView, EntryView, GroupName, LineAccess, LineTerms, Opening,
+    BeaconTerms, Borders, ClosedLine, DrawView, EntryView, GroupName, LineAccess, LineTerms, Opening,
     PRESENT_AHEAD, PRESENT_MS, PlaceView, Reached, Spoken, Standing, Standings, Turn, TurnEnd,
 };
 pub use notice::Notice;

@@ -27,7 +27,7 @@ use super::{Figures, Watched};
 use crate::beacon;
 use crate::chores;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Health, Heard, Need, REFUSALS, Servers};
+use crate::intake::{Health, Need, REFUSALS, ServerReport, Servers};
 use crate::metrics::{Counts, Metrics};
 use crate::time::Instant;
 
@@ -58,7 +58,7 @@ pub struct Looking {
     /// Sales that are watched by their number, here or at another server, when the sum was taken last.
     wanted: Vec<u64>,
     /// What the others had said when the sum was taken last.
-    others: Arc<[Heard]>,
+    others: Arc<[ServerReport]>,
 }
 
 /// The counters at one look.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::away::Since;
 use super::events::EventFigures;
-use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
+use super::history::{ItemStock, Refused, SaleOrders, SecondVerdict, Taken, signed};
 use super::host::Disk;
 use super::part::SILENT;
 use super::sales::{Open, SaleFigures};
@@ -62,7 +62,7 @@ impl Sample<'_> {
         // Holds are paid and refunded after the end, too: as long as a sale is shown.
         let begun = self.sales.iter().filter(|sale| sale.phase != Phase::NotStarted);
         let left = begun.flat_map(|sale| {
-            sale.items.iter().map(|item| Left {
+            sale.items.iter().map(|item| ItemStock {
                 sale: signed(sale.id),
                 product: signed(item.product),
                 available: signed(item.units.available),
@@ -97,7 +97,7 @@ impl Sample<'_> {
             stock: left.collect(),
             refused: why_refused,
             sales,
-            judged: Judged {
+            judged: SecondVerdict {
                 level: self.verdict.level,
                 code: self.verdict.code,
                 says: self.verdict.says.clone(),

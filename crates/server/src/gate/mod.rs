@@ -178,7 +178,7 @@ pub struct Seen {
 
 /// An answer with the state that it was computed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer<T> {
+pub struct GateAnswer<T> {
     pub seen: Seen,
     pub what: T,
 }

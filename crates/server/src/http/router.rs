@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use engine::{ProductId, SaleId};
 
 use super::route::{BodyLimit, Route, Served};
-use super::wire::answer::Shape;
+use super::wire::answer::ProblemFormat;
 use super::wire::decimal;
 use super::wire::fields::Method;
 use super::{pages, published, routes};
@@ -216,8 +216,8 @@ impl Resource {
     }
 
     /// How problems are reported that no row is to blame for.
-    pub(super) fn problems(&self) -> Shape {
-        self.routes().next().map_or(Shape::Problem, |route| route.problems)
+    pub(super) fn problems(&self) -> ProblemFormat {
+        self.routes().next().map_or(ProblemFormat::Problem, |route| route.problems)
     }
 
     /// As the API's description writes it.

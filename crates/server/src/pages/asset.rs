@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::Look;
+use super::Branding;
 use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
@@ -94,11 +94,11 @@ pub(super) fn texts_name(code: &str) -> String {
 }
 
 impl Assets {
-    pub(super) fn new(look: &Look, languages: &Languages) -> Assets {
+    pub(super) fn new(branding: &Branding, languages: &Languages) -> Assets {
         let mut assets = Assets { paths: HashMap::new(), by_path: HashMap::new(), icon: "icon.svg" };
         let files = assets.add_texts(languages);
         for (name, source) in SOURCES {
-            let body = match (&look.accent, name) {
+            let body = match (&branding.accent, name) {
                 (_, "texts.js") => without_comments(source).replace("\"@languages@\"", &files),
                 (Some(accent), "shop.css") => accent.write_into(source),
                 _ if name.ends_with(".js") => assets.with_imports(without_comments(source)),
@@ -116,7 +116,7 @@ impl Assets {
             };
             assets.add(name, (stem, extension), content_type(extension), body.into_bytes());
         }
-        if let Some(logo) = &look.logo {
+        if let Some(logo) = &branding.logo {
             assets.add(LOGO, (LOGO, logo.extension), logo.content_type, logo.bytes.clone());
             assets.icon = LOGO;
         }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_asset_is_found_by_its_path_only() {
-        let assets = Assets::new(&Look::default(), &Languages::built_in());
+        let assets = Assets::new(&Branding::default(), &Languages::built_in());
         for (name, _) in SOURCES.into_iter().chain(CONSOLE) {
             let path = assets.path(name);
             assert!(path.starts_with("/assets/"), "{path}");
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn imports_name_fingerprinted_files() {
-        let assets = Assets::new(&Look::default(), &Languages::built_in());
+        let assets = Assets::new(&Branding::default(), &Languages::built_in());
         for (path, asset) in assets.iter().filter(|(path, _)| path.ends_with(".js")) {
             let text = std::str::from_utf8(&asset.body).unwrap();
             assert!(!text.contains("\"./"), "{path} imports a file that is later in SOURCES or missing");

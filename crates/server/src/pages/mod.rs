@@ -141,17 +141,17 @@ pub struct Settings {
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
     pub address_asked: AddressAsked,
-    /// What tells whoever has no script that they can't join a line; `None`: they can.
+    /// Shown to whoever has no script: why they can't join a line; `None`: they can.
     pub refused_without_script: Option<&'static str>,
     /// Where whoever would join a line passes the shop's check, with `{return}` for the page that they come from.
     pub verification_url: Option<String>,
-    pub look: Look,
+    pub branding: Branding,
     pub languages: Languages,
 }
 
 /// What makes the pages the shop's; without it they are plain.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Branding {
     /// `None`: the style sheet's own.
     pub accent: Option<Accent>,
     pub logo: Option<Image>,
@@ -191,7 +191,7 @@ struct Frame<'a> {
 impl Pages {
     pub fn new(settings: Settings) -> Pages {
         let environments = settings.languages.iter().map(|(_, language)| environment(language)).collect();
-        let assets = Assets::new(&settings.look, &settings.languages);
+        let assets = Assets::new(&settings.branding, &settings.languages);
         let mut pages = Pages { environments, assets, settings, plain: Vec::new() };
         pages.plain = pages.settings.languages.ids().map(|language| pages.prepare_plain(language)).collect();
         pages
@@ -457,9 +457,9 @@ impl Pages {
             Session::Token => "token",
             Session::Edge => "edge",
         };
-        let look = &self.settings.look;
+        let branding = &self.settings.branding;
         let legal_links: Vec<Value> =
-            look.legal_links.iter().map(|(text, url)| context! { text, url }).collect();
+            branding.legal_links.iter().map(|(text, url)| context! { text, url }).collect();
         let mut scripts: Vec<Value> = frame.scripts.iter().map(|name| self.asset_path(name)).collect();
         let say = self.language(language);
         if frame.scripts.contains(&"texts.js") {
@@ -476,7 +476,7 @@ impl Pages {
             demo_pay => self.settings.demo_pay,
             icon => self.asset_path(self.assets.icon()),
             icon_type => self.assets.icon_type(),
-            sign_in_url => look.sign_in_url,
+            sign_in_url => branding.sign_in_url,
             legal_links,
             style => self.asset_path("shop.css"),
             scripts,

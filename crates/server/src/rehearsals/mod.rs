@@ -82,7 +82,7 @@ pub enum NotBegun {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum RehearsalOutcome {
     /// It says what the installation carries.
     Carried,
     /// The machine was too busy, or the crowd too small.
@@ -105,7 +105,7 @@ struct Played {
     /// The latest line about what it does.
     progress: String,
     ended_at_ms: Option<u64>,
-    outcome: Option<Outcome>,
+    outcome: Option<RehearsalOutcome>,
     /// Its first line.
     says: Option<String>,
     /// All of what it found.
@@ -129,7 +129,7 @@ struct Played {
 
 /// What the wish came to that the one that is played ends.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopping {
+pub enum StopOutcome {
     /// It ends within moments; and which one it is.
     Asked { about: String },
     /// The latest one was stopped, and has ended or is about to.
@@ -378,15 +378,15 @@ impl Rehearsals {
     }
 
     /// Asks the one that is played to end, if it is the one that began then. To ask again changes nothing.
-    pub fn stop(&self, began_at_ms: Option<u64>, why: impl Into<String>) -> Stopping {
+    pub fn stop(&self, began_at_ms: Option<u64>, why: impl Into<String>) -> StopOutcome {
         match &mut *self.latest.lock() {
-            Some(played) if began_at_ms.is_some_and(|at| at != played.began_at_ms) => Stopping::Another,
+            Some(played) if began_at_ms.is_some_and(|at| at != played.began_at_ms) => StopOutcome::Another,
             Some(played) if !played.is_ending => {
                 played.stopped.get_or_insert(why.into());
-                Stopping::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
+                StopOutcome::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
             }
-            Some(played) if played.stopped.is_some() => Stopping::Before,
-            Some(_) | None => Stopping::NonePlayed,
+            Some(played) if played.stopped.is_some() => StopOutcome::Before,
+            Some(_) | None => StopOutcome::NonePlayed,
         }
     }
 

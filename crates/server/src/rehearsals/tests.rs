@@ -177,7 +177,7 @@ fn how_it_ended_is_said_by_what_it_printed() {
         );
         let about = format!("sale 3, 300 buyers: {says}");
         assert_eq!(*fixture.kept.lock().unwrap(), [(Action::RehearsalEnded, about)], "{script}");
-        assert_eq!(fixture.all().stop(None, "by otto"), Stopping::NonePlayed, "{script}");
+        assert_eq!(fixture.all().stop(None, "by otto"), StopOutcome::NonePlayed, "{script}");
         fixture.begin().unwrap();
     }
 }
@@ -203,12 +203,12 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
     );
     assert!(matches!(fixture.begin(), Err(NotBegun::Playing(3))), "one at a time");
     for who in ["otto", "anna"] {
-        let asked = Stopping::Asked { about: "sale 3, 300 buyers".to_owned() };
+        let asked = StopOutcome::Asked { about: "sale 3, 300 buyers".to_owned() };
         assert_eq!(fixture.all().stop(None, format!("by {who}")), asked);
     }
     let ended = fixture.ended();
     assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
-    assert_eq!(fixture.all().stop(None, "by anna"), Stopping::Before);
+    assert_eq!(fixture.all().stop(None, "by anna"), StopOutcome::Before);
 }
 
 /// A press that was meant for the one that is shown came when the next was played.
@@ -216,14 +216,14 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
 fn one_that_is_meant_is_stopped_and_no_other() {
     let fixture = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
     let stop = |meant| fixture.all().stop(Some(meant), "by otto");
-    assert_eq!(stop(7), Stopping::NonePlayed);
+    assert_eq!(stop(7), StopOutcome::NonePlayed);
     fixture.begin().unwrap();
     let began_at_ms = fixture.shown()["began_at_ms"].as_u64().unwrap();
-    assert_eq!(stop(began_at_ms - 1), Stopping::Another);
+    assert_eq!(stop(began_at_ms - 1), StopOutcome::Another);
     assert_eq!(fixture.all().latest.lock().as_ref().unwrap().stopped, None, "nothing was asked of it");
-    assert!(matches!(stop(began_at_ms), Stopping::Asked { .. }));
+    assert!(matches!(stop(began_at_ms), StopOutcome::Asked { .. }));
     assert_eq!(fixture.ended()["outcome"], "stopped");
-    assert_eq!((stop(began_at_ms), stop(began_at_ms - 1)), (Stopping::Before, Stopping::Another));
+    assert_eq!((stop(began_at_ms), stop(began_at_ms - 1)), (StopOutcome::Before, StopOutcome::Another));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn of_calls_at_once_one_alone_leaves_an_entry_and_none_after_the_end() {
         fixture.all().give_back(number + 7, Action::RehearsalStopped);
         assert_eq!(claim(), None);
         fixture.all().give_back(number, Action::RehearsalStopped);
-        assert!(matches!(fixture.all().stop(None, "by otto"), Stopping::Asked { .. }));
+        assert!(matches!(fixture.all().stop(None, "by otto"), StopOutcome::Asked { .. }));
         fixture.ended();
         assert_eq!(claim(), None, "it has ended");
     }

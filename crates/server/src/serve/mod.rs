@@ -30,7 +30,7 @@ use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
-use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
+use crate::pages::{AddressAsked, Branding, Languages, Pages, Session, Settings};
 use crate::rehearsals::Rehearsals;
 use crate::secret::SecretBytes;
 use crate::signing::{KeyError, SigningKey};
@@ -152,7 +152,7 @@ fn run_on(
     let (desk, following) = paying::start(config, secrets, &intake, &mailbox, &order_id)?.unzip();
     let senders = outbound::senders(config, secrets, following, &mut profile, surroundings)?;
     let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
-    let seen = watching::Seen {
+    let watched = watching::WatchedParts {
         intake: &intake,
         net: &net_stats,
         health: &health,
@@ -161,7 +161,7 @@ fn run_on(
         cluster: profile.figures(servers(config)),
         webhooks: &webhooks,
     };
-    let looking = watching::look(config, secrets, address, &seen);
+    let looking = watching::look(config, secrets, address, &watched);
     let parts = Parts {
         clock: Arc::clone(&intake.clock),
         shelf: Arc::clone(&intake.shelf),
@@ -403,7 +403,7 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
         BuyerAuth::MemberId => Session::Edge,
         BuyerAuth::DemoCookie => Session::Demo,
     };
-    let look = Look {
+    let branding = Branding {
         accent: config.shop.accent(),
         logo: secrets.logo.clone(),
         sign_in_url: config.shop.sign_in_url.clone(),
@@ -420,7 +420,7 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
         },
         refused_without_script: config.line.refused_without_script(),
         verification_url: config.line.verification_url.clone(),
-        look,
+        branding,
         languages: secrets.languages.clone().unwrap_or_else(Languages::built_in),
     }
 }

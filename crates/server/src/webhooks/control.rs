@@ -39,11 +39,11 @@ pub struct Control {
     pub name: String,
     pub url: String,
     duty: Arc<Duty>,
-    shared: Mutex<Shared>,
+    shared: Mutex<ControlState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ControlState {
     state: EndpointState,
     /// By their numbers.
     tests: Vec<u64>,
@@ -90,7 +90,7 @@ impl Control {
         update(&mut self.lock().state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -67,7 +67,7 @@ impl Counts {
 }
 
 impl EndpointCounts {
-    /// Shows how the endpoint stands; of one that another server tells, nothing.
+    /// Shows how the endpoint stands; of one that another server notifies, nothing.
     pub(super) fn show(&self, state: &EndpointState) {
         let state = if state.here { state } else { &EndpointState::default() };
         let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);

@@ -7,7 +7,7 @@ use engine::{
 };
 use server::intake::catalog::Catalog;
 use server::ledger::{
-    EndpointChange, EndpointProgress, EventReader, Outgoing, StoredEndpoint, Waiting, What,
+    EndpointChange, EndpointProgress, EventReader, Outgoing, StoredEndpoint, UnansweredEvent, What,
 };
 
 use server::webhooks::Noticing;
@@ -128,7 +128,7 @@ fn how_far_an_endpoint_has_come_is_kept() {
         let mut ledger = home.open();
         let mut reader = home.source().event_reader().unwrap();
         assert_eq!(reader.endpoint("shop").unwrap(), None);
-        let row = |seq, error: &str| Waiting {
+        let row = |seq, error: &str| UnansweredEvent {
             seq,
             about: "O'Neil's №1".to_owned(),
             since: UnixMs(5),
@@ -137,7 +137,7 @@ fn how_far_an_endpoint_has_come_is_kept() {
             dead: seq == 3,
             error: error.to_owned(),
         };
-        let progress = |sent_to, waiting: &[Waiting], answered: &[u64]| {
+        let progress = |sent_to, waiting: &[UnansweredEvent], answered: &[u64]| {
             let (waiting, answered) = (waiting.to_vec(), answered.to_vec());
             EndpointProgress { sent_to, disabled: sent_to == 12, waiting, answered }
         };

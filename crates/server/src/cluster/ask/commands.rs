@@ -19,7 +19,7 @@ use crate::cluster::looks::is_live;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::cluster::work::Instruction;
-use crate::gate::{Answer, ClaimRequest, Claimed, Closed, Gate, GateError, GateState, SaleSet};
+use crate::gate::{ClaimRequest, Claimed, Closed, Gate, GateAnswer, GateError, GateState, SaleSet};
 use crate::intake::Drained;
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError};
@@ -305,7 +305,7 @@ impl<'a> Commanding<'a> {
         &mut self,
         id: OrderId,
         at: Instant,
-        claimed: Result<Answer<Claimed>, GateError>,
+        claimed: Result<GateAnswer<Claimed>, GateError>,
     ) -> Result<(Grant, Option<Taken>), NotServed> {
         match claimed {
             Ok(answer) => {
@@ -398,7 +398,7 @@ impl<'a> Commanding<'a> {
 }
 
 /// Whether a slot sells by what it was told from now on. `newest`: its epoch, as far as this server has heard.
-fn has_heard(set: &Result<Answer<SaleSet>, GateError>, newest: u64) -> bool {
+fn has_heard(set: &Result<GateAnswer<SaleSet>, GateError>, newest: u64) -> bool {
     match set {
         Ok(answer) => answer.seen.epoch >= newest,
         // That is an old master's: the one that sells is another.
@@ -433,7 +433,8 @@ mod tests {
     /// A pause was answered by a server that was cut off with an old master, and the new one sold.
     #[test]
     fn the_slot_of_an_old_master_has_not_heard() {
-        let answer = |epoch| Ok(Answer { seen: Seen { epoch, seq: 1, available: 1 }, what: SaleSet::Done });
+        let answer =
+            |epoch| Ok(GateAnswer { seen: Seen { epoch, seq: 1, available: 1 }, what: SaleSet::Done });
         let closed = |why| Err(GateError::Closed(why));
         for (set, is_heard) in [
             (answer(2), true),

@@ -18,7 +18,7 @@ use super::{
 /// Rows of a sale's refusals: of more minutes, several are one.
 const REFUSED_ROWS_MAX: i64 = 60;
 
-/// Of SQLite's header, what tells a database from other files, and where the format's number is in it.
+/// Of SQLite's header, what distinguishes a database from other files, and where the format's number is in it.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
 const FORMAT_AT: std::ops::Range<usize> = 60..64;

@@ -20,15 +20,15 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use ask::{Asked, POINTS_MAX, Points};
-pub use export::{Export, Page};
+pub use ask::{HistoryQuery, POINTS_MAX, Points};
+pub use export::{Export, ExportPage};
 pub use incidents::Incident;
 pub use kept::{Kept, NotKept, Sold};
 pub use refusals::RefusedAt;
 pub use sales::SaleKept;
 use store::{OpenError, Store};
 
-pub(super) use incidents::Judged;
+pub(super) use incidents::SecondVerdict;
 pub(super) use refusals::Refused;
 pub(super) use sales::SaleOrders;
 
@@ -127,11 +127,11 @@ pub(super) struct Taken {
     /// The values are of the last second: of the time before, nothing is known.
     pub(super) stood_still: bool,
     pub(super) values: Values,
-    pub(super) stock: Vec<Left>,
+    pub(super) stock: Vec<ItemStock>,
     pub(super) refused: Vec<Refused>,
     /// Only those of which there were orders.
     pub(super) sales: Vec<SaleOrders>,
-    pub(super) judged: Judged,
+    pub(super) judged: SecondVerdict,
     /// The last that happened, the newest first: as long as nothing new has, the same.
     pub(super) events: Arc<[EventFigures]>,
     pub(super) disk_free_bytes: Option<u64>,
@@ -169,7 +169,7 @@ fn whole(orders: f64) -> u64 {
 
 /// Units of an item that is on sale, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct ItemStock {
     pub(super) sale: i64,
     pub(super) product: i64,
     pub(super) available: i64,
@@ -290,7 +290,7 @@ impl History {
     ///
     /// # Errors
     /// `NoHistory`.
-    pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
+    pub fn read(&self, asked: &HistoryQuery) -> Result<Points, NoHistory> {
         self.with(|store| store.read(asked, self.aside().as_ref()))
     }
 
@@ -298,7 +298,7 @@ impl History {
     ///
     /// # Errors
     /// `NoHistory`.
-    pub fn page(&self, export: &Export) -> Result<Page, NoHistory> {
+    pub fn page(&self, export: &Export) -> Result<ExportPage, NoHistory> {
         self.with(|store| store.page(export, self.aside().as_ref()))
     }
 

@@ -13,7 +13,7 @@ use super::sales::SoldOutAt;
 use super::sample::{HealthFigures, Lately, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
 use super::selling::{Holds, SaleSecond, Selling};
 use super::verdict::UNITS_AGE_MS_MAX;
-use crate::intake::{Health, Heard, PartAway, Servers};
+use crate::intake::{Health, PartAway, ServerReport, Servers};
 use crate::metrics::Counts;
 use crate::time::Instant;
 
@@ -129,7 +129,7 @@ impl Part {
     }
 
     /// The sum of this server's and what was heard of the others, and whose it is.
-    pub(super) fn with(&self, others: &[Heard], now: Instant) -> (Part, Vec<ServerFigures>) {
+    pub(super) fn with(&self, others: &[ServerReport], now: Instant) -> (Part, Vec<ServerFigures>) {
         let mut heard: Vec<_> = others
             .iter()
             .filter_map(|heard| {

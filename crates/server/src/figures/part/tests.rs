@@ -33,8 +33,8 @@ fn part(server: &str, accepted: f64, order_ms: &[u64]) -> Part {
     }
 }
 
-fn heard(part: &Part, at: Instant, lives: bool) -> Heard {
-    Heard { said: part.written().into(), at, lives }
+fn heard(part: &Part, at: Instant, lives: bool) -> ServerReport {
+    ServerReport { said: part.written().into(), at, lives }
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_server_that_was_started_again_is_one() {
     let begun = Instant::now();
     let now = begun + Duration::from_secs(30);
     let (a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
-    let names = |others: &[Heard]| {
+    let names = |others: &[ServerReport]| {
         let (_, servers) = a.with(others, now);
         servers.iter().map(|shown| (shown.server.clone(), shown.counted)).collect::<Vec<_>>()
     };
@@ -290,7 +290,7 @@ fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
     assert_eq!(serde_json::from_slice::<Part>(&full.written()).unwrap().sales, full.sales);
 
     let now = Instant::now();
-    let said = |text: &str| Heard { said: text.as_bytes().into(), at: now, lives: true };
+    let said = |text: &str| ServerReport { said: text.as_bytes().into(), at: now, lives: true };
     let older = said(r#"{"server":"b","rates":{"accepted":2.0},"tomorrow":1}"#);
     let others = [said("\u{0}"), said("[]"), older];
     let (sum, servers) = part("a", 1.0, &[]).with(&others, now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
-use crate::intake::{Heard, Need};
+use crate::intake::{Need, ServerReport};
 
 impl Server {
     /// What is seen so long after the start, with looks in between that each read the units: none comes late.
@@ -85,7 +85,7 @@ fn what_another_server_reconciled_is_known_when_it_has_gone() {
     for (begun_ms, stops) in [(100_000, true), (200_000, false)] {
         let at = server.begun + Duration::from_millis(begun_ms);
         let said = br#"{"server":"there:80","health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100}}"#;
-        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
         assert_eq!(age(&mut server, begun_ms + 500), selling(600));
         let gone_ms = if stops {
             server.servers.hear(Vec::new());
@@ -123,7 +123,7 @@ fn the_event_loops_are_woken_for_a_sum_of_what_another_server_has_just_said() {
     server.looking.hear(at);
     assert!(!is_woken(), "nobody has said anything");
     let said = br#"{"server":"there:80","health":{"ready":true}}"#;
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
     server.looking.hear(at);
     assert!(is_woken());
     server.looking.hear(at);
@@ -137,7 +137,7 @@ fn no_verdict_is_of_two_moments() {
     let hear = |server: &mut Server, after_ms| {
         let at = server.begun + Duration::from_millis(after_ms);
         let said = br#"{"server":"there:80","health":{"ready":false,"reasons":["no broker"],"clock_confirmed":true}}"#;
-        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
         server.looking.hear(at);
         server.seen()["verdict"]["code"].clone()
     };

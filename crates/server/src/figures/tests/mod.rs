@@ -15,7 +15,7 @@ use super::verdict::SECONDS;
 use super::*;
 use crate::intake::admission::Limits;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Health, Heard, Mailbox, Outcome, Servers};
+use crate::intake::{Health, Mailbox, RequestOutcome, ServerReport, Servers};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -229,11 +229,11 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     server.look(1_000);
     let skus = &server.catalog.skus;
     for (sku, outcome, times) in [
-        (0, Outcome::Accepted, 6),
-        (1, Outcome::Accepted, 4),
-        (2, Outcome::Busy, 8),
-        (2, Outcome::Unknown, 1),
-        (0, Outcome::Replayed, 3),
+        (0, RequestOutcome::Accepted, 6),
+        (1, RequestOutcome::Accepted, 4),
+        (2, RequestOutcome::Busy, 8),
+        (2, RequestOutcome::Unknown, 1),
+        (0, RequestOutcome::Replayed, 3),
     ] {
         (0..times).for_each(|_| skus[sku].counters.outcomes.count(outcome));
     }
@@ -262,8 +262,8 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     server.book.execute(NOW, Command::Pause(SaleId(3))).unwrap();
     server.book.execute(NOW, Command::CreateSale(sale(5, NOW.0, 1))).unwrap();
     server.publish();
-    server.catalog.skus[0].counters.outcomes.count(Outcome::Refused);
-    server.catalog.skus[3].counters.outcomes.count(Outcome::Accepted);
+    server.catalog.skus[0].counters.outcomes.count(RequestOutcome::Refused);
+    server.catalog.skus[3].counters.outcomes.count(RequestOutcome::Accepted);
     let seen = server.look(4_000);
     assert_eq!(of(&seen, 3)["rates"], rates(0.0, 0.0, 1.0, 0.0, 0.0));
     assert_eq!(of(&seen, 5)["rates"], rates(1.0, 0.0, 0.0, 0.0, 0.0));
@@ -428,7 +428,7 @@ fn what_another_server_saw_sold_out_is_known_and_what_was_seen_before_a_start() 
     let since = |seen: &Value| seen["sales"][0]["items"][0]["sold_out_at_ms"].clone();
     assert_eq!(since(&server.look(1_000)), Value::Null);
     let said = br#"{"server":"there:80","sold_out":{"3":{"1":17,"2":18}},"health":{"ready":true}}"#;
-    let heard = Heard { said: said[..].into(), at: server.begun, lives: false };
+    let heard = ServerReport { said: said[..].into(), at: server.begun, lives: false };
     server.servers.hear(vec![heard]);
     let seen = server.look(2_000);
     assert_eq!(since(&seen), 17);
@@ -463,7 +463,7 @@ fn the_stock_of_a_sale_is_kept_after_its_end() {
     server.publish();
     server.catalog.skus[0].counters.publish_committed(10, 0, 7);
     assert_eq!(server.look(2_000)["sales"][0]["state"], "ended");
-    let asked = Asked::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
+    let asked = HistoryQuery::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
     let points = server.looking.figures().history.read(&asked).unwrap().to_json();
     let points: Value = serde_json::from_slice(&points).unwrap();
     assert_eq!(points["rows"][0].as_array().unwrap().last(), Some(&json!(7)), "{points}");

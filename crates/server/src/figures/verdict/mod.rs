@@ -72,7 +72,7 @@ pub(in crate::figures) struct Verdict {
     /// Stable.
     pub(in crate::figures) code: &'static str,
     pub(in crate::figures) says: String,
-    /// What tells two of one code apart: the engine that keeps orders from being taken.
+    /// What distinguishes two of one code: the engine that keeps orders from being taken.
     #[serde(skip)]
     pub(in crate::figures) cause: Option<&'static str>,
     /// The verdict is that none is taken, anywhere.

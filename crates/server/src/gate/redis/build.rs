@@ -4,7 +4,7 @@ use engine::SkuId;
 use engine::handover::Snapshot;
 
 use super::commands::decimal;
-use super::reply::{Reply, code, malformed};
+use super::reply::{ScriptReply, code, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, hash_bytes, keys_of, phase_letter};
 use crate::gate::mark::{buyer_bytes, letter_of, place_body, returned_field, returned_value};
@@ -79,7 +79,7 @@ impl Gate {
         ends: &mut Ends,
         step: &'static [u8],
         more: impl Fn(&Snapshot) -> Vec<Vec<u8>>,
-        read: impl Fn(&Reply) -> Result<Option<Built>, GateError>,
+        read: impl Fn(&ScriptReply) -> Result<Option<Built>, GateError>,
     ) {
         self.commands.clear();
         let open: Vec<usize> = (0..gates.len()).filter(|at| ends[*at].is_none()).collect();
@@ -90,7 +90,7 @@ impl Gate {
             self.pack(sku, step, snapshot.epoch, &more);
         }
         for (at, outcome) in open.into_iter().zip(self.router.exchange(&self.commands)) {
-            ends[at] = outcome.and_then(Reply::read).and_then(|reply| read(&reply)).transpose();
+            ends[at] = outcome.and_then(ScriptReply::read).and_then(|reply| read(&reply)).transpose();
         }
     }
 
@@ -127,7 +127,7 @@ impl Gate {
                 sent.push(chunk.of);
             }
             for (of, outcome) in sent.into_iter().zip(self.router.exchange(&self.commands)) {
-                let added = outcome.and_then(Reply::read).and_then(|reply| match reply.code {
+                let added = outcome.and_then(ScriptReply::read).and_then(|reply| match reply.code {
                     code::DONE => Ok(()),
                     // Somebody else builds under a later epoch, or has finished under this one: not ours any more.
                     _ => Err(GateError::NotExecuted(Why::Invalid("the build was overtaken by another"))),

@@ -4,12 +4,12 @@ use engine::handover::SaleState;
 use engine::{OrderId, SkuId, UnixMs};
 use redis::Value;
 
-use super::reply::{Reply, array, bytes, int, malformed};
+use super::reply::{ScriptReply, array, bytes, int, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
 use crate::gate::mark::MarkBytes;
 use crate::gate::{
-    Answer, Closed, Found, GATE_FORMAT, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
+    Closed, Found, GATE_FORMAT, GateAnswer, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
 };
 
 impl Gate {
@@ -106,7 +106,7 @@ impl Gate {
         age_ms: u64,
         now: Option<UnixMs>,
         max: usize,
-    ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Vec<OpenRecord>>, GateError>> {
         let max = max.min(limits::OPEN_ROWS_MAX) as u64;
         self.open(skus.iter().map(|sku| (*sku, [age_ms, max, now.map_or(0, |now| now.0), 0])))
     }
@@ -114,7 +114,7 @@ impl Gate {
     fn open(
         &mut self,
         wanted: impl Iterator<Item = (SkuId, [u64; 4])> + Clone,
-    ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Vec<OpenRecord>>, GateError>> {
         self.commands.clear();
         for (sku, args) in wanted.clone() {
             let mut digits = [[0; 20]; 4];
@@ -127,8 +127,8 @@ impl Gate {
     }
 }
 
-fn open_records(sku: SkuId, value: Value) -> Result<Answer<Vec<OpenRecord>>, GateError> {
-    let reply = Reply::read(value)?;
+fn open_records(sku: SkuId, value: Value) -> Result<GateAnswer<Vec<OpenRecord>>, GateError> {
+    let reply = ScriptReply::read(value)?;
     let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
     let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
     let record = |(id, mark)| {
@@ -140,7 +140,7 @@ fn open_records(sku: SkuId, value: Value) -> Result<Answer<Vec<OpenRecord>>, Gat
         }
     };
     let what = ids.iter().zip(marks).map(record).collect::<Result<_, _>>()?;
-    Ok(Answer { seen: reply.seen, what })
+    Ok(GateAnswer { seen: reply.seen, what })
 }
 
 fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {

@@ -19,7 +19,7 @@ use crate::http::placing::{Placed, as_key};
 use crate::http::route::{Handler, Route, When};
 use crate::http::routes::orders::{PENDING, given_address, order_id, standing};
 use crate::http::wire::address::{DeliveryAddress, NAMES, WireAddress};
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::body::parse;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{
@@ -31,11 +31,13 @@ use crate::net::Answer;
 use crate::pages::{CheckView, HTML_CONTENT_TYPE, LanguageId, OrderPageView, TroubleView};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::post("/buy", Handler::Anybody(HttpService::buy)).problems(Shape::FORM),
-    Route::post("/orders/{id}/cancel", Handler::Buyer(HttpService::cancel_by_form)).problems(Shape::FORM),
-    Route::post("/orders/{id}/address", Handler::Buyer(HttpService::address_by_form)).problems(Shape::FORM),
+    Route::post("/buy", Handler::Anybody(HttpService::buy)).problems(ProblemFormat::FORM),
+    Route::post("/orders/{id}/cancel", Handler::Buyer(HttpService::cancel_by_form))
+        .problems(ProblemFormat::FORM),
+    Route::post("/orders/{id}/address", Handler::Buyer(HttpService::address_by_form))
+        .problems(ProblemFormat::FORM),
     Route::post("/orders/{id}/pay", Handler::Buyer(HttpService::pay_by_form))
-        .problems(Shape::FORM)
+        .problems(ProblemFormat::FORM)
         .when(When::Demo),
 ];
 

@@ -22,7 +22,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::admission::{BuyerBounds, NotAdmitted};
 use crate::intake::attempts::{Attempt, Came};
-use crate::intake::{Judged, NewOrder, Outcome, Reply, Request};
+use crate::intake::{Judged, NewOrder, Reply, Request, RequestOutcome};
 use crate::ledger::Buyer;
 use crate::net::Answer;
 use crate::time::Instant;
@@ -258,7 +258,7 @@ impl HttpService {
         Ok(Answer::Later)
     }
 
-    fn count(&self, sku: SkuId, outcome: Outcome) {
+    fn count(&self, sku: SkuId, outcome: RequestOutcome) {
         if let Some(sku) = self.catalog.sku(sku) {
             sku.counters.outcomes.count(outcome);
         }
@@ -292,7 +292,7 @@ impl HttpService {
             | NotAdmitted::Busy
             | NotAdmitted::BuyerBusy => {
                 self.shared.metrics.orders_rejected.inc();
-                self.count(sku, Outcome::Busy);
+                self.count(sku, RequestOutcome::Busy);
             }
         }
     }
@@ -313,12 +313,12 @@ impl HttpService {
             Reply::Accepted(Accepted::Order { replayed: false, .. })
             | Reply::Pending { replayed: false, .. } => {
                 metrics.orders_accepted.inc();
-                self.count(sku, Outcome::Accepted);
+                self.count(sku, RequestOutcome::Accepted);
                 Came::Accepted
             }
             Reply::Accepted(_) | Reply::Pending { .. } | Reply::Lost(_) => {
                 metrics.orders_replayed.inc();
-                self.count(sku, Outcome::Replayed);
+                self.count(sku, RequestOutcome::Replayed);
                 Came::Replayed
             }
             Reply::Refused(refusal) => {
@@ -331,12 +331,12 @@ impl HttpService {
             }
             Reply::Unavailable | Reply::ClockUnconfirmed => {
                 metrics.orders_unavailable.inc();
-                self.count(sku, Outcome::Busy);
+                self.count(sku, RequestOutcome::Busy);
                 Came::Busy
             }
             _ => {
                 metrics.orders_unknown.inc();
-                self.count(sku, Outcome::Unknown);
+                self.count(sku, RequestOutcome::Unknown);
                 Came::Unknown
             }
         };

@@ -27,7 +27,7 @@ use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
-use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
+use crate::pages::{AddressAsked, Branding, Languages, Pages, Session, Settings};
 use crate::rehearsals::{Rehearsals, RehearseCommand};
 use crate::shop_keys::KeySource;
 use crate::signing::SigningKey;
@@ -547,7 +547,7 @@ fn page_settings(options: &HttpOptions, refused_without_script: Option<&'static 
         },
         refused_without_script,
         verification_url: None,
-        look: Look::default(),
+        branding: Branding::default(),
         languages: Languages::built_in(),
     }
 }

@@ -22,7 +22,7 @@ const EXPOSED: (&str, &str) =
 
 /// How a problem is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Shape {
+pub(in crate::http) enum ProblemFormat {
     /// RFC 9457.
     Problem,
     /// The same; but what is not found is a page, where a person reads it.
@@ -33,18 +33,18 @@ pub(in crate::http) enum Shape {
     Published,
 }
 
-impl Shape {
+impl ProblemFormat {
     /// Of what buyers' forms lead to.
-    pub(in crate::http) const FORM: Shape = Shape::Form(LanguageId::FIRST);
+    pub(in crate::http) const FORM: ProblemFormat = ProblemFormat::Form(LanguageId::FIRST);
 
     /// The same, in the language of whoever asks.
-    pub(in crate::http) fn spoken(self, language: impl FnOnce() -> LanguageId) -> Shape {
-        if let Shape::Form(_) = self { Shape::Form(language()) } else { self }
+    pub(in crate::http) fn spoken(self, language: impl FnOnce() -> LanguageId) -> ProblemFormat {
+        if let ProblemFormat::Form(_) = self { ProblemFormat::Form(language()) } else { self }
     }
 
     /// Of a path that leads nowhere.
-    pub(in crate::http) fn of_unknown(path: &str) -> Shape {
-        if path.starts_with("/api/") { Shape::Problem } else { Shape::Page }
+    pub(in crate::http) fn of_unknown(path: &str) -> ProblemFormat {
+        if path.starts_with("/api/") { ProblemFormat::Problem } else { ProblemFormat::Page }
     }
 }
 
@@ -159,25 +159,25 @@ impl<'r, 'w> Answering<'r, 'w> {
     pub(in crate::http) fn problem(
         &mut self,
         problem: &Problem,
-        shape: Shape,
+        format: ProblemFormat,
         sold_out: &SoldOut,
         scratch: &mut Vec<u8>,
     ) {
         if problem.code == "sold_out" {
-            return match shape {
-                Shape::Problem | Shape::Page | Shape::Form(_) => {
+            return match format {
+                ProblemFormat::Problem | ProblemFormat::Page | ProblemFormat::Form(_) => {
                     self.prepared(problem.status, &sold_out.problem)
                 }
-                Shape::Published => self.prepared(problem.status, &sold_out.published),
+                ProblemFormat::Published => self.prepared(problem.status, &sold_out.published),
             };
         }
         scratch.clear();
-        let content_type = match shape {
-            Shape::Problem | Shape::Page | Shape::Form(_) => {
+        let content_type = match format {
+            ProblemFormat::Problem | ProblemFormat::Page | ProblemFormat::Form(_) => {
                 problem.write(scratch);
                 PROBLEM_JSON
             }
-            Shape::Published => {
+            ProblemFormat::Published => {
                 problem.write_published(scratch);
                 JSON
             }

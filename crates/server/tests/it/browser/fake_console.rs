@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    AddressAsked, CONTENT_SECURITY_POLICY, Languages, Look, Pages, Rendered, Session, Settings,
+    AddressAsked, Branding, CONTENT_SECURITY_POLICY, Languages, Pages, Rendered, Session, Settings,
 };
 
 use super::fake::{Request, read_request};
@@ -74,7 +74,7 @@ impl FakeConsole {
             address_asked: AddressAsked::Before,
             refused_without_script: None,
             verification_url: None,
-            look: Look::default(),
+            branding: Branding::default(),
             languages: Languages::built_in(),
         });
         let state = State {

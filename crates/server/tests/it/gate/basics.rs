@@ -6,8 +6,8 @@ use engine::handover::{
 use engine::{CoolDown, OrderId, ProductId, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::{
-    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateConfig, GateError, Open, Reserve,
-    Reserved, SaleSet, Settled, Why,
+    Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateAnswer, GateConfig, GateError, Open,
+    Reserve, Reserved, SaleSet, Settled, Why,
 };
 
 use super::servers::Redis;
@@ -15,7 +15,7 @@ use super::{available, build, buyer_of, fresh, is_taken, on, place, reserve, res
 
 const SKU: SkuId = SkuId(0x1d);
 
-fn what<T>(answers: Vec<Result<Answer<T>, GateError>>) -> T {
+fn what<T>(answers: Vec<Result<GateAnswer<T>, GateError>>) -> T {
     answers.into_iter().next().unwrap().unwrap().what
 }
 

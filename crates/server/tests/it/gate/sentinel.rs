@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use engine::SkuId;
 use server::gate::{
-    Answer, Closed, Gate, GateConfig, GateError, GateTls, Layout, Reserved, Sentinel, Why, limits,
+    Closed, Gate, GateAnswer, GateConfig, GateError, GateTls, Layout, Reserved, Sentinel, Why, limits,
 };
 
 use super::refusals::{file, pem};
@@ -80,7 +80,7 @@ fn named(master: &str, password: Option<&str>) -> Sentinel {
 }
 
 /// As it is of another run. The new master may have missed the last writes, besides: that the gate was opened, or made.
-fn is_closed(got: Result<Answer<Reserved>, GateError>) -> bool {
+fn is_closed(got: Result<GateAnswer<Reserved>, GateError>) -> bool {
     match got {
         Err(GateError::Closed(Closed::OtherRun | Closed::Fenced | Closed::Lost)) => true,
         Err(GateError::Closed(other)) => panic!("{other}"),
