@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
 use super::console::{ask_by, assert_laid_out, press, sign_in, sign_in_by, wait_for_state};
+use super::line::{join, sell};
 use super::real::{PRODUCT, SALE, Shop};
+use super::steps::wait_for_view;
 use super::webdriver::Browser;
 
-fn press_item(browser: &Browser, call: &str) {
+pub(super) fn press_item(browser: &Browser, call: &str) {
     ask_by(browser, &format!("#sale-{SALE} button[data-item-call={call}]"));
 }
 
@@ -291,4 +293,54 @@ fn of_an_item_that_sells_it_says_how_long_orders_took_and_why_some_were_refused(
         says.contains(" refused/s (over limit ") && says.contains("p50 ") && says.contains(", p99 ")
     });
     assert_laid_out(&browser);
+}
+
+#[test]
+fn a_line_that_was_held_back_is_let_in() {
+    let (shop, (browser, waits)) = (Shop::demo(), Browser::two());
+    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 3 }));
+    sign_in_by(&browser, &shop, &shop.add_operator("operator"));
+    press_item(&browser, "pace");
+    browser.type_into("#field-per_s_max", "0");
+    browser.click("#ask-do");
+    let line = format!("#line-{SALE}-{PRODUCT}");
+    browser.wait_for_text(&line, "Pace is limited\n0 a second");
+    for member in ["1", "2"] {
+        shop.line_as(member, "");
+    }
+    join(&waits, &shop);
+    browser.wait_for_text(&line, "Waiting\n3");
+    for member in ["1", "2"] {
+        assert_eq!(shop.line_as(member, "/presence")["standing"], "waiting", "{member}");
+    }
+
+    press_item(&browser, "let_all_in");
+    browser.wait_for_text("#ask-says", "3 people wait, 3 units are free.");
+    browser.type_into("#field-why", "the payments are back");
+    browser.type_into("#typed", "Opening night");
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "No limit holds the line back.");
+    for member in ["1", "2"] {
+        browser.wait_until("who waited is called", |_| {
+            shop.line_as(member, "/presence")["standing"] == "called"
+        });
+    }
+    wait_for_view(&waits, "#line", "called");
+    for shown in ["Pace is limited\nno", "Called\n3", "Waiting\n0"] {
+        browser.wait_for_text(&line, shown);
+    }
+    shop.order_as("1");
+    assert_eq!(shop.units().1, 1, "who was let in has ordered");
+    let log = shop.operators_log();
+    let of_line = |action: &&Value| action["what"] == "line_pace_limited";
+    let said = |action: &Value| json!([action["who"], action["about"], action["why"]]);
+    let said: Vec<Value> = log.iter().filter(of_line).map(said).collect();
+    let expected = [
+        json!(["operator", "product 7, no limit", "the payments are back"]),
+        json!(["operator", "product 7, 0 per second", ""]),
+    ];
+    assert_eq!(said, expected);
+    let entry = "operator: line pace limited no. 40 product 7, no limit (the payments are back)";
+    browser.wait_for_text("#events", entry);
+    assert_eq!((browser.complaints(), waits.complaints()), (vec![], vec![]));
 }
