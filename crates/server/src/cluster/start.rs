@@ -142,6 +142,7 @@ impl Stages {
             backlog_age_ms: counts.backlog_age_ms.clone(),
             reconciled: counts.reconciled.clone(),
             units_read: counts.units_read.clone(),
+            clock_ahead_ms: counts.clock_ahead_ms.clone(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! One look a second: the counters now, what they were a second ago, and what is judged over the last ten.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use super::lines::Lines;
 use super::part::{Part, Recent};
 use super::sales::{NearSale, Open, SoldOut, Sums, near_sales, shown};
 use super::sample::{
-    EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, ServerFigures, Took, Totals, WebhookFigures,
-    per_s,
+    EngineFigures, HealthFigures, MachineFigures, MeasuredPeak, Rates, Sample, ServerFigures, Took, Totals,
+    WebhookFigures, per_s,
 };
 use super::selling::{Counted, holds, orders, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
@@ -243,6 +244,7 @@ impl Looking {
                 units_age_ms: ages.map(|ages| ages.units_ms(at)),
                 ..health(&self.watched, &self.hindered, &self.found)
             },
+            machine: machine(&self.watched, &self.hindered, &self.found),
         };
         self.lines.look(&self.catalog, (now, at), &all_wanted);
         self.moments.push_back(moment);
@@ -525,5 +527,18 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         backlog: backlog.map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
         backlog_age_ms: backlog.map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
+    }
+}
+
+/// A server whose ledger is elsewhere writes its history; without one it has a disk all the same.
+fn machine(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> MachineFigures {
+    let own_dir = || watched.history_dir.as_deref().unwrap_or(Path::new("."));
+    let disk = host.disk.or_else(|| Disk::of(own_dir()));
+    MachineFigures {
+        disk_free_bytes: disk.map(|disk| disk.free_bytes),
+        disk_bytes: disk.map(|disk| disk.bytes),
+        clock_confirmed: Some(hindered.by_clock.is_none()),
+        clock_difference_ms: Some(watched.intake.clock.wall_difference_ms()),
+        clock_ahead_ms: watched.cluster.as_ref().map(|cluster| cluster.clock_ahead_ms.get()),
     }
 }

@@ -107,6 +107,8 @@ pub struct Cluster {
     pub reconciled: Counter,
     /// Times that what is held and sold was read from the ledger here.
     pub units_read: Counter,
+    /// How far this server's clock is ahead of most, or the system's while the server's stands.
+    pub clock_ahead_ms: Gauge,
 }
 
 /// The last sample.

@@ -395,4 +395,20 @@ pub(super) struct ServerFigures {
     pub(super) in_flight: usize,
     pub(super) processors_busy: Option<f64>,
     pub(super) memory_bytes: Option<u64>,
+    #[serde(flatten)]
+    pub(super) machine: MachineFigures,
+}
+
+/// What a server says of its own machine, which is in no sum. `None`: its version does not say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct MachineFigures {
+    /// On the disk that it writes to.
+    pub(super) disk_free_bytes: Option<u64>,
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) clock_confirmed: Option<bool>,
+    /// How far the system's clock is ahead of the server's.
+    pub(super) clock_difference_ms: Option<i64>,
+    /// How far the server's clock is ahead of most clocks of the cluster, or the system's while the server's stands.
+    pub(super) clock_ahead_ms: Option<i64>,
 }

@@ -45,10 +45,11 @@ const SOURCES: [(&str, &str); 31] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 14] = [
+const CONSOLE: [(&str, &str); 15] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
     ("console-words.js", include_str!("../../templates/assets/console-words.js")),
     ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
+    ("console-servers.js", include_str!("../../templates/assets/console-servers.js")),
     ("console-rehearsal.js", include_str!("../../templates/assets/console-rehearsal.js")),
     ("console-slips.js", include_str!("../../templates/assets/console-slips.js")),
     ("console-making.js", include_str!("../../templates/assets/console-making.js")),
@@ -109,10 +110,11 @@ impl Assets {
         }
         for (name, source) in CONSOLE {
             let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
-            // What others have released stays as it is.
-            let body = match stem.starts_with("console") {
-                true => assets.with_imports(without_indentation(source)),
-                false => source.to_owned(),
+            let body = match (stem.starts_with("console"), extension) {
+                (true, "css") => tightened(without_indentation(source), STYLE_SPACES),
+                (true, _) => assets.with_imports(tightened(without_indentation(source), SCRIPT_SPACES)),
+                // What others have released stays as it is.
+                (false, _) => source.to_owned(),
             };
             assets.add(name, (stem, extension), content_type(extension), body.into_bytes());
         }
@@ -217,6 +219,26 @@ fn without_indentation(source: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
+/// What of the console's stands closer together without another meaning, and how. None of it is in a text.
+const SCRIPT_SPACES: &[(&str, &str)] = &[
+    (" => ", "=>"),
+    (" = ", "="),
+    (" === ", "==="),
+    (" !== ", "!=="),
+    (" && ", "&&"),
+    (" || ", "||"),
+    (" ? ", "?"),
+    (" : ", ":"),
+    ("{ ", "{"),
+    (" }", "}"),
+];
+const STYLE_SPACES: &[(&str, &str)] =
+    &[(" {", "{"), ("{ ", "{"), ("; }", "}"), (": ", ":"), ("; ", ";"), (", ", ",")];
+
+fn tightened(source: String, spaces: &[(&str, &str)]) -> String {
+    spaces.iter().fold(source, |source, (wide, tight)| source.replace(wide, tight))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -261,8 +283,27 @@ mod tests {
             for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
                 let quotes = line.replace("\"`\"", "").matches('`').count();
                 assert_eq!(quotes % 2, 0, "{name} has a text over two lines: {line}");
+                let text = line.split('"').skip(1).step_by(2).find(|text| has_spaces(name, text));
+                assert_eq!(text, None, "{name} has a text whose spaces would go: {line}");
             }
         }
+    }
+
+    fn has_spaces(name: &str, text: &str) -> bool {
+        let spaces = if name.ends_with(".css") { STYLE_SPACES } else { SCRIPT_SPACES };
+        spaces.iter().any(|(wide, _)| text.contains(wide))
+    }
+
+    #[test]
+    fn the_consoles_scripts_and_styles_say_the_same_closer_together() {
+        let script = "const a = ({ b }) => b === \"c\" || (b !== 1 && b >= 2 ? 3 : `d ${b}`);\n";
+        let tight = "const a=({b})=>b===\"c\"||(b!==1&&b >= 2?3:`d ${b}`);\n";
+        assert_eq!(tightened(script.to_owned(), SCRIPT_SPACES), tight);
+        assert!(has_spaces("a.js", "c = d") && !has_spaces("a.js", "c=d"), "so no text has them");
+        let style = "@media (min-width: 1rem) {\n.a > b, .c d::before { content: attr(e) \" \"; width: calc(1px + 2px); }\n}\n";
+        let tight =
+            "@media (min-width:1rem){\n.a > b,.c d::before{content:attr(e) \" \";width:calc(1px + 2px)}\n}\n";
+        assert_eq!(tightened(style.to_owned(), STYLE_SPACES), tight);
     }
 
     /// The names that a script imports, as it calls them; an import may go over several lines.

@@ -256,7 +256,8 @@ const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 let place = null;
 const placeOf = (button) => {
   const within = button.closest("article, #found-order");
-  return { button, id: within?.id, at: [...(within?.querySelectorAll("button") ?? [])].indexOf(button), above: button.closest("[aria-labelledby$=-title]")?.getAttribute("aria-labelledby") };
+  const above = button.closest("#verdict") ? "says" : button.closest("[aria-labelledby$=-title]")?.getAttribute("aria-labelledby");
+  return { button, id: within?.id, at: [...(within?.querySelectorAll("button") ?? [])].indexOf(button), above };
 };
 /** Before what has it may be made anew. */
 export const notePlace = () => {
@@ -286,6 +287,11 @@ export const keepFocus = () => {
   next.focus({ preventScroll: true });
 };
 
+const nameOf = (action, sale, item) => {
+  const about = item ? item.title : sale.title;
+  return about ? `${action.name}: ${about}` : action.name;
+};
+
 // What is asked for may come late, and then something else has been opened.
 let opened = 0;
 
@@ -307,8 +313,7 @@ const open = async (action, sale, item) => {
   }
   if (own !== opened) return;
   asked = { name, action, sale, item, key };
-  const about = item ? item.title : sale.title;
-  set("ask-title", about ? `${action.name}: ${about}` : action.name);
+  set("ask-title", nameOf(action, sale, item));
   set("ask-says", action.says(sale, item));
   set("ask-do", action.name);
   set("ask-problem", before?.draft ? DRAFT : before ? UNKNOWN : "");
@@ -368,6 +373,30 @@ export const buttonsOf = (actions, attribute, latest) =>
   });
 export const saleButtons = (latest) => buttonsOf(Object.entries(ACTIONS), "data-call", latest);
 export const itemButtons = (latest, ofLine = false) => buttonsOf(Object.entries(ITEM_ACTIONS).filter(([, action]) => Boolean(action.ofLine) === ofLine), "data-item-call", latest);
+
+// What the verdict says to do, of what can be pressed below as the sale is now; undefined: nothing.
+const toPress = ({ kind, sale: id, product }) => {
+  if (kind === "create") return [create, { title: "" }];
+  const isOfItem = (product ?? null) !== null;
+  const action = (isOfItem ? ITEM_ACTIONS : ACTIONS)[kind];
+  const sale = night.figures.sales.find((of) => of.id === id);
+  const item = isOfItem ? sale?.items.find((of) => of.product === product) : undefined;
+  if (action && sale && isOffered(action, sale) && (item || !isOfItem) && (item?.line || !action.ofLine)) return [action, sale, item];
+};
+/** Its button, which asks as the others do; the same node until it is for something else. */
+export const showAct = (act) => {
+  const now = act ? toPress(act) : undefined;
+  const [box, name] = [byId("act"), now ? nameOf(...now) : ""];
+  const shown = now ? JSON.stringify([act, name]) : "";
+  if ((box.dataset.shown ?? "") === shown) return;
+  box.dataset.shown = shown;
+  if (box.contains(document.activeElement)) notePlace();
+  box.replaceChildren();
+  if (!now) return;
+  const button = element("button", { [now[2] ? "data-item-call" : "data-call"]: act.kind, class: now[0].typed ? "grave" : "" }, name);
+  button.addEventListener("click", () => open(...toPress(act)));
+  box.append(button);
+};
 
 const inputs = () => [...byId("ask-fields").querySelectorAll("input")];
 const typedIn = () => Object.fromEntries(inputs().map((input) => [input.name, { before: input.dataset.before, now: input.value }]));

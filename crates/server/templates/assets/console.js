@@ -1,13 +1,14 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than LIVE_MS is not called live, and what is older
 // than STALE_MS says nothing of now.
-import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, notePlace, saleButtons, sayKept } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, notePlace, saleButtons, sayKept, showAct } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
+import { showServers } from "./console-servers.js";
 import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
 
 // Figures come once a second.
@@ -180,7 +181,7 @@ const age = () => performance.now() - night.takenAt;
 // Whoever hears the page hears what is new of it, and not each second how many orders there were.
 let announced = "";
 
-const verdict = (level, says, toDo, section) => {
+const verdict = (level, says, toDo, section, act = null) => {
   byId("verdict").dataset.level = level;
   if (announced !== level + section) {
     announced = level + section;
@@ -194,13 +195,14 @@ const verdict = (level, says, toDo, section) => {
     // Between backticks there is something to be typed.
     byId("do").replaceChildren(...toDo.split("`").map((part, at) => (at % 2 === 1 ? element("code", {}, part) : part)));
   }
+  showAct(act);
 };
 
 const draw = () => {
   const { figures } = night;
   const { health, rates, order_route: route, sales, servers } = figures;
   if (age() <= STALE_MS) {
-    verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook);
+    verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook, figures.verdict.action);
     document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   }
   set("server", figures.server ?? "");
@@ -239,12 +241,17 @@ const draw = () => {
           ["Dead letters", count(health.dead_letters), health.dead_letter_age_ms === null ? "since the servers' start" : `the last ${duration(health.dead_letter_age_ms)} ago`],
         ]),
     ["Processors busy", known(health.processors_busy, (part) => `${Math.round(part * 100)} %`)],
-    ["Memory", known(health.memory_bytes, bytes)],
-    ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
-    ["Size of the ledger", known(health.ledger_bytes, bytes)],
     ["Connections", count(health.connections)],
     ["Requests per second", rate(rates.requests)],
-    ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
+    // Of a cluster each server has its own, below.
+    ...(health.dead_letters === null
+      ? [
+          ["Memory", known(health.memory_bytes, bytes)],
+          ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
+          ["Size of the ledger", known(health.ledger_bytes, bytes)],
+          ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
+        ]
+      : []),
   ]);
   aged("now-title", night.takenAt);
   aged("sales-title", night.takenAt, night.takenAt - unitsAge);
@@ -336,6 +343,7 @@ const tick = () => {
     const node = byId(`when-${sale.id}`);
     if (node) set(node, when(sale));
   }
+  showServers();
   showAges();
   keepFocus();
 };

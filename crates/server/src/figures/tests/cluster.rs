@@ -107,6 +107,31 @@ fn what_another_server_reconciled_is_known_when_it_has_gone() {
     assert_eq!(age(&mut server, 300_000), selling(0));
 }
 
+#[test]
+fn the_disk_and_the_clock_of_each_server_are_known_to_all() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    server.cluster.as_ref().unwrap().clock_ahead_ms.set(-2_500);
+    let said =
+        br#"{"server":"there:80","machine":{"disk_free_bytes":7,"disk_bytes":9,"clock_confirmed":false}}"#;
+    let at = server.begun + Duration::from_millis(900);
+    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    let seen = server.look(1_000);
+    let [here, there] = [0, 1].map(|place| seen["servers"][place].clone());
+    // Its ledger is elsewhere, and it runs on a disk all the same.
+    assert_eq!(seen["health"]["disk_bytes"], Value::Null);
+    assert!(here["disk_bytes"].as_u64() > Some(0), "{here}");
+    assert!(here["disk_free_bytes"].as_u64() <= here["disk_bytes"].as_u64(), "{here}");
+    assert_eq!((&here["clock_confirmed"], &here["clock_ahead_ms"]), (&json!(true), &json!(-2_500)));
+    assert!(here["clock_difference_ms"].is_i64(), "{here}");
+    let of_there = ["disk_free_bytes", "disk_bytes", "clock_confirmed", "clock_ahead_ms"]
+        .map(|name| there[name].clone());
+    assert_eq!(of_there, [json!(7), json!(9), json!(false), Value::Null]);
+    let ours: Value = serde_json::from_slice(&server.servers.ours().unwrap()).unwrap();
+    for name in ["disk_bytes", "clock_confirmed", "clock_difference_ms", "clock_ahead_ms"] {
+        assert_eq!(ours["machine"][name], here[name], "{name}");
+    }
+}
+
 /// The new sum waited until an event loop did something else, which was up to a quarter of a second.
 #[test]
 fn the_event_loops_are_woken_for_a_sum_of_what_another_server_has_just_said() {

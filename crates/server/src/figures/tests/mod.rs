@@ -62,6 +62,7 @@ impl Server {
             backlog_age_ms: Gauge::default(),
             reconciled: Counter::default(),
             units_read: Counter::default(),
+            clock_ahead_ms: Gauge::default(),
         });
         let health = Arc::<Health>::default();
         let limits = Limits {

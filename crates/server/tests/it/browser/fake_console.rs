@@ -313,9 +313,17 @@ pub(crate) fn verdict(level: &str, says: &str, action: &str) -> Value {
     json!({ "level": level, "code": "selling", "says": says, "do": action, "runbook": "selling" })
 }
 
+/// The same with what the console has a button for.
+pub(crate) fn verdict_with(action: Value, says: &str) -> Value {
+    let mut verdict = verdict("amber", says, "`doorbuster sale resume SALE` when it may go on.");
+    verdict["action"] = action;
+    verdict
+}
+
 pub(crate) fn server(name: &str, silent_ms: u64) -> Value {
     json!({
         "server": name, "silent_ms": silent_ms, "counted": silent_ms < 5_000, "ready": true, "accepted_per_s": 3.5, "in_flight": 0,
-        "processors_busy": null, "memory_bytes": null,
+        "processors_busy": null, "memory_bytes": 150_000_000, "disk_free_bytes": 80_000_000_000_u64, "disk_bytes": 500_000_000_000_u64,
+        "clock_confirmed": true, "clock_difference_ms": 0, "clock_ahead_ms": 2,
     })
 }

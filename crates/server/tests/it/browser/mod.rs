@@ -17,6 +17,7 @@ mod console_cluster;
 mod console_late;
 mod console_presses;
 mod console_together;
+mod console_verdict;
 mod fake;
 mod fake_console;
 mod joining;
