@@ -163,7 +163,7 @@ fn each_server_says_what_its_own_machine_has_and_one_that_does_not_is_not_known(
         clock_ahead_ms: Some(ahead),
     };
     (a.machine, b.machine) = (of(50, true, 2), of(1, false, -3_600_000));
-    let said = |text: &str| Heard { said: text.as_bytes().into(), at: now, lives: true };
+    let said = |text: &str| ServerReport { said: text.as_bytes().into(), at: now, lives: true };
     let others = [
         heard(&b, now, false),
         said(r#"{"server":"c","health":{"ready":true,"clock_confirmed":true,"memory_bytes":7}}"#),

@@ -114,7 +114,7 @@ fn the_disk_and_the_clock_of_each_server_are_known_to_all() {
     let said =
         br#"{"server":"there:80","machine":{"disk_free_bytes":7,"disk_bytes":9,"clock_confirmed":false}}"#;
     let at = server.begun + Duration::from_millis(900);
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
     let seen = server.look(1_000);
     let [here, there] = [0, 1].map(|place| seen["servers"][place].clone());
     // Its ledger is elsewhere, and it runs on a disk all the same.
