@@ -283,10 +283,43 @@ mod tests {
             for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
                 let quotes = line.replace("\"`\"", "").matches('`').count();
                 assert_eq!(quotes % 2, 0, "{name} has a text over two lines: {line}");
-                let text = line.split('"').skip(1).step_by(2).find(|text| has_spaces(name, text));
+                let text = texts(line).into_iter().find(|text| has_spaces(name, text));
                 assert_eq!(text, None, "{name} has a text whose spaces would go: {line}");
             }
         }
+    }
+
+    /// The texts of a line, each with a `$` for what is computed in it.
+    fn texts(line: &str) -> Vec<String> {
+        let (mut texts, mut inside, mut characters) = (Vec::new(), Vec::new(), line.chars().peekable());
+        let mut open: Vec<String> = Vec::new();
+        while let Some(now) = characters.next() {
+            match (inside.last(), now) {
+                (Some('"'), '"') | (Some('`'), '`') => {
+                    inside.pop();
+                    texts.extend(open.pop());
+                }
+                (Some('`'), '$') if characters.next_if_eq(&'{').is_some() => {
+                    open.last_mut().unwrap().push(now);
+                    inside.push('{');
+                }
+                (Some('"' | '`'), _) => open.last_mut().unwrap().push(now),
+                (_, '"' | '`') => {
+                    inside.push(now);
+                    open.push(String::new());
+                }
+                (_, '{') => inside.push(now),
+                (_, '}') => drop(inside.pop()),
+                _ => {}
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn a_text_is_found_wherever_it_stands() {
+        let line = "if (a) { b(\"c = d\", `e ${f ? `g : ${h}` : \"{ i\"} && j`, { k: \"\" }); }";
+        assert_eq!(texts(line), ["c = d", "g : $", "{ i", "e $ && j", ""]);
     }
 
     fn has_spaces(name: &str, text: &str) -> bool {
