@@ -31,7 +31,7 @@ mod tests {
     /// Who waits, and what ends it: seen from a load that goes on until the wait is over.
     fn ended_by(won: bool, raise: impl Fn(&AtomicBool, &AtomicBool) + Sync) {
         let (won, stop) = (&AtomicBool::new(won), &AtomicBool::new(false));
-        let (end, ended) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::sync_channel::<()>(1);
         thread::scope(|scope| {
             let load = scope.spawn(move || ended.recv());
             let raise = &raise;

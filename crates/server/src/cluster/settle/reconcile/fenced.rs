@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use engine::SkuId;
 
-use super::rebuild::by_epoch;
+use super::rebuild::built_once;
 use super::{Engines, OPEN_ROWS, Renewal, orders_of, take_in};
 use crate::cluster::Core;
 use crate::gate::{GateError, Why, limits};
@@ -23,7 +23,7 @@ pub(super) fn roll_forward_fenced(
     renewal: &mut Renewal,
 ) -> Result<HashMap<SkuId, GateError>, LedgerError> {
     let mut unread = HashMap::new();
-    let (_, built) = by_epoch(core, engines, skus)?;
+    let built = built_once(core, engines, skus)?;
     let mut readable = Vec::new();
     // Once more: a replica that was made the master meanwhile may not have heard of the fence.
     for ((sku, _), fenced) in built.iter().zip(engines.gate.fence(&built)) {

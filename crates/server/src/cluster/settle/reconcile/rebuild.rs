@@ -199,7 +199,9 @@ impl Rebuild {
 
     fn begin(&mut self, core: &Core, engines: &mut Engines) -> Result<Phase, LedgerError> {
         let asked = self.take_asked();
-        let (new, known) = by_epoch(core, engines, &asked)?;
+        let known = built_once(core, engines, &asked)?;
+        let is_new = |sku: &SkuId| known.binary_search_by_key(sku, |(of, _)| *of).is_err();
+        let new: BTreeSet<_> = asked.into_iter().filter(is_new).collect();
         let mut fenced = BTreeSet::new();
         for ((sku, _), fenced_one) in known.iter().copied().zip(engines.gate.fence(&known)) {
             match fenced_one {
@@ -322,24 +324,20 @@ impl Phase {
     }
 }
 
-/// Those whose gate was never built, of which nothing can have been accepted, and the others with their epochs. A ledger that has lost
-/// its tail may have forgotten the epoch that a gate has.
-pub(super) fn by_epoch(
+/// Those whose gate was built once, with their epochs, in the same order: of others nothing can have been accepted. A ledger that has
+/// lost its tail may have forgotten the epoch that a gate has.
+pub(super) fn built_once(
     core: &Core,
     engines: &mut Engines,
     skus: &[SkuId],
-) -> Result<(BTreeSet<SkuId>, Vec<(SkuId, u64)>), LedgerError> {
+) -> Result<Vec<(SkuId, u64)>, LedgerError> {
     let rows = engines.ledger.stocks_of(skus)?;
     let epochs: HashMap<_, _> = rows.into_iter().map(|row| (row.sku, row.epoch)).collect();
-    let (mut new, mut built) = (BTreeSet::new(), Vec::new());
-    for sku in skus {
-        let heard = core.epochs.newest(*sku);
-        match epochs.get(sku).copied() {
-            Some(0) if heard == 0 => drop(new.insert(*sku)),
-            known => built.push((*sku, known.unwrap_or(limits::NUMBER_MAX).max(heard))),
-        }
-    }
-    Ok((new, built))
+    let epoch = |sku: &SkuId| {
+        let known = epochs.get(sku).copied().unwrap_or(limits::NUMBER_MAX);
+        known.max(core.epochs.newest(*sku))
+    };
+    Ok(skus.iter().map(|sku| (*sku, epoch(sku))).filter(|(_, epoch)| *epoch > 0).collect())
 }
 
 /// Raises the epochs, and above all that this server has heard of: those that the ledger has forgotten are over for everybody.
