@@ -168,6 +168,7 @@ impl Night {
         if differed > 0 && !undone.is_forgotten {
             broken.push(format!("{differed} are at the gate and not in the ledger, or the other way round"));
         }
+        broken.extend(self.closed_at_the_end());
         let waiting = self.engines.database.outbox_len();
         if waiting > 0 {
             broken.push(format!("{waiting} changes never came to the gate"));
@@ -196,8 +197,12 @@ impl Night {
         }
         let mut lost_once = self.engines.brokers.forgotten();
         lost_once.extend(self.engines.brokers.in_place_of_lost());
-        let gate_forgets = |(_, fault): &(Duration, Fault)| {
-            matches!(fault, Fault::GateWiped | Fault::GateRestored { .. } | Fault::GateFailsOver { .. })
+        let gate_forgets = |(at, fault): &(Duration, Fault)| match fault {
+            Fault::GateWiped => Some((Duration::ZERO, *at)),
+            Fault::GateRestored { age } => Some((at.saturating_sub(Duration::from_millis(*age)), *at)),
+            // What is sold at the old master meanwhile, too.
+            Fault::GateFailsOver { .. } => Some((Duration::ZERO, (*at).max(undone.until))),
+            _ => None,
         };
         let promises = Promises {
             book,
@@ -205,7 +210,7 @@ impl Night {
             heard: &heard,
             watch: &self.watch,
             lost_once,
-            gate_forgot: plan.iter().any(gate_forgets),
+            gate_forgot: plan.iter().filter_map(gate_forgets).collect(),
             is_rebuilt: self.askers.counted("gates_built") > 1,
         };
         let mut accepted_and_rejected = 0;
@@ -292,7 +297,8 @@ struct Promises<'a> {
     /// What a broker lost, or stored in the place of what it lost, which may be passed over: each is an order by its reservation,
     /// unless that is lost, too.
     lost_once: BTreeSet<OrderId>,
-    gate_forgot: bool,
+    /// From when to when gates have taken what they forgot.
+    gate_forgot: Vec<(Duration, Duration)>,
     /// What comes late is taken by a gate that was built anew, too.
     is_rebuilt: bool,
 }
@@ -322,7 +328,10 @@ impl Promises<'_> {
         let accepted = find(answers, |answer| *answer == Answer::Ordered);
         let in_time = accepted.is_some_and(|accepted| self.in_window(accepted.at));
         // What a broker lost and no gate remembers is lost (docs/guarantees.md).
-        let lost_twice = self.lost_once.contains(&id) && (self.gate_forgot || undone.placed.contains(&id));
+        let gate_forgot = accepted.is_some_and(|accepted| {
+            self.gate_forgot.iter().any(|(from, to)| accepted.asked <= *to && accepted.at >= *from)
+        });
+        let lost_twice = self.lost_once.contains(&id) && (gate_forgot || undone.placed.contains(&id));
         let lost = undone.orders.contains(&id) || lost_twice || (in_time && self.was_rejected(id, answers));
         if accepted.is_some() && order.is_none() && !lost {
             broken.push("was accepted and is none".to_owned());

@@ -346,20 +346,22 @@ pub(super) fn fails_over_with_one(seed: u64) -> Plan {
     vec![(at, Fault::GateFailsOver { server: random.below(SERVERS), behind: 0, alone: 10_000, lasts: 9_000 })]
 }
 
-/// By a seed: a server alone sees an old master of Redis, for longer than buyers wait.
-pub(super) fn alone_with_an_old_master(seed: u64) -> Plan {
-    let server = Random(!seed).below(SERVERS);
-    let alone = Fault::GateFailsOver { server, behind: 0, alone: 1_000, lasts: 46_000 };
-    vec![(Duration::from_secs(4), alone)]
-}
-
 /// In every night the same: what a broker loses while the database is away, only the gates of before remember.
 pub(super) fn lost_by_a_broker_before_a_restart(_seed: u64) -> Plan {
     vec![
-        (Duration::from_secs(8), Fault::LedgerAway { lasts: 3_000 }),
-        (Duration::from_secs(9), Fault::BrokerForgets { broker: 0, newest: usize::MAX }),
-        (Duration::from_millis(9_500), Fault::GateRestarted),
+        (Duration::from_secs(4), Fault::LedgerAway { lasts: 4_000 }),
+        (Duration::from_secs(7), Fault::BrokerForgets { broker: 0, newest: usize::MAX }),
+        (Duration::from_millis(7_500), Fault::GateRestarted),
     ]
+}
+
+/// By a seed: the database fails while people pay too late, and Redis is wiped again and again.
+pub(super) fn wiped_while_late_payments_fail(seed: u64) -> Plan {
+    let mut random = Random(!seed);
+    let mut plan = vec![(Duration::from_secs(9), Fault::FaultyLedger { one_in: 3, lasts: 14_000 })];
+    let mut wiped = |from: u64| (Duration::from_millis(from + random.below(3_000) as u64), Fault::GateWiped);
+    plan.extend([wiped(9_500), wiped(13_500), wiped(17_500)]);
+    plan
 }
 
 /// A fault, and Redis wiped as early as two seconds and as late as eight after it began.

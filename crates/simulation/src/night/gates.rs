@@ -4,7 +4,7 @@ use crate::gate::{Network, Role, Snapshot};
 
 use super::planted::run;
 use super::watch::{GATE, LEFT};
-use super::{BEGAN, Fault, Night, Planted, REDIS, SENTINEL, SERVERS, host};
+use super::{BEGAN, Fault, Night, Planted, REDIS, SENTINEL, SERVERS, SKU, host};
 
 /// From the time that nobody hears of the master until its replica takes over.
 pub(super) const PROMOTED_AFTER_MS: u64 = 1_500;
@@ -43,6 +43,22 @@ impl Night {
     pub(super) fn units_at_gate(&self) -> Option<i64> {
         let left = self.engines.network.change(REDIS[self.gate.master], |redis| redis.field(GATE, LEFT))?;
         std::str::from_utf8(&left).ok()?.parse().ok()
+    }
+
+    /// Why the master does not sell, when the night is over.
+    pub(super) fn closed_at_the_end(&self) -> Option<String> {
+        let gate = self.engines.network.change(REDIS[self.gate.master], |redis| redis.field(GATE, b"gate"));
+        let Some((_, [flag, phase, rest @ ..])) = gate.as_deref().and_then(|gate| gate.split_at_checked(40))
+        else {
+            return Some("there is no gate when the night is over".to_owned());
+        };
+        let (flag, phase) = (char::from(*flag), char::from(*phase));
+        let epoch = rest.first_chunk::<8>().map(|epoch| u64::from_be_bytes(*epoch));
+        let newest = self.engines.database.epoch(SKU);
+        let is_open = (flag, phase, epoch) == ('O', 'l', Some(newest));
+        (!is_open).then(|| {
+            format!("the gate is {flag}, {phase}, of epoch {epoch:?} of {newest} when the night is over")
+        })
     }
 
     fn next_life(&mut self) -> u64 {

@@ -284,12 +284,18 @@ impl Gate {
             self.commands.script(Script::Fence, keys.slot, &keys.all(), &arguments);
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
-        outcomes
-            .map(|outcome| match outcome.and_then(ScriptReply::read) {
+        let read = |((sku, _), outcome): (&(SkuId, u64), Result<redis::Value, GateError>)| {
+            match outcome.and_then(ScriptReply::read) {
+                // A later one than was known here: what is built next comes after it.
+                Ok(reply) if reply.code == code::OLD => {
+                    self.router.config().epochs.hear([(*sku, reply.seen.epoch)]);
+                    Ok(())
+                }
                 Ok(_) | Err(GateError::Closed(_)) => Ok(()),
                 Err(error) => Err(error),
-            })
-            .collect()
+            }
+        };
+        skus.iter().zip(outcomes).map(read).collect()
     }
 
     /// One script per request: checks it, packs it, reads its answer, and compares what the answer was computed from

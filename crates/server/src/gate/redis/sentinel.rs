@@ -4,6 +4,8 @@
 //! decides which gates may be used. Must not: be asked for each batch. A router without a connection asks at most every
 //! `RETRY_PAUSE`, one with a connection once a second.
 
+use std::time::Duration;
+
 use redis::{Cmd, Value};
 
 use super::connection::Connection;
@@ -18,13 +20,11 @@ pub(super) struct Sentinels {
     /// The master's name.
     name: String,
     seats: Vec<Seat>,
-    /// Who is asked first: the one that answered last.
-    first: usize,
-    /// The last time that all of them were asked, and what came of it.
+    /// Whose turn it is.
+    next: usize,
+    /// The last time that the master was looked for, and what came of it.
     found: Option<(Instant, Result<String, Why>)>,
     check_at: Instant,
-    /// The one that was asked last had no answer.
-    is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -32,13 +32,25 @@ struct Seat {
     address: String,
     /// Kept, so that a look takes one round trip.
     connection: Option<Connection>,
-    /// Why it gave no answer at the last try.
-    silent: Option<Why>,
+    /// What it named, or why it gave no answer, at the last try.
+    said: Option<(Instant, Result<String, Why>)>,
+}
+
+impl Seat {
+    /// What it named, no longer ago than that.
+    fn named(&self, within: Duration) -> Option<&String> {
+        let (at, said) = self.said.as_ref()?;
+        said.as_ref().ok().filter(|_| at.elapsed() <= within)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.said.as_ref().is_some_and(|(at, said)| said.is_err() && at.elapsed() <= limits::SENTINEL_COUNTS)
+    }
 }
 
 impl Sentinels {
     pub(super) fn new(config: &GateConfig, sentinel: &Sentinel) -> Sentinels {
-        let seat = |address: &String| Seat { address: address.clone(), connection: None, silent: None };
+        let seat = |address: &String| Seat { address: address.clone(), connection: None, said: None };
         Sentinels {
             config: GateConfig {
                 user: sentinel.user.clone(),
@@ -47,14 +59,14 @@ impl Sentinels {
             },
             name: sentinel.master.clone(),
             seats: config.addresses.iter().map(seat).collect(),
-            first: 0,
+            next: 0,
             found: None,
             check_at: Instant::now(),
-            is_silent: false,
         }
     }
 
-    /// The master's address, from the first that answers; for whoever has no connection to it. They share one time-out.
+    /// The master's address, for whoever has no connection to it: they are asked until most of all name the same. They share one
+    /// time-out.
     pub(super) fn find(&mut self) -> Result<String, Why> {
         if let Some((at, found)) = &self.found
             && at.elapsed() < limits::RETRY_PAUSE
@@ -62,49 +74,78 @@ impl Sentinels {
             return found.clone();
         }
         let started = Instant::now();
-        let mut named = None;
-        for _ in 0..self.seats.len() {
-            named = self.ask_first().ok();
-            if named.is_some() || started.elapsed() >= self.config.connect_timeout {
+        for at in self.turns() {
+            self.ask_one(at);
+            let is_agreed = self.named(started.elapsed()).is_some_and(|(_, by)| by > self.seats.len() / 2);
+            if is_agreed || started.elapsed() >= self.config.connect_timeout {
                 break;
             }
         }
+        let named = self.named(started.elapsed()).map(|(address, _)| address.clone());
         let found = named.ok_or_else(|| self.silence());
         self.found = Some((Instant::now(), found.clone()));
         self.check_at = Instant::now() + limits::SENTINEL_CHECK;
         found
     }
 
-    /// The same once in a while, and of one Sentinel, for whoever has a connection: a master that was cut off from the Sentinels
-    /// while they made another one does not know of it. If nobody answers, nothing is known to be wrong.
+    /// The same once in a while, and of one Sentinel after the other, for whoever has a connection: a master that was cut off from the
+    /// Sentinels while they made another one does not know of it, nor does a Sentinel that was cut off with it. If nobody answers,
+    /// nothing is known to be wrong.
     pub(super) fn check(&mut self) -> Option<String> {
         let started = Instant::now();
         if started < self.check_at {
             return None;
         }
-        let found = self.ask_first();
+        let turn = self.turns().next();
+        turn.into_iter().for_each(|at| self.ask_one(at));
         let pause = limits::SENTINEL_CHECK.max(started.elapsed() * limits::SENTINEL_CHECK_SHARE);
         self.check_at = Instant::now() + pause;
-        found.ok()
+        self.named(limits::SENTINEL_COUNTS).map(|(address, _)| address.clone())
     }
 
-    /// Whether one of them answers. If the one that was asked last did not, the others are asked, for one time-out.
+    /// Whether half of them answer at least. Those that did not answer lately are asked, for one time-out.
     pub(super) fn are_heard(&mut self) -> bool {
-        !self.is_silent || self.find().is_ok()
+        let started = Instant::now();
+        let is_heard = |seat: &Seat| seat.named(limits::SENTINEL_COUNTS).is_some();
+        let enough = self.seats.len().div_ceil(2);
+        for at in self.turns() {
+            if self.seats.iter().filter(|seat| is_heard(seat)).count() >= enough {
+                return true;
+            }
+            if started.elapsed() >= self.config.connect_timeout {
+                return false;
+            }
+            if !is_heard(&self.seats[at]) {
+                self.ask_one(at);
+            }
+        }
+        self.seats.iter().filter(|seat| is_heard(seat)).count() >= enough
     }
 
-    /// Asks the one whose turn it is; if it has no answer, it is the next one's turn.
-    fn ask_first(&mut self) -> Result<String, Why> {
-        let at = self.first;
+    /// All of them, from the one whose turn it is; those that were silent when they were asked last come last.
+    fn turns(&self) -> impl Iterator<Item = usize> + use<> {
+        let (number, next) = (self.seats.len(), self.next);
+        let mut turns: Vec<_> = (0..number).map(|at| (next + at) % number).collect();
+        turns.sort_by_key(|at| self.seats[*at].is_silent());
+        turns.into_iter()
+    }
+
+    fn ask_one(&mut self, at: usize) {
         let answer = self.ask(at).map_err(explained);
-        self.is_silent = answer.is_err();
         let seat = &mut self.seats[at];
-        seat.silent = answer.as_ref().err().cloned();
         if answer.is_err() {
             seat.connection = None;
-            self.first = (at + 1) % self.seats.len();
         }
-        answer
+        seat.said = Some((Instant::now(), answer));
+        self.next = (at + 1) % self.seats.len();
+    }
+
+    /// What most of them name that answered no longer ago than that, and how many; of two that as many name, the first.
+    fn named(&self, within: Duration) -> Option<(&String, usize)> {
+        let named = || self.seats.iter().filter_map(|seat| seat.named(within));
+        let by = |address: &String| named().filter(|named| *named == address).count();
+        let all: Vec<_> = named().map(|address| (address, by(address))).collect();
+        all.into_iter().rev().max_by_key(|(_, by)| *by)
     }
 
     fn ask(&mut self, at: usize) -> Result<String, Why> {
@@ -133,7 +174,10 @@ impl Sentinels {
         let each: Vec<String> = self
             .seats
             .iter()
-            .filter_map(|seat| Some(format!("{}: {}", seat.address, seat.silent.as_ref()?)))
+            .filter_map(|seat| {
+                let (_, said) = seat.said.as_ref()?;
+                Some(format!("{}: {}", seat.address, said.as_ref().err()?))
+            })
             .collect();
         Why::Refused(format!("no Sentinel names its master: {}", each.join("; ")).into())
     }

@@ -22,13 +22,11 @@ pub(super) struct Defective {
     read_to: BTreeMap<String, u64>,
     /// What was to be claimed at the gate before.
     claimed: BTreeSet<OrderId>,
-    /// The lease that was asked for last, and by whom.
-    leased: Option<(String, u64)>,
 }
 
 impl Defective {
     pub(super) fn new(planted: Planted, inner: Box<dyn ClusterLedger>) -> Defective {
-        Defective { planted, inner, read_to: BTreeMap::new(), claimed: BTreeSet::new(), leased: None }
+        Defective { planted, inner, read_to: BTreeMap::new(), claimed: BTreeSet::new() }
     }
 
     fn has(&self, planted: Planted) -> bool {
@@ -53,6 +51,8 @@ impl ClusterLedger for Defective {
         fn rewind_queue(queue: &str, owner: u64, generation: u64, to: u64) -> Result<(), LedgerError>;
         fn fence_with(lease: Option<Lease>) -> ();
         fn sale_entries(after: Seq) -> Result<Vec<Entry>, LedgerError>;
+        fn lease(name: &str, owner: u64, ms: u64) -> Result<Option<Lease>, LedgerError>;
+        fn release(lease: &Lease) -> Result<(), LedgerError>;
         fn outbox_done(ids: &[u64]) -> Result<(), LedgerError>;
         fn outbox_len(sku: Option<SkuId>) -> Result<u64, LedgerError>;
         fn has_adjustment(sku: SkuId, key: &str) -> Result<bool, LedgerError>;
@@ -79,18 +79,6 @@ impl ClusterLedger for Defective {
 
     fn times_back(&self) -> u64 {
         if self.has(Planted::LostTailNotNoticed) { 0 } else { self.inner.times_back() }
-    }
-
-    fn lease(&mut self, name: &str, owner: u64, ms: u64) -> Result<Option<Lease>, LedgerError> {
-        self.leased = Some((name.to_owned(), owner));
-        self.inner.lease(name, owner, ms)
-    }
-
-    fn release(&mut self, lease: &Lease) -> Result<(), LedgerError> {
-        match self.leased.clone().filter(|_| self.has(Planted::KeepsWhatItGivesUp)) {
-            Some((name, owner)) => self.inner.lease(&name, owner, 3_600_000).map(drop),
-            None => self.inner.release(lease),
-        }
     }
 
     fn stocks_of(&mut self, skus: &[SkuId]) -> Result<Vec<SkuRow>, LedgerError> {

@@ -11,8 +11,8 @@ use server::ledger::mysql::cluster::ClusterLedger;
 use server::queue::{Consume, Produce};
 
 use super::faults::{
-    Plan, after_the_restock, alone_with_an_old_master, fails_over_with_one, faulty_gate, forgotten_by_all,
-    gate_cut, lost_by_a_broker_before_a_restart, plan, wiped_while_a_broker_is_cut,
+    Plan, after_the_restock, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut,
+    lost_by_a_broker_before_a_restart, plan, wiped_while_a_broker_is_cut, wiped_while_late_payments_fail,
     wiped_while_messages_are_late, wiped_while_sends_fail, wiped_while_the_database_fails,
     wiped_with_a_backlog,
 };
@@ -50,8 +50,6 @@ pub enum Planted {
     EpochsNotShared,
     /// A server keeps queues that it does not reach.
     KeepsWhatItDoesNotReach,
-    /// A server keeps a lease that it gives up.
-    KeepsWhatItGivesUp,
     /// How far a queue was read is committed before its orders.
     OffsetsApart,
     /// What the gate is to hear is done with before it has heard.
@@ -140,7 +138,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     ),
     ("a gate that is ahead is not noticed", Planted::GateAheadNotNoticed, forgotten_by_all, 40),
     ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 40),
-    ("an older epoch is claimed", Planted::OlderEpochIsClaimed, wiped_while_the_database_fails, 400),
+    ("an older epoch is claimed", Planted::OlderEpochIsClaimed, wiped_while_late_payments_fail, 200),
     ("an old master is believed", Planted::EpochsNotShared, fails_over_with_one, 40),
     (
         "queues are kept that are not reached",
@@ -157,7 +155,6 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         gate_cut,
         100,
     ),
-    ("a lease that is given up is kept", Planted::KeepsWhatItGivesUp, alone_with_an_old_master, 12),
     (
         "what a fenced gate has reserved is not read",
         Planted::Script(
@@ -165,7 +162,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
             "if flag() == 'F' then return answer(LOST) end\nlocal at, asked_at = now(), tonumber(ARGV[4])",
         ),
         lost_by_a_broker_before_a_restart,
-        8,
+        3,
     ),
     ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 40),
     ("what the gate is to hear is done with early", Planted::OutboxDoneEarly, faulty_gate, 3),

@@ -8,7 +8,7 @@ use engine::SkuId;
 use super::rebuild::built_once;
 use super::{Engines, OPEN_ROWS, Renewal, orders_of, take_in};
 use crate::cluster::Core;
-use crate::gate::{GateError, Why, limits};
+use crate::gate::{GateError, limits};
 use crate::ledger::mysql::cluster::{LedgerError, Recorded};
 
 /// Records in one read.
@@ -48,18 +48,12 @@ pub(super) fn roll_forward_fenced(
         let mut orders = Vec::new();
         for (of, open) in now.into_iter().zip(engines.gate.open_beyond(&wanted)) {
             match open {
-                Ok(open) => {
-                    orders.extend(orders_of(core, &open));
-                    left.extend(of.after(open.len() as u64));
+                Ok(rows) => {
+                    orders.extend(orders_of(core, of.sku, &rows));
+                    left.extend(of.after(rows.len()));
                 }
                 // It has nothing, or nothing that is ours.
                 Err(GateError::Closed(_)) => {}
-                // What nobody can read does not keep it closed for ever.
-                Err(error @ GateError::Unknown(Why::Unexpected(_))) => {
-                    core.warnings
-                        .unreadable
-                        .met(&format_args!("what SKU {} had reserved: {error}", of.sku.0));
-                }
                 Err(error) => drop(unread.insert(of.sku, error)),
             }
         }
@@ -88,10 +82,12 @@ struct OpenLeft {
 }
 
 impl OpenLeft {
-    /// After so many more, if any came and more are left.
-    fn after(self, read: u64) -> Option<OpenLeft> {
+    /// After so many more, if as many came as one answer has: there may be more by now than were counted.
+    fn after(self, read: usize) -> Option<OpenLeft> {
         let OpenLeft { sku, passed, count } = self;
-        (read > 0 && read < count).then(|| OpenLeft { sku, passed: passed + read, count: count - read })
+        let is_full = read >= limits::OPEN_ROWS_MAX;
+        let read = read as u64;
+        is_full.then(|| OpenLeft { sku, passed: passed + read, count: count.saturating_sub(read) })
     }
 }
 
@@ -125,5 +121,7 @@ mod tests {
         let last = after.after(1_000).unwrap();
         assert_eq!((last.passed, last.count), (2_000, 500));
         assert!(last.after(500).is_none() && many.after(0).is_none());
+        let grown = last.after(1_000).unwrap();
+        assert_eq!((grown.passed, grown.count), (3_000, 0));
     }
 }

@@ -264,11 +264,6 @@ impl Rebuild {
             renewal.check()?;
             self.build_run(core, engines, &slots, run, &mut renewal)?;
         }
-        // A sale may have been changed since its slots were looked up: a pause that was answered must hold.
-        core.follow_sales(&mut *engines.ledger)?;
-        let fresh: Vec<_> =
-            slots_of(core, &portion).into_values().map(|slot| (slot.sku, slot.state, slot.limit)).collect();
-        drop(engines.gate.set_sale(&fresh));
         for sku in portion {
             skus.remove(&sku);
         }
@@ -284,11 +279,23 @@ impl Rebuild {
         run: &[Raised],
         renewal: &mut Renewal,
     ) -> Result<(), LedgerError> {
-        let snapshots = snapshots(&mut *engines.ledger, slots, run, renewal)?;
+        let mut snapshots = snapshots(&mut *engines.ledger, slots, run, renewal)?;
         renewal.check()?;
-        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
         let Engines { ledger, gate, .. } = engines;
-        let built = gate.build_each(&gates, &mut || renewal.renew(&mut **ledger));
+        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot.epoch)).collect();
+        let begun = gate.begin_each(&gates);
+        // Whoever paused a sale meanwhile was answered that no gate of it sells: what is committed by now is what it opens with.
+        // What comes later finds a gate that has begun.
+        core.follow_sales(&mut **ledger)?;
+        let skus: Vec<_> = gates.iter().map(|(sku, _)| *sku).collect();
+        let now = slots_of(core, &skus);
+        for (slot, snapshot) in &mut snapshots {
+            if let Some(now) = now.get(&slot.sku) {
+                (snapshot.sale, snapshot.limit) = (now.state, now.limit);
+            }
+        }
+        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
+        let built = gate.finish_each(begun, &gates, &mut || renewal.renew(&mut **ledger));
         let mut products = Vec::new();
         for ((slot, snapshot), built) in snapshots.iter().zip(built) {
             match built {
