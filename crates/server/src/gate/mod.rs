@@ -275,7 +275,7 @@ pub struct OpenRows {
 }
 
 impl OpenRows {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.records.len() + self.unreadable
     }
 }

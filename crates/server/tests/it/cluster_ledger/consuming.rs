@@ -163,7 +163,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_another_body() {
             (quantity, engine::Fingerprint(u64::from(quantity)));
         order
     };
-    let refused = |_| Some(Refusal::KeyConflict);
+    let refused = |_| Some(Refusal::SoldOut);
     let late = ledger.consume_asking(NOW, &[], &[of(1, 1)], refused).unwrap().unwrap();
     assert!(matches!(late[..], [Outcome::Rejected(_)]), "{late:?}");
     let again = ledger.consume(NOW, &[], &[of(2, 1)]);

@@ -412,7 +412,7 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     redis.command::<()>(&["HSET", "{db:0000001d}:k", "nonsense", "nonsense"]);
     redis.command::<()>(&["ZADD", "{db:0000001d}:t", "1", "nonsense"]);
     assert_eq!(beyond(0), OpenRows { records: all.records.clone(), unreadable: 1 });
-    assert_eq!((beyond(0).len(), beyond(1).records), (3, all.records.clone()));
+    assert_eq!((beyond(0).count(), beyond(1).records), (3, all.records.clone()));
     assert!(matches!(gate.open_reservations(SKU, 0, 10), Err(GateError::Unknown(Why::Unexpected(_)))));
     redis.command::<()>(&["ZREM", "{db:0000001d}:t", "nonsense"]);
     assert_eq!(all.records, gate.open_reservations(SKU, 0, 10).unwrap());

@@ -50,7 +50,7 @@ pub(super) fn roll_forward_fenced(
             match open {
                 Ok(rows) => {
                     orders.extend(orders_of(core, of.sku, &rows));
-                    left.extend(of.after(rows.len()));
+                    left.extend(of.after(rows.count()));
                 }
                 // It has nothing, or nothing that is ours.
                 Err(GateError::Closed(_)) => {}
