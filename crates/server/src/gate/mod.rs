@@ -62,8 +62,9 @@ pub mod limits {
     /// lets it take a part in `SENTINEL_CHECK_SHARE` of the time.
     pub const SENTINEL_CHECK: Duration = Duration::from_secs(1);
     pub const SENTINEL_CHECK_SHARE: u32 = 20;
-    /// For so long it counts what a Sentinel has answered, and that it was silent.
+    /// For so long it counts what a Sentinel has answered; and so long one that was silent is left out, while others answer.
     pub const SENTINEL_COUNTS: Duration = Duration::from_secs(10);
+    pub const SENTINEL_LEFT_OUT: Duration = Duration::from_secs(60);
     /// Rounds of redirects and reloads that one command may take before it is given up as not executed.
     pub const ROUNDS_MAX: u32 = 8;
     /// Before a command that was answered TRYAGAIN is sent again: a slot is being moved, key by key.

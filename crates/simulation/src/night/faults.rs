@@ -310,11 +310,6 @@ pub(super) fn wiped_while_messages_are_late(seed: u64) -> Plan {
     wiped(seed, Fault::FaultyQueue { one_in: 1, lasts: 12_000 })
 }
 
-/// By a seed: calls of the database fail, and Redis loses what it knew of their orders.
-pub(super) fn wiped_while_the_database_fails(seed: u64) -> Plan {
-    wiped(seed, Fault::FaultyLedger { one_in: 2, lasts: 9_000 })
-}
-
 /// By a seed: nothing is taken into the ledger for a while, and Redis loses what it knew of the orders that wait.
 pub(super) fn wiped_with_a_backlog(seed: u64) -> Plan {
     wiped(seed, Fault::LedgerAway { lasts: 3_000 })
@@ -355,12 +350,17 @@ pub(super) fn lost_by_a_broker_before_a_restart(_seed: u64) -> Plan {
     ]
 }
 
-/// By a seed: the database fails while people pay too late, and Redis is wiped again and again.
-pub(super) fn wiped_while_late_payments_fail(seed: u64) -> Plan {
+/// By a seed: calls of the database fail, servers die one after the other, and Redis loses what it knew of the orders that wait.
+pub(super) fn wiped_while_servers_crash(seed: u64) -> Plan {
     let mut random = Random(!seed);
-    let mut plan = vec![(Duration::from_secs(9), Fault::FaultyLedger { one_in: 3, lasts: 14_000 })];
-    let mut wiped = |from: u64| (Duration::from_millis(from + random.below(3_000) as u64), Fault::GateWiped);
-    plan.extend([wiped(9_500), wiped(13_500), wiped(17_500)]);
+    let mut at = |from: u64| Duration::from_millis(from + random.below(800) as u64);
+    let mut plan = vec![(at(2_000), Fault::FaultyLedger { one_in: 2, lasts: 9_000 })];
+    for turn in 0..6 {
+        let server = usize::try_from(turn).unwrap_or_default() % SERVERS;
+        plan.push((at(3_000 + 1_000 * turn), Fault::Crash { server, down: 1_500 }));
+        plan.push((at(3_200 + 1_000 * turn), Fault::GateWiped));
+    }
+    plan.sort();
     plan
 }
 

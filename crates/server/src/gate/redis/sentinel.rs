@@ -44,17 +44,23 @@ impl Seat {
     }
 
     fn is_silent(&self) -> bool {
-        self.said.as_ref().is_some_and(|(at, said)| said.is_err() && at.elapsed() <= limits::SENTINEL_COUNTS)
+        self.said
+            .as_ref()
+            .is_some_and(|(at, said)| said.is_err() && at.elapsed() <= limits::SENTINEL_LEFT_OUT)
     }
 }
 
 impl Sentinels {
     pub(super) fn new(config: &GateConfig, sentinel: &Sentinel) -> Sentinels {
         let seat = |address: &String| Seat { address: address.clone(), connection: None, said: None };
+        let number = u32::try_from(config.addresses.len()).unwrap_or(u32::MAX).max(1);
         Sentinels {
             config: GateConfig {
                 user: sentinel.user.clone(),
                 password: sentinel.password.clone(),
+                // Together they have one time-out.
+                connect_timeout: config.connect_timeout / number,
+                reply_timeout: config.reply_timeout / number,
                 ..config.clone()
             },
             name: sentinel.master.clone(),
@@ -65,8 +71,8 @@ impl Sentinels {
         }
     }
 
-    /// The master's address, for whoever has no connection to it: they are asked until most of all name the same. They share one
-    /// time-out.
+    /// The master's address, for whoever has no connection to it: they are asked until most of all name the same, or only those are
+    /// left that were silent when they were asked last. Of what is named, what most name.
     pub(super) fn find(&mut self) -> Result<String, Why> {
         if let Some((at, found)) = &self.found
             && at.elapsed() < limits::RETRY_PAUSE
@@ -75,11 +81,12 @@ impl Sentinels {
         }
         let started = Instant::now();
         for at in self.turns() {
-            self.ask_one(at);
-            let is_agreed = self.named(started.elapsed()).is_some_and(|(_, by)| by > self.seats.len() / 2);
-            if is_agreed || started.elapsed() >= self.config.connect_timeout {
+            let named = self.named(started.elapsed());
+            let is_agreed = named.is_some_and(|(_, by)| self.is_most(by));
+            if is_agreed || (named.is_some() && self.seats[at].is_silent()) {
                 break;
             }
+            self.ask_one(at);
         }
         let named = self.named(started.elapsed()).map(|(address, _)| address.clone());
         let found = named.ok_or_else(|| self.silence());
@@ -89,8 +96,8 @@ impl Sentinels {
     }
 
     /// The same once in a while, and of one Sentinel after the other, for whoever has a connection: a master that was cut off from the
-    /// Sentinels while they made another one does not know of it, nor does a Sentinel that was cut off with it. If nobody answers,
-    /// nothing is known to be wrong.
+    /// Sentinels while they made another one does not know of it, nor does a Sentinel that was cut off with it. `None`: less than
+    /// most of all name the same, so nothing is known to be wrong.
     pub(super) fn check(&mut self) -> Option<String> {
         let started = Instant::now();
         if started < self.check_at {
@@ -100,20 +107,21 @@ impl Sentinels {
         turn.into_iter().for_each(|at| self.ask_one(at));
         let pause = limits::SENTINEL_CHECK.max(started.elapsed() * limits::SENTINEL_CHECK_SHARE);
         self.check_at = Instant::now() + pause;
-        self.named(limits::SENTINEL_COUNTS).map(|(address, _)| address.clone())
+        let named = self.named(limits::SENTINEL_COUNTS).filter(|(_, by)| self.is_most(*by));
+        named.map(|(address, _)| address.clone())
     }
 
-    /// Whether half of them answer at least. Those that did not answer lately are asked, for one time-out.
+    fn is_most(&self, by: usize) -> bool {
+        by > self.seats.len() / 2
+    }
+
+    /// Whether half of them answer at least. Those that did not answer lately are asked.
     pub(super) fn are_heard(&mut self) -> bool {
-        let started = Instant::now();
         let is_heard = |seat: &Seat| seat.named(limits::SENTINEL_COUNTS).is_some();
         let enough = self.seats.len().div_ceil(2);
         for at in self.turns() {
             if self.seats.iter().filter(|seat| is_heard(seat)).count() >= enough {
                 return true;
-            }
-            if started.elapsed() >= self.config.connect_timeout {
-                return false;
             }
             if !is_heard(&self.seats[at]) {
                 self.ask_one(at);
@@ -247,6 +255,37 @@ fn explained(why: Why) -> Why {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that has been heard alone names a master for whoever has none, and takes nobody's away.
+    #[test]
+    fn a_master_is_left_by_what_most_of_all_name() {
+        let of = |said: &[Option<&str>]| {
+            let addresses = said.iter().map(|_| "nowhere:1".to_owned()).collect();
+            let config = GateConfig::plain(addresses, "db", Duration::from_secs(1));
+            let sentinel = Sentinel { master: "sale".to_owned(), user: None, password: None };
+            let mut sentinels = Sentinels::new(&config, &sentinel);
+            for (seat, said) in sentinels.seats.iter_mut().zip(said) {
+                let said = said.map(str::to_owned).ok_or(Why::Unreachable);
+                seat.said = Some((Instant::now(), said));
+            }
+            let named = sentinels.named(limits::SENTINEL_COUNTS);
+            named.map(|(address, by)| (address.clone(), sentinels.is_most(by)))
+        };
+        let named = |address: &str, is_most| Some((address.to_owned(), is_most));
+        for (said, expected) in [
+            (&[Some("a")][..], named("a", true)),
+            (&[None], None),
+            (&[Some("a"), Some("b")], named("a", false)),
+            (&[None, Some("b")], named("b", false)),
+            (&[Some("a"), Some("b"), Some("b")], named("b", true)),
+            (&[Some("a"), None, None], named("a", false)),
+            (&[None, Some("b"), Some("b")], named("b", true)),
+            (&[Some("a"), Some("b"), None], named("a", false)),
+            (&[Some("a"), Some("b"), Some("c"), Some("b"), None], named("b", false)),
+        ] {
+            assert_eq!(of(said), expected, "{said:?}");
+        }
+    }
 
     #[test]
     fn an_answer_is_a_host_and_a_port() {

@@ -1,8 +1,8 @@
 //! A ledger with a defect.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use engine::handover::{Grant, OutboxRow, Reservation};
+use engine::handover::{OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
 use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs};
@@ -20,13 +20,11 @@ pub(super) struct Defective {
     inner: Box<dyn ClusterLedger>,
     /// How far each queue was read, where that is committed apart from the orders.
     read_to: BTreeMap<String, u64>,
-    /// What was to be claimed at the gate before.
-    claimed: BTreeSet<OrderId>,
 }
 
 impl Defective {
     pub(super) fn new(planted: Planted, inner: Box<dyn ClusterLedger>) -> Defective {
-        Defective { planted, inner, read_to: BTreeMap::new(), claimed: BTreeSet::new() }
+        Defective { planted, inner, read_to: BTreeMap::new() }
     }
 
     fn has(&self, planted: Planted) -> bool {
@@ -58,6 +56,7 @@ impl ClusterLedger for Defective {
         fn has_adjustment(sku: SkuId, key: &str) -> Result<bool, LedgerError>;
         fn purge_addresses(cutoff: UnixMs, max: u32) -> Result<u32, LedgerError>;
         fn erase_addresses(max: u32) -> Result<u32, LedgerError>;
+        fn execute(now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError>;
         fn execute_all(now: UnixMs, operations: &[Operation]) -> Result<Result<Vec<Accepted>, Declined>, LedgerError>;
         fn take_holds_ended() -> Vec<HoldEnded>;
         fn kept_addresses(ids: &[OrderId]) -> Result<Vec<(OrderId, KeptAddress)>, LedgerError>;
@@ -102,24 +101,6 @@ impl ClusterLedger for Defective {
             queues.extend(away);
         }
         self.inner.lease_queues(server, &queues)
-    }
-
-    fn execute(&mut self, now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError> {
-        let mut executed = self.inner.execute(now, operations)?;
-        if self.has(Planted::OlderEpochIsClaimed) {
-            for (operation, executed) in operations.iter().zip(&mut executed) {
-                // What was claimed, and is to be claimed again, for the gate was rebuilt.
-                if let Executed::NeedsClaim(claim) = &*executed
-                    && !self.claimed.insert(claim.id())
-                {
-                    let rows = self.inner.stocks_of(&[claim.id().sku])?;
-                    let epoch = rows.first().map_or(0, |row| row.epoch);
-                    let taken = operation.with(Grant::Taken { epoch });
-                    *executed = self.inner.execute(now, &[taken])?.remove(0);
-                }
-            }
-        }
-        Ok(executed)
     }
 
     fn consume(

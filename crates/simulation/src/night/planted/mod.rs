@@ -12,9 +12,8 @@ use server::queue::{Consume, Produce};
 
 use super::faults::{
     Plan, after_the_restock, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut,
-    lost_by_a_broker_before_a_restart, plan, wiped_while_a_broker_is_cut, wiped_while_late_payments_fail,
-    wiped_while_messages_are_late, wiped_while_sends_fail, wiped_while_the_database_fails,
-    wiped_with_a_backlog,
+    lost_by_a_broker_before_a_restart, plan, wiped_while_a_broker_is_cut, wiped_while_messages_are_late,
+    wiped_while_sends_fail, wiped_while_servers_crash, wiped_with_a_backlog,
 };
 use crate::gate::{Dialect, Redis};
 use crate::queue::Connection;
@@ -44,8 +43,6 @@ pub enum Planted {
     GateAheadNotNoticed,
     /// An order of an older epoch is placed without asking the gate.
     OlderEpochDoesNotAsk,
-    /// A late payment or a correction is carried out with units that a gate of an older epoch has taken.
-    OlderEpochIsClaimed,
     /// Each connection of a server goes by the epochs that it alone has heard of.
     EpochsNotShared,
     /// A server keeps queues that it does not reach.
@@ -137,8 +134,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         3,
     ),
     ("a gate that is ahead is not noticed", Planted::GateAheadNotNoticed, forgotten_by_all, 40),
-    ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 40),
-    ("an older epoch is claimed", Planted::OlderEpochIsClaimed, wiped_while_late_payments_fail, 200),
+    ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 80),
     ("an old master is believed", Planted::EpochsNotShared, fails_over_with_one, 40),
     (
         "queues are kept that are not reached",
@@ -164,7 +160,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         lost_by_a_broker_before_a_restart,
         3,
     ),
-    ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 40),
+    ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_servers_crash, 24),
     ("what the gate is to hear is done with early", Planted::OutboxDoneEarly, faulty_gate, 3),
     ("answered before the acknowledgement", Planted::AnsweredBeforeAcknowledged, wiped_while_sends_fail, 3),
     ("not sent is taken for sent", Planted::NotSentIsSent, wiped_while_sends_fail, 3),

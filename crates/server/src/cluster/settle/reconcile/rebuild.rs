@@ -234,17 +234,15 @@ impl Rebuild {
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
         let mut portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
-        if self.urgency != Urgency::New {
-            let unread = roll_forward_fenced(core, engines, &portion, &mut renewal)?;
-            portion.retain(|sku| !unread.contains_key(sku));
-            for (sku, error) in unread {
-                self.failing.met(&format_args!("SKU {}: {error}", sku.0));
-                skus.remove(&sku);
-                self.again([sku]);
-            }
-            if portion.is_empty() {
-                return Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } });
-            }
+        let unread = roll_forward_fenced(core, engines, &portion, &mut renewal)?;
+        portion.retain(|sku| !unread.contains_key(sku));
+        for (sku, error) in unread {
+            self.failing.met(&format_args!("SKU {}: {error}", sku.0));
+            skus.remove(&sku);
+            self.again([sku]);
+        }
+        if portion.is_empty() {
+            return Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } });
         }
         let raised = raise_above_heard(core, &mut *engines.ledger, &portion)?;
         // After that, so that no gate begins an epoch by what its sale was before.
