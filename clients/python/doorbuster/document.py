@@ -712,8 +712,13 @@ class OrderLife(TypedDict):
 
 
 class ReportOfSale(TypedDict):
+    says: str
+    over: bool
     report: dict[str, Any]
     audit: AuditOfReport
+    figures: dict[str, Any] | None
+    figures_unknown: str | None
+    not_kept: list[str]
 
 
 class Audit(TypedDict):

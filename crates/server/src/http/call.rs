@@ -47,9 +47,4 @@ impl Call<'_> {
     pub(super) fn client(&self, proxies: &TrustedProxies) -> IpAddr {
         proxies.client(self.request.peer.ip(), self.request.headers)
     }
-
-    /// Whether a person is to read the answer.
-    pub(super) fn wants_html(&self) -> bool {
-        self.fields.accept.is_some_and(|accept| accept.contains("text/html"))
-    }
 }

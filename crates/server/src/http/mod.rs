@@ -329,6 +329,7 @@ impl HttpService {
     fn write_problem(&mut self, problem: &Problem, format: ProblemFormat, out: &mut Answering<'_, '_>) {
         match format {
             ProblemFormat::Form(language) => self.trouble_page(problem, language, out),
+            ProblemFormat::Console => self.operators_trouble_page(problem, out),
             _ => out.problem(problem, format, &self.sold_out, &mut self.scratch),
         }
     }
@@ -394,7 +395,9 @@ impl Service for HttpService {
         let between = self.shared.clock.between(now);
         let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
-            Some((resource, params)) => (*params, resource.problems().spoken(|| self.language(&fields))),
+            Some((resource, params)) => {
+                (*params, resource.problems().for_reader(&fields, || self.language(&fields)))
+            }
             None => (Params::default(), ProblemFormat::of_unknown(request.path)),
         };
         let by = OnceCell::new();
@@ -414,7 +417,9 @@ impl Service for HttpService {
             }
             Ok(Answer::Ready) => {}
             Err(problem)
-                if problem.status == 404 && call.problems == ProblemFormat::Page && call.wants_html() =>
+                if problem.status == 404
+                    && call.problems == ProblemFormat::Page
+                    && call.fields.wants_html() =>
             {
                 self.not_found_page(&call.fields, &mut out);
             }

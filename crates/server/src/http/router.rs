@@ -14,7 +14,7 @@ use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 23] = [
+const TABLES: [&[Route]; 24] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
@@ -28,6 +28,7 @@ const TABLES: [&[Route]; 23] = [
     routes::images::ROUTES,
     routes::operating::ROUTES,
     routes::operators::ROUTES,
+    routes::report::ROUTES,
     routes::figures::ROUTES,
     routes::rehearsals::ROUTES,
     routes::attempts::ROUTES,

@@ -10,7 +10,7 @@ use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 31] = [
+const SOURCES: [(&str, &str); 32] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -19,6 +19,7 @@ const SOURCES: [(&str, &str); 31] = [
     ("speaker.svg", include_str!("../../templates/assets/speaker.svg")),
     ("parcel.svg", include_str!("../../templates/assets/parcel.svg")),
     ("shop.css", include_str!("../../templates/assets/shop.css")),
+    ("report.css", include_str!("../../templates/assets/report.css")),
     ("texts.js", include_str!("../../templates/assets/texts.js")),
     ("common.js", include_str!("../../templates/assets/common.js")),
     ("shop.js", include_str!("../../templates/assets/shop.js")),

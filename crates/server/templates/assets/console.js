@@ -464,7 +464,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described([...saleButtons(() => [now()]), element("a", { class: "report", href: `/api/v1/sales/${sale.id}/report`, download: `sale-${sale.id}.json` }, "Report as JSON")], title)));
+  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described([...saleButtons(() => [now()]), element("a", { class: "report", href: `/console/sales/${sale.id}/report` }, "Report")], title)));
 };
 
 const drawItem = (row, item) => {

@@ -16,7 +16,7 @@ mod store;
 use std::fmt::Display;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -188,6 +188,8 @@ pub struct History {
     store: Mutex<Option<Store>>,
     /// In memory, what the disk has no room for at the moment.
     aside: Mutex<Option<Store>>,
+    /// Where the file is; `None`: in memory.
+    dir: Option<PathBuf>,
     /// Held as long as the history.
     _lock: Option<File>,
 }
@@ -225,7 +227,9 @@ impl History {
             opened => opened,
         };
         let (store, lock) = opened.inspect_err(|error| stopped(error, dir)).ok().unzip();
-        History { store: Mutex::new(store), aside: Mutex::default(), _lock: lock.flatten() }
+        let lock: Option<File> = lock.flatten();
+        let dir = dir.filter(|_| lock.is_some()).map(Path::to_path_buf);
+        History { store: Mutex::new(store), aside: Mutex::default(), dir, _lock: lock }
     }
 
     /// What had happened before the start, the newest first.
@@ -292,6 +296,18 @@ impl History {
     /// `NoHistory`.
     pub fn read(&self, asked: &HistoryQuery) -> Result<Points, NoHistory> {
         self.with(|store| store.read(asked, self.aside().as_ref()))
+    }
+
+    /// Reads what was kept of a sale; may take a second.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    pub fn kept(&self, sold: &Sold) -> Result<Kept, NotKept> {
+        match &self.dir {
+            // By a connection of its own: nothing waits for it.
+            Some(dir) => Kept::read(dir, sold),
+            None => Kept::of(&self.lock().as_ref().ok_or(NoHistory)?.connection, sold),
+        }
     }
 
     /// Reads the next page of an export; may take a second.

@@ -271,18 +271,23 @@ impl HttpService {
         let view = TroubleView { status: problem.status, code: problem.code, detail: &problem.detail };
         self.scratch.clear();
         self.shared.pages.pages.trouble(language, &view, &mut self.scratch);
-        let seconds = problem.retry_after_s.map(|seconds| seconds.to_string());
-        let headers = [
-            seconds.as_deref().map(|text| ("Retry-After", text)),
-            problem.allow.map(|methods| ("Allow", methods)),
-            (problem.status == 401).then_some(("WWW-Authenticate", "Bearer")),
-        ];
-        private_page(problem.status, headers.into_iter().flatten(), &self.scratch, out);
+        problem_page(problem, &self.scratch, out);
     }
 }
 
+/// In the place of what was asked for.
+pub(super) fn problem_page(problem: &Problem, body: &[u8], out: &mut Answering<'_, '_>) {
+    let seconds = problem.retry_after_s.map(|seconds| seconds.to_string());
+    let headers = [
+        seconds.as_deref().map(|text| ("Retry-After", text)),
+        problem.allow.map(|methods| ("Allow", methods)),
+        (problem.status == 401).then_some(("WWW-Authenticate", "Bearer")),
+    ];
+    private_page(problem.status, headers.into_iter().flatten(), body, out);
+}
+
 /// One reader's.
-pub(super) fn private_page<'a>(
+pub(in crate::http) fn private_page<'a>(
     status: u16,
     headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     body: &[u8],

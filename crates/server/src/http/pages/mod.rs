@@ -149,6 +149,13 @@ impl HttpService {
         Ok(Answer::Ready)
     }
 
+    /// Why an operator's page could not be had.
+    pub(in crate::http) fn operators_trouble_page(&self, problem: &Problem, out: &mut Answering<'_, '_>) {
+        let says = (problem.title, &*problem.detail);
+        let page = self.shared.pages.pages.operators_trouble(problem.status, problem.code, says);
+        forms::problem_page(problem, &page, out);
+    }
+
     pub(in crate::http) fn not_found_page(&mut self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
         let page = self.shared.pages.not_found.of(self.language(fields));
         let [policy, referrer] = PAGE_HEADERS;

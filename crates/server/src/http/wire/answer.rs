@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::http::wire::error::Problem;
+use crate::http::wire::fields::Fields;
 use crate::http::wire::push_number;
 use crate::net::{Prepared, ResponseWriter};
 use crate::pages::LanguageId;
@@ -27,6 +28,8 @@ pub(in crate::http) enum ProblemFormat {
     Problem,
     /// The same; but what is not found is a page, where a person reads it.
     Page,
+    /// A page in English where a person reads it, who is an operator; otherwise the first.
+    Console,
     /// A page in the reader's language: forms are sent by browsers without scripts, too.
     Form(LanguageId),
     /// `{"code":500,"message":..,"data":null}`.
@@ -37,9 +40,17 @@ impl ProblemFormat {
     /// Of what buyers' forms lead to.
     pub(in crate::http) const FORM: ProblemFormat = ProblemFormat::Form(LanguageId::FIRST);
 
-    /// The same, in the language of whoever asks.
-    pub(in crate::http) fn spoken(self, language: impl FnOnce() -> LanguageId) -> ProblemFormat {
-        if let ProblemFormat::Form(_) = self { ProblemFormat::Form(language()) } else { self }
+    /// The same, as whoever asks can read it: in their language, and no page for a program.
+    pub(in crate::http) fn for_reader(
+        self,
+        fields: &Fields<'_>,
+        language: impl FnOnce() -> LanguageId,
+    ) -> ProblemFormat {
+        match self {
+            ProblemFormat::Form(_) => ProblemFormat::Form(language()),
+            ProblemFormat::Console if !fields.wants_html() => ProblemFormat::Problem,
+            format => format,
+        }
     }
 
     /// Of a path that leads nowhere.
@@ -165,15 +176,19 @@ impl<'r, 'w> Answering<'r, 'w> {
     ) {
         if problem.code == "sold_out" {
             return match format {
-                ProblemFormat::Problem | ProblemFormat::Page | ProblemFormat::Form(_) => {
-                    self.prepared(problem.status, &sold_out.problem)
-                }
+                ProblemFormat::Problem
+                | ProblemFormat::Page
+                | ProblemFormat::Console
+                | ProblemFormat::Form(_) => self.prepared(problem.status, &sold_out.problem),
                 ProblemFormat::Published => self.prepared(problem.status, &sold_out.published),
             };
         }
         scratch.clear();
         let content_type = match format {
-            ProblemFormat::Problem | ProblemFormat::Page | ProblemFormat::Form(_) => {
+            ProblemFormat::Problem
+            | ProblemFormat::Page
+            | ProblemFormat::Console
+            | ProblemFormat::Form(_) => {
                 problem.write(scratch);
                 PROBLEM_JSON
             }

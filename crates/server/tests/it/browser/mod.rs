@@ -16,6 +16,7 @@ mod console_charts;
 mod console_cluster;
 mod console_late;
 mod console_presses;
+mod console_report;
 mod console_together;
 mod console_verdict;
 mod fake;

@@ -89,7 +89,7 @@ fn rows(history: &History, asked: &HistoryQuery) -> Vec<(i64, Value, Value)> {
 }
 
 fn over(store: Store) -> History {
-    History { store: Mutex::new(Some(store)), aside: Mutex::default(), _lock: None }
+    History { store: Mutex::new(Some(store)), aside: Mutex::default(), dir: None, _lock: None }
 }
 
 pub(super) fn bounded(bounds: Bounds) -> History {
