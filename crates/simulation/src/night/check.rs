@@ -215,7 +215,7 @@ impl Night {
         lost_once.extend(self.engines.brokers.in_place_of_lost());
         let gate_forgets = |number: usize| match &plan[number] {
             (at, Fault::GateWiped) => Some((Duration::ZERO, *at)),
-            (at, Fault::GateRestored { age }) => Some((at.saturating_sub(Duration::from_millis(*age)), *at)),
+            (at, Fault::GateRestored { age }) => Some((*at, *at + Duration::from_millis(*age))),
             // What is sold at the old master meanwhile, too.
             (_, Fault::GateFailsOver { .. }) => Some((Duration::ZERO, self.window(plan, number)?.until)),
             _ => None,
