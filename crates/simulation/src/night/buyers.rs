@@ -57,14 +57,23 @@ pub(super) struct Answered {
     pub(super) answer: Answer,
 }
 
+/// Somebody with an order has asked for it, and from when to when that took.
+#[derive(Clone, Debug)]
+pub(super) struct Looked {
+    pub(super) order: OrderId,
+    pub(super) asked: Duration,
+    pub(super) at: Duration,
+    /// To whoever was asked.
+    pub(super) is_known: bool,
+}
+
 /// What everybody was answered.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     pub(super) orders: BTreeMap<OrderId, Vec<Answered>>,
     /// What was asked for, under some keys twice, with other bodies.
     pub(super) wanted: BTreeMap<OrderId, (BuyerId, BTreeSet<u32>)>,
-    /// When those with an order looked at it, and whether it was known to whoever they asked.
-    pub(super) looked: Vec<(OrderId, Duration, bool)>,
+    pub(super) looked: Vec<Looked>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
     /// From when on the sale was paused, as its operator was answered, until it was to be resumed.
@@ -76,8 +85,8 @@ pub(super) struct Answers {
 
 impl Answers {
     /// When somebody asked for their order, and it was not known.
-    pub(super) fn not_known(&self, order: &OrderId) -> Option<Duration> {
-        self.looked.iter().find_map(|(of, at, is_known)| (of == order && !is_known).then_some(*at))
+    pub(super) fn not_known(&self, order: OrderId) -> impl Iterator<Item = &Looked> {
+        self.looked.iter().filter(move |looked| looked.order == order && !looked.is_known)
     }
 }
 
@@ -198,7 +207,8 @@ impl People {
             None | Some(Reply::Unknown | Reply::Unavailable) => return,
             Some(other) => panic!("whoever reads an order is not answered so: {other:?}"),
         };
-        self.answers().looked.push((order, asked, is_known));
+        let at = self.begun.elapsed();
+        self.answers().looked.push(Looked { order, asked, at, is_known });
     }
 
     /// Reports a payment, as often as it takes.

@@ -38,11 +38,16 @@ pub(super) fn network(planted: Planted, seed: u64) -> (Network, Gates) {
     (network, Gates { master: 0, fails_over: false, lives: 2 })
 }
 
+/// What a Redis has to sell.
+pub(super) fn units_at(network: &Network, address: &str) -> Option<i64> {
+    let left = network.change(address, |redis| redis.field(GATE, LEFT))?;
+    std::str::from_utf8(&left).ok()?.parse().ok()
+}
+
 impl Night {
     /// What the master has to sell.
     pub(super) fn units_at_gate(&self) -> Option<i64> {
-        let left = self.engines.network.change(REDIS[self.gate.master], |redis| redis.field(GATE, LEFT))?;
-        std::str::from_utf8(&left).ok()?.parse().ok()
+        units_at(&self.engines.network, REDIS[self.gate.master])
     }
 
     /// Why the master does not sell, when the night is over.
@@ -108,6 +113,7 @@ impl Night {
             }
             Step::Reached { server } => self.cut(server, &REDIS, false),
             Step::CutOff { server, alone, lasts, snapshot } => {
+                self.watch.cut_off(&self.engines, REDIS[master]);
                 self.cut(server, &[REDIS[1 - master], SENTINEL], true);
                 (0..SERVERS).filter(|other| *other != server).for_each(|other| {
                     self.cut(other, &[REDIS[master]], true);
@@ -136,6 +142,7 @@ impl Night {
                 network.replace(REDIS[redis], |redis| redis.set_role(Role::Replica));
                 (0..SERVERS).for_each(|server| self.cut(server, &[REDIS[0], REDIS[1], SENTINEL], false));
                 self.gate.fails_over = false;
+                self.watch.mended();
             }
         }
         Vec::new()

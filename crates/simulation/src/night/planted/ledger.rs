@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use engine::handover::{OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
-use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs};
+use engine::{
+    Accepted, Adjust, Command, Entry, KeptAddress, Operators, OrderId, OrderView, PaymentView, Refusal, Seq,
+    SkuId, Status, UnixMs,
+};
 use server::intake::{EngineSettings, HoldEnded};
 use server::ledger::mysql::cluster::{
     Assignment, ClusterLedger, Lease, LedgerError, LedgerTime, MarksAsked, Placed, Progress, QueueRow,
     Raised, Recorded, ServerClock, SkuRow,
 };
+use server::time::Instant;
 
 use super::Planted;
 
@@ -20,15 +24,37 @@ pub(super) struct Defective {
     inner: Box<dyn ClusterLedger>,
     /// How far each queue was read, where that is committed apart from the orders.
     read_to: BTreeMap<String, u64>,
+    begun: Instant,
 }
 
 impl Defective {
     pub(super) fn new(planted: Planted, inner: Box<dyn ClusterLedger>) -> Defective {
-        Defective { planted, inner, read_to: BTreeMap::new() }
+        Defective { planted, inner, read_to: BTreeMap::new(), begun: Instant::now() }
     }
 
     fn has(&self, planted: Planted) -> bool {
         self.planted == planted
+    }
+
+    /// The answer to what is not carried out.
+    fn forget(&mut self, operation: &Operation) -> Result<Option<Executed>, LedgerError> {
+        let accepted = match operation.command() {
+            Command::Cancel { order, .. } if self.has(Planted::CancelForgotten) => {
+                let found = self.inner.lookup(&[*order])?.pop().flatten();
+                found.and_then(|found| match found {
+                    Recorded::Order { order, .. } => {
+                        let order = OrderView { status: Status::Cancelled, ..order };
+                        Some(Accepted::Order { order, replayed: false })
+                    }
+                    Recorded::Rejected(_) => None,
+                })
+            }
+            Command::Adjust { sku, how: Adjust::Correct, .. } if self.has(Planted::CorrectionForgotten) => {
+                Some(Accepted::Stock(*sku))
+            }
+            _ => None,
+        };
+        Ok(accepted.map(Executed::Accepted))
     }
 }
 
@@ -56,7 +82,6 @@ impl ClusterLedger for Defective {
         fn has_adjustment(sku: SkuId, key: &str) -> Result<bool, LedgerError>;
         fn purge_addresses(cutoff: UnixMs, max: u32) -> Result<u32, LedgerError>;
         fn erase_addresses(max: u32) -> Result<u32, LedgerError>;
-        fn execute(now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError>;
         fn execute_all(now: UnixMs, operations: &[Operation]) -> Result<Result<Vec<Accepted>, Declined>, LedgerError>;
         fn take_holds_ended() -> Vec<HoldEnded>;
         fn kept_addresses(ids: &[OrderId]) -> Result<Vec<(OrderId, KeptAddress)>, LedgerError>;
@@ -85,6 +110,9 @@ impl ClusterLedger for Defective {
         if self.has(Planted::GateAheadNotNoticed) {
             rows.iter_mut().for_each(|row| row.version = Seq(u64::MAX));
         }
+        if self.has(Planted::EpochMisread) && self.begun.elapsed().as_secs() % 16 == 15 {
+            rows.iter_mut().for_each(|row| row.epoch += 1);
+        }
         Ok(rows)
     }
 
@@ -101,6 +129,20 @@ impl ClusterLedger for Defective {
             queues.extend(away);
         }
         self.inner.lease_queues(server, &queues)
+    }
+
+    fn execute(&mut self, now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError> {
+        if self.has(Planted::CancelForgotten) || self.has(Planted::CorrectionForgotten) {
+            let mut executed = Vec::new();
+            for operation in operations {
+                executed.push(match self.forget(operation)? {
+                    Some(accepted) => accepted,
+                    None => self.inner.execute(now, std::slice::from_ref(operation))?.remove(0),
+                });
+            }
+            return Ok(executed);
+        }
+        self.inner.execute(now, operations)
     }
 
     fn consume(
