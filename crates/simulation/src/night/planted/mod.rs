@@ -15,8 +15,7 @@ use self::aims::{
     LITTLE_LEFT_MS, after_the_restock, fails_over_after_the_pause, fails_over_late,
     fails_over_with_little_left, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut,
     gate_cut_and_wiped_later, lost_by_a_broker_before_a_restart, quiet, wiped_while_a_broker_is_cut,
-    wiped_while_messages_are_late, wiped_while_sends_fail,
-    wiped_while_servers_crash, wiped_with_a_backlog,
+    wiped_while_messages_are_late, wiped_while_sends_fail, wiped_while_servers_crash, wiped_with_a_backlog,
 };
 use super::BEGAN;
 use super::faults::{Plan, plan};
