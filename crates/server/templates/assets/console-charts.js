@@ -1,5 +1,5 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { aged, byId, call, clockTime, count, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
+import { aged, byId, call, clockTime, count, elapsed, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
@@ -170,7 +170,7 @@ byId("csv").addEventListener("click", (event) => (event.target.href = `/api/v1/f
 const read = async () => {
   const turn = ++reading;
   clearTimeout(retrying);
-  readAt = performance.now();
+  readAt = elapsed();
   const answer = await call(`/api/v1/figures/history?${askedFor()}`).catch(() => null);
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (turn !== reading) return;
@@ -211,7 +211,7 @@ const STEP_S_MIN = 0.9;
 export const appendToCharts = (latest) => {
   follow();
   if (stepMs > 1000) {
-    if (failures === 0 && performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
+    if (failures === 0 && elapsed() - readAt > Math.max(REREAD_MS, stepMs)) read();
     return;
   }
   const { rates, order_route: route } = latest;
@@ -227,7 +227,7 @@ export const appendToCharts = (latest) => {
   if (isLive && failures === 0 && isGap(known[known.length - 1], latest.at_ms / 1000)) {
     // What only this page has missed, the server knows.
     clearTimeout(retrying);
-    retrying = setTimeout(read, Math.max(0, readAt + MISSED_MS - performance.now()));
+    retrying = setTimeout(read, Math.max(0, readAt + MISSED_MS - elapsed()));
   }
   isLive = true;
   for (const [kind, chart] of Object.entries(charts)) {

@@ -1,6 +1,6 @@
 // Support: one order by its number, what became of it, and what can be done about it.
 import { buttonsOf } from "./console-actions.js";
-import { aged, byId, count, dayAndTime, element, get, set, tiles } from "./console-words.js";
+import { aged, byId, count, dayAndTime, elapsed, element, get, set, tiles } from "./console-words.js";
 
 const ID = /^[0-9a-f]{40}$/;
 const ORDER = "/api/v1/orders";
@@ -76,7 +76,7 @@ let latest = 0;
 const find = async (typed) => {
   latest += 1;
   const asked = latest;
-  const at = performance.now();
+  const at = elapsed();
   set("order-problem", "");
   try {
     const found = await read(typed);

@@ -1,5 +1,5 @@
 // The servers of a cluster, each by what its own machine has: which one is short of room, or has a wrong clock.
-import { byId, bytes, count, duration, element, night, rowOf, set, tableOf } from "./console-words.js";
+import { byId, bytes, count, duration, elapsed, element, night, rowOf, set, tableOf } from "./console-words.js";
 
 const HEADS = ["Server", "As of", "Disk free", "Memory", "Clock"];
 
@@ -26,7 +26,7 @@ export const showServers = () => {
   }
   const rows = box.querySelectorAll("tbody tr");
   servers.forEach((of, at) => {
-    const age = of.silent_ms + performance.now() - night.takenAt;
+    const age = of.silent_ms + elapsed() - night.takenAt;
     const texts = [`${duration(age)} ago`, said(of.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(of.disk_bytes)}`), said(of.memory_bytes, bytes), clockOf(of)];
     texts.forEach((text, place) => set(rows[at].children[place + 1], text || "–"));
   });

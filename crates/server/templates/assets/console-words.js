@@ -81,15 +81,25 @@ export const localTime = (ms) => {
 };
 export const unixTime = (text) => new Date(text).getTime();
 
+// Milliseconds that have passed, also while the machine slept, which performance.now() leaves out. A clock that is set back changes nothing.
+let [seen, clock, slept] = [performance.now(), Date.now(), 0];
+export const elapsed = () => {
+  const [now, time] = [performance.now(), Date.now()];
+  const leftOut = time - clock - (now - seen);
+  if (leftOut > 1000) slept += leftOut;
+  [seen, clock] = [now, time];
+  return now + slept;
+};
+
 // When what stands under a heading was read or taken: of several parts, the one that is oldest; but of units that are older than the
 // rest, their own time beside it.
 const ages = new Map();
-export const aged = (title, at = performance.now(), unitsAt = at) => {
+export const aged = (title, at = elapsed(), unitsAt = at) => {
   if (!ages.has(title)) byId(title).after(element("small", { class: "soft" }));
   ages.set(title, [at, unitsAt]);
 };
 export const showAges = () => {
-  const ago = (at) => `${duration(performance.now() - at)} ago`;
+  const ago = (at) => `${duration(elapsed() - at)} ago`;
   for (const [title, [at, unitsAt]] of ages) set(byId(title).nextElementSibling, `as of ${ago(at)}${unitsAt < at ? `; held and sold, ${ago(unitsAt)}` : ""}`);
 };
 
@@ -97,7 +107,7 @@ export const showAges = () => {
 export const night = { figures: null, takenAt: 0 };
 
 // The server's clock, as far as its latest figures say.
-export const serverNow = () => night.figures.at_ms + (performance.now() - night.takenAt);
+export const serverNow = () => night.figures.at_ms + (elapsed() - night.takenAt);
 
 // One that is paused before its start has not started.
 export const hasStarted = ({ state, starts_at_ms: starts }) => state !== "not_started" && !(state === "paused" && serverNow() < starts);
@@ -133,9 +143,9 @@ export const TOO_LARGE = "Its number has more than 15 digits, which this page wo
 const SAID_MS = 5000;
 let saidAt = 0;
 export const say = (text) => {
-  saidAt = performance.now();
+  saidAt = elapsed();
   set("done", text);
 };
 for (const what of ["pointerdown", "keydown"]) {
-  document.addEventListener(what, () => performance.now() - saidAt > SAID_MS && set("done", ""));
+  document.addEventListener(what, () => elapsed() - saidAt > SAID_MS && set("done", ""));
 }

@@ -9,7 +9,7 @@ import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { showServers } from "./console-servers.js";
-import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
+import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, elapsed, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
 
 // Figures come once a second.
 const LIVE_MS = 2000;
@@ -42,7 +42,7 @@ let hasJustSignedIn = false;
 const connect = () => {
   stream?.close();
   stream = new EventSource(EVENTS);
-  connectedAt = performance.now();
+  connectedAt = elapsed();
   stream.onmessage = (event) => {
     failures = 0;
     receive(JSON.parse(event.data));
@@ -160,7 +160,7 @@ byId("sign-out").addEventListener("click", async () => {
 
 const receive = (latest) => {
   const before = night.figures;
-  heardAt = performance.now();
+  heardAt = elapsed();
   // A stream begins with the latest sample, however old it is, and again if it was seen before.
   const takenAt = heardAt - latest.age_ms;
   const isSeen = before !== null && ["server", "number", "at_ms"].every((name) => before[name] === latest[name]);
@@ -176,7 +176,7 @@ const receive = (latest) => {
   tick();
 };
 
-const age = () => performance.now() - night.takenAt;
+const age = () => elapsed() - night.takenAt;
 
 // Whoever hears the page hears what is new of it, and not each second how many orders there were.
 let announced = "";
@@ -285,7 +285,7 @@ let actionsReadAt = Infinity;
 let shownEvents = "";
 
 const readActions = async () => {
-  const asked = performance.now();
+  const asked = elapsed();
   actionsAt = asked;
   if (!["support", "operator", "admin"].includes(document.body.dataset.role)) return;
   try {
@@ -303,7 +303,7 @@ const readActions = async () => {
 const drawEvents = (events) => {
   aged("events-title", Math.min(night.takenAt, actionsReadAt));
   const newest = JSON.stringify(events[0] ?? null);
-  if (byId("events").dataset.newest !== newest || performance.now() - actionsAt > ACTIONS_EVERY_MS) {
+  if (byId("events").dataset.newest !== newest || elapsed() - actionsAt > ACTIONS_EVERY_MS) {
     byId("events").dataset.newest = newest;
     readActions();
   }
@@ -325,7 +325,7 @@ const ofServer = (of) => {
 const behind = ({ servers }) => servers.filter((of) => of.silent_ms >= STALE_MS).map((of) => `, ${of.server} ${duration(of.silent_ms + age())} old`).join("");
 
 const tick = () => {
-  if (stream && performance.now() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
+  if (stream && elapsed() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
   if (night.figures === null) return;
   const old = age() > STALE_MS;
   const isLive = stream !== null && age() < LIVE_MS;

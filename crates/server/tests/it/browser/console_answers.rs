@@ -40,6 +40,25 @@ pub(crate) fn press_restock(browser: &Browser) {
         .wait_until("it asks", |browser| browser.run("return document.getElementById('ask').open") == true);
 }
 
+/// What a machine's other clock leaves out: a notebook was closed.
+#[test]
+fn figures_grow_older_while_the_machine_sleeps() {
+    let shop = FakeConsole::start();
+    shop.sample(&[]);
+    let browser = Browser::start();
+    browser.open(&shop.url);
+    browser.wait_for_text("#age", "live");
+    // What it says of them is noted, for it asks for new ones at once.
+    browser.run(
+        "const [real, age, noted] = [Date.now, document.getElementById('age'), (window.noted = [])]; \
+         new MutationObserver(() => noted.push(age.textContent)).observe(age, { childList: true, characterData: true, subtree: true }); \
+         Date.now = () => real() + 7200000; return null",
+    );
+    browser.wait_until("they are two hours old", |browser| {
+        browser.run("return window.noted.some((said) => said.startsWith('figures 2 h'))") == true
+    });
+}
+
 #[test]
 fn a_sample_that_is_old_or_was_seen_before_is_not_of_now() {
     let shop = FakeConsole::start();
