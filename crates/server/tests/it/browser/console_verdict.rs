@@ -19,6 +19,7 @@ fn action(kind: &str, sale: Option<u64>, product: Option<u64>) -> Value {
 /// Two sales are paused, and the verdict is about the second one.
 fn paused() -> FakeConsole {
     let shop = FakeConsole::start();
+    shop.state().repeats = true;
     let mut sale = shop.state().figures["sales"][0].clone();
     sale["state"] = json!("paused");
     let mut other = sale.clone();
@@ -93,6 +94,7 @@ fn the_verdicts_button_asks_what_the_sales_own_asks_and_leaves_the_keyboard_at_t
 #[test]
 fn one_of_an_item_is_for_that_item_and_one_of_none_makes_a_sale() {
     let shop = FakeConsole::start();
+    shop.state().repeats = true;
     let mut other = shop.state().figures["sales"][0]["items"][0].clone();
     (other["product"], other["title"]) = (json!(31), json!("Cap"));
     let items = json!([shop.state().figures["sales"][0]["items"][0].clone(), other]);
@@ -176,9 +178,10 @@ fn there_is_none_beside_figures_that_are_old() {
     let shop = paused();
     let browser = open(&shop);
     wait_for_button(&browser, "Resume: Closing night");
+    shop.state().repeats = false;
     wait_until_old(&browser, 4);
     browser.wait_for_text("#level", "UNKNOWN");
     assert_eq!(browser.run(SHOWN), json!([]));
-    shop.sample(&[]);
+    shop.state().repeats = true;
     wait_for_button(&browser, "Resume: Closing night");
 }

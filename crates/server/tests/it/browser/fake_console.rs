@@ -19,6 +19,7 @@ use super::fake::{Request, read_request};
 pub(crate) const NOW_MS: u64 = 1_780_000_000_000;
 pub(crate) const SALE: u64 = 3;
 pub(crate) const TITLE: &str = "Opening <b>night</b>";
+const REPEATED_EVERY: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Everything that a test sets or looks at.
@@ -32,6 +33,8 @@ pub(crate) struct State {
     taken_at: Option<Instant>,
     /// Grows with each change.
     samples: u64,
+    /// As a server does it: what did not change is a sample of now again and again. Without it figures grow old.
+    pub(crate) repeats: bool,
     /// Streams that were begun.
     pub(crate) streams: u64,
     /// Once they have begun with the latest sample, and a moment later.
@@ -82,6 +85,7 @@ impl FakeConsole {
             figures: figures(),
             taken_at: None,
             samples: 0,
+            repeats: false,
             streams: 0,
             streams_end_at_once: false,
             ended: 0,
@@ -225,13 +229,19 @@ impl Server {
             state.ended
         };
         let (mut text, mut sent) = (head.to_owned(), None);
+        let mut sent_at = Instant::now();
         loop {
             let (is_over, samples) = {
-                let state = self.state();
+                let mut state = self.state();
+                if state.repeats && sent == Some(state.samples) && sent_at.elapsed() >= REPEATED_EVERY {
+                    state.samples += 1;
+                    state.figures["number"] = state.samples.into();
+                }
                 let age = state.taken_at.map_or(Duration::ZERO, |at| at.elapsed());
                 let mut figures = state.figures.clone();
                 figures["age_ms"] = u64::try_from(age.as_millis()).expect("a test takes no centuries").into();
                 if sent != Some(state.samples) {
+                    sent_at = Instant::now();
                     text += &format!("data: {figures}\n\n");
                 }
                 let is_over = state.ended != ends_after || (state.streams_end_at_once && sent.is_some());
