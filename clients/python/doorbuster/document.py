@@ -490,11 +490,18 @@ class RefusedHistory(TypedDict):
     rows: list[Row]
 
 
+class VerdictAction(TypedDict):
+    kind: Literal['create', 'resume']
+    sale: int | None
+    product: int | None
+
+
 class Verdict(TypedDict):
     level: Literal['green', 'amber', 'red']
     code: str
     says: str
     do: str
+    action: VerdictAction | None
     runbook: str
 
 
@@ -532,6 +539,11 @@ class ServerFigures(TypedDict):
     in_flight: int
     processors_busy: float | None
     memory_bytes: int | None
+    disk_free_bytes: int | None
+    disk_bytes: int | None
+    clock_confirmed: bool | None
+    clock_difference_ms: int | None
+    clock_ahead_ms: int | None
 
 
 class EngineFigures(TypedDict):
@@ -700,8 +712,13 @@ class OrderLife(TypedDict):
 
 
 class ReportOfSale(TypedDict):
+    says: str
+    over: bool
     report: dict[str, Any]
     audit: AuditOfReport
+    figures: dict[str, Any] | None
+    figures_unknown: str | None
+    not_kept: list[str]
 
 
 class Audit(TypedDict):

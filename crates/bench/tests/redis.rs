@@ -55,7 +55,7 @@ fn spawn(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Guard {
     let mut guard = Guard::start(&mut program, &log).expect("redis-server is installed");
     let begun = Instant::now();
     loop {
-        let said = Redis::connect(address).and_then(|mut redis| redis.ask::<String>(&["PING"]));
+        let said = Redis::connect(address).and_then(|mut redis| redis.query::<String>(&["PING"]));
         if said.is_ok() || said.is_err_and(|error| error.to_string().contains("NOAUTH")) {
             return guard;
         }
@@ -91,23 +91,23 @@ fn what_is_written_is_there_and_what_is_counted_is_its_sum() {
     let (record, _) = run(server.address, 1, fill, Schedule::closed_requests(10));
     assert_eq!(record.outcomes, Outcomes { served: 1000, ..Outcomes::default() });
     let mut redis = server.client();
-    assert_eq!(redis.ask::<u64>(&["DBSIZE"]).unwrap(), 1000);
-    assert_eq!(redis.ask::<u64>(&["STRLEN", &format!("{:020}", 999)]).unwrap(), 8);
+    assert_eq!(redis.query::<u64>(&["DBSIZE"]).unwrap(), 1000);
+    assert_eq!(redis.query::<u64>(&["STRLEN", &format!("{:020}", 999)]).unwrap(), 8);
 
-    redis.tell(&["CONFIG", "RESETSTAT"]).unwrap();
+    redis.exec(&["CONFIG", "RESETSTAT"]).unwrap();
     let counting = Workload { depth: 16, ..workload("INCR counter") };
     let (record, driver) = run(server.address, 20, counting, Schedule::closed_requests(1000));
     assert_eq!(record.outcomes, Outcomes { served: 16_000, ..Outcomes::default() });
-    let counter: i64 = redis.ask(&["GET", "counter"]).unwrap();
+    let counter: i64 = redis.query(&["GET", "counter"]).unwrap();
     assert_eq!((driver.highest(), counter), (Some(counter), 16_000));
-    let stats: String = redis.ask(&["INFO", "commandstats"]).unwrap();
+    let stats: String = redis.query(&["INFO", "commandstats"]).unwrap();
     assert!(stats.contains(&format!("cmdstat_incr:calls={counter},")), "{stats}");
 }
 
 #[test]
 fn refusals_of_redis_are_counted_and_the_first_one_is_shown() {
     let server = Server::start(&[]);
-    server.client().tell(&["LPUSH", "list", "x"]).unwrap();
+    server.client().exec(&["LPUSH", "list", "x"]).unwrap();
     let (record, _) = run(server.address, 2, workload("INCR list"), Schedule::closed_requests(10));
     assert_eq!(record.outcomes, Outcomes { failed: 10, ..Outcomes::default() });
     assert!(record.first_surprise.unwrap().starts_with("WRONGTYPE"));
@@ -115,7 +115,7 @@ fn refusals_of_redis_are_counted_and_the_first_one_is_shown() {
     let missing = workload("GET missing");
     let (record, _) = run(server.address, 1, missing, Schedule::closed_requests(3));
     assert_eq!(record.outcomes, Outcomes { failed: 3, ..Outcomes::default() });
-    server.client().tell(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    server.client().exec(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     let (record, _) = run(server.address, 1, workload("SET __key__ v"), Schedule::closed_requests(3));
     assert_eq!(record.outcomes, Outcomes { failed: 3, ..Outcomes::default() });
     assert!(record.first_surprise.unwrap().starts_with("OOM"));
@@ -148,7 +148,7 @@ fn a_server_killed_under_load_keeps_every_acknowledged_increment() {
             let mut redis = Redis::connect(address).unwrap();
             let wait_for = |redis: &mut Redis, wanted: u64| loop {
                 assert!(begun.elapsed() < PATIENCE, "no {wanted} are counted");
-                let value: u64 = redis.ask(&["INCRBY", "hot", "0"]).unwrap();
+                let value: u64 = redis.query(&["INCRBY", "hot", "0"]).unwrap();
                 if value >= wanted {
                     return value;
                 }
@@ -170,7 +170,7 @@ fn a_server_killed_under_load_keeps_every_acknowledged_increment() {
         let record = generator.run_until(schedule, &mut driver, finish, &mut |_| {}).expect("it has begun");
         ((record, driver), killing.join().unwrap())
     });
-    let value: u64 = server.client().ask(&["GET", "hot"]).unwrap();
+    let value: u64 = server.client().query(&["GET", "hot"]).unwrap();
     let Outcomes { served, unknown, .. } = record.outcomes;
     assert!((served..=served + unknown).contains(&value), "{value}, {:?}", record.outcomes);
     assert!(driver.highest().unwrap() <= i64::try_from(value).unwrap());

@@ -12,7 +12,7 @@ use server::Secrets;
 use server::cluster::{self, PassOverError};
 use server::config::{Config, Environment, Sources};
 use server::ledger::mysql::cluster::{Acting, SharedLedger};
-use server::queue::dead_letters::{DeadLetter, Read, Record, place, read_all};
+use server::queue::dead_letters::{DeadLetter, ReadRecord, Record, place, read_all};
 use server::queue::{Options, Producer, PullError, Queue, SendError, Topics};
 
 use crate::acting::ActingArguments;
@@ -260,7 +260,7 @@ fn lines(brokers: &Brokers) -> Result<(BTreeMap<String, Line>, Vec<String>), Fai
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
     let mut replayed = BTreeSet::new();
     let mut unreadable = Vec::new();
-    let visit = |read: Read| {
+    let visit = |read: ReadRecord| {
         match read.record {
             Ok(Record::Letter(letter)) => {
                 let DeadLetter { at, reason, bytes, .. } = &letter;
@@ -286,7 +286,7 @@ fn send_again(
     names_sent: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let mut producer = Producer::new(brokers.options.clone());
-    let visit = |read: Read| {
+    let visit = |read: ReadRecord| {
         let Ok(Record::Letter(letter)) = read.record else { return Ok(()) };
         let (name, count) = (letter.place(), names_sent.len());
         if !wanted.remove(&name) {

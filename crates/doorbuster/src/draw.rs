@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use engine::draw::{self, Entries, Hash, Permutation};
-use engine::{BeaconTerms, Closed, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
+use engine::{BeaconTerms, ClosedLine, DrawView, ProductId, SaleId, Spoken, UnixMs, limits};
 use serde::{Deserialize, Serialize};
 use server::beacon::{QUICKNET, check_times, is_genuine};
 use server::config::Environment;
@@ -305,7 +305,7 @@ fn check_signatures(
     let root = unhex(&head.root).expect("it was read before");
     let commitment: Hash = unhex(&head.commitment).expect("it was read before");
     let round = beacon.map(|beacon| beacon.round);
-    let closed = Closed { at: head.closed_at(), entries: head.entries, root, round };
+    let closed = ClosedLine { at: head.closed_at(), entries: head.entries, root, round };
     let statements = Statements {
         sale: SaleId(head.sale),
         product: ProductId(head.product),

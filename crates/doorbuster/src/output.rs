@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+pub(crate) use engine::plain;
 use server::figures::grouped;
+pub(crate) use server::reported::{Column, money, numbers, words};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::failure::Failure;
@@ -14,23 +16,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     output.write_all(text.as_bytes())?;
     output.flush()?;
     Ok(())
-}
-
-/// One column of a table.
-#[derive(Clone, Copy)]
-pub(crate) struct Column {
-    pub(crate) title: &'static str,
-    pub(crate) right: bool,
-}
-
-/// A column of words.
-pub(crate) const fn words(title: &'static str) -> Column {
-    Column { title, right: false }
-}
-
-/// A column of numbers, whose digits stand below each other.
-pub(crate) const fn numbers(title: &'static str) -> Column {
-    Column { title, right: true }
 }
 
 /// Lays rows out under their columns' titles, two spaces apart.
@@ -105,19 +90,9 @@ pub(crate) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     parts
 }
 
-/// Text from elsewhere, without what could drive a terminal or turn a line around.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if engine::is_plain_char(c) { c } else { '\u{fffd}' }).collect()
-}
-
 /// `kind`: of them, such as "held ".
 pub(crate) fn units_of(count: u64, kind: &str) -> String {
     format!("{} {kind}unit{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
-/// An amount in a currency's smallest unit, as people write it: 4999 EUR is "49.99 EUR".
-pub(crate) fn money(amount: u64, currency: &str) -> String {
-    format!("{} {}", server::pages::amount(amount, currency), plain(currency))
 }
 
 #[cfg(test)]

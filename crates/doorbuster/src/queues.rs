@@ -107,7 +107,7 @@ fn list(config: &Config, environment: &Environment) -> Result<(), Failure> {
 
 fn cells(sight: &QueueSight) -> [String; 7] {
     let or_none = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let standing = match &sight.standing {
+    let condition = match &sight.condition {
         QueueCondition::InTopic => "in the topic".to_owned(),
         QueueCondition::ReadOnly => "takes no more".to_owned(),
         QueueCondition::WriteOnly => "can't be read".to_owned(),
@@ -128,7 +128,7 @@ fn cells(sight: &QueueSight) -> [String; 7] {
         or_none(sight.messages.as_ref().map(|messages| messages.start)),
         or_none(sight.messages.as_ref().map(|messages| messages.end)),
         or_none(sight.waiting()),
-        plain(&standing),
+        plain(&condition),
         plain(&holder),
     ]
 }

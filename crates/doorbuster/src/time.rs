@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::time::OffsetDateTime;
 use ::time::format_description::well_known::Rfc3339;
 
-pub(crate) use engine::format_utc;
+pub(crate) use engine::{format_utc, format_utc_exactly};
 
 const DAY_S: u64 = 86_400;
 
@@ -41,15 +41,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Writes a duration the same way: 900 s is `15m`, 5,400 s `1h30m`.
 pub(crate) fn format_duration(duration: Duration) -> String {
-    let mut rest = duration.as_secs();
-    let mut text = String::new();
-    for (unit_s, unit) in [(DAY_S, "d"), (3_600, "h"), (60, "m"), (1, "s")] {
-        if rest >= unit_s {
-            text += &format!("{}{unit}", rest / unit_s);
-            rest %= unit_s;
-        }
-    }
-    if text.is_empty() { "0s".to_owned() } else { text }
+    engine::format_seconds(duration.as_secs())
 }
 
 /// Where a moment is from another, in its two largest units: `in 3h12m`, `2d4h ago`, `now`.
@@ -65,15 +57,6 @@ pub(crate) fn format_distance(at_ms: u64, from_ms: u64) -> String {
         (0, _) => "now".to_owned(),
         (_, true) => format!("{text} ago"),
         (_, false) => format!("in {text}"),
-    }
-}
-
-/// As [`format_utc`], with milliseconds where there are any: two times that differ are written differently.
-pub(crate) fn format_utc_exactly(ms: u64) -> String {
-    let text = format_utc(ms);
-    match ms % 1_000 {
-        0 => text,
-        rest => text.replace('Z', &format!(".{rest:03}Z")),
     }
 }
 

@@ -1,6 +1,8 @@
-//! Days as dates, in the Gregorian calendar and UTC.
+//! Days as dates, in the Gregorian calendar and UTC; times, and how long something takes, as people read them.
 //!
 //! Must not: read a clock.
+
+use std::fmt::Write as _;
 
 const DAY_S: u64 = 86_400;
 
@@ -23,6 +25,28 @@ pub fn format_utc(ms: u64) -> String {
     let ((year, month, day), second_of_day) = (date_of(seconds / DAY_S), seconds % DAY_S);
     let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The same, with milliseconds where there are any: two times that differ are written differently.
+pub fn format_utc_exactly(ms: u64) -> String {
+    let text = format_utc(ms);
+    match ms % 1_000 {
+        0 => text,
+        rest => text.replace('Z', &format!(".{rest:03}Z")),
+    }
+}
+
+/// A length of time: 900 s is `15m`, 5,400 s `1h30m`.
+pub fn format_seconds(seconds: u64) -> String {
+    let mut rest = seconds;
+    let mut text = String::new();
+    for (unit_s, unit) in [(DAY_S, "d"), (3_600, "h"), (60, "m"), (1, "s")] {
+        if rest >= unit_s {
+            write!(text, "{}{unit}", rest / unit_s).expect("a String takes every write");
+            rest %= unit_s;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 #[cfg(test)]

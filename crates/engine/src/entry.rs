@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    Adjust, Borders, BuyerId, Closed, Closing, Disposition, Fingerprint, Notice, Operated, Operator, OrderId,
-    Pay, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Spoken, Turn, TurnEnd, UnixMs,
+    Adjust, Borders, BuyerId, ClosedLine, Closing, Disposition, Fingerprint, Notice, Operated, Operator,
+    OrderId, Pay, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Spoken, Turn, TurnEnd, UnixMs,
 };
 
 /// One change: what the ledger keeps.
@@ -74,7 +74,7 @@ pub enum Event {
     /// The entries of a line: whoever joins from now on takes no part in its draw.
     LineClosed {
         sku: SkuId,
-        closed: Box<Closed>,
+        closed: Box<ClosedLine>,
     },
     /// The places of those who take part; `None`: by no beacon.
     LineDrawn {

@@ -30,7 +30,7 @@ mod stock;
 pub mod working_set;
 
 pub use book::{Book, CallsMade, LedgerKind, LineView, ReceiptView};
-pub use calendar::{date_of, format_utc};
+pub use calendar::{date_of, format_seconds, format_utc, format_utc_exactly};
 pub use command::{Accepted, Action, Command};
 pub use cool_down::{CoolDown, RETURNED_HOLDS_FREE};
 pub use entry::{Entry, Event, Inconsistent};
@@ -39,7 +39,7 @@ pub use id::{
 };
 pub use line::draw;
 pub use line::{
-    BeaconTerms, Borders, Closed, DrawView, EntryView, GroupName, LineAccess, LineTerms, Opening,
+    BeaconTerms, Borders, ClosedLine, DrawView, EntryView, GroupName, LineAccess, LineTerms, Opening,
     PRESENT_AHEAD, PRESENT_MS, PlaceView, Reached, Spoken, Standing, Standings, Turn, TurnEnd,
 };
 pub use notice::Notice;
@@ -50,7 +50,7 @@ pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded}
 pub use refusal::{Kept, Refusal};
 pub use sale::{
     ItemChange, ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, is_plain, is_plain_char,
-    limits,
+    limits, plain,
 };
 pub use sales::{Sale, Sales, Terms};
 pub use stock::{Adjust, Stock, is_sold_out};

@@ -126,6 +126,11 @@ pub fn is_plain(text: &str) -> bool {
     text.chars().all(is_plain_char)
 }
 
+/// Text from elsewhere as such a text: what it must not have is shown as what can't be shown.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|character| if is_plain_char(character) { character } else { '\u{fffd}' }).collect()
+}
+
 /// One character of such a text.
 pub fn is_plain_char(character: char) -> bool {
     let turns =

@@ -142,12 +142,12 @@ impl Listening {
     /// If the thread can't be started.
     pub fn start(
         beacon: Option<Beacon>,
-        core: Intake,
+        intake: Intake,
         asker: Asker,
         thread: impl Fn(String) -> thread::Builder,
     ) -> io::Result<Listening> {
         let (stop, stopped) = sync_channel(1);
-        let listen = move || listen(beacon.as_ref(), &core, &asker, &stopped);
+        let listen = move || listen(beacon.as_ref(), &intake, &asker, &stopped);
         Ok(Listening { stop: Some(stop), thread: Some(thread("beacon".to_owned()).spawn(listen)?) })
     }
 }
@@ -161,19 +161,19 @@ impl Drop for Listening {
     }
 }
 
-fn listen(beacon: Option<&Beacon>, core: &Intake, asker: &Asker, stopped: &Receiver<()>) {
+fn listen(beacon: Option<&Beacon>, intake: &Intake, asker: &Asker, stopped: &Receiver<()>) {
     let silence = Recurring::new("the beacon that a draw waits for says nothing; asked again");
     let (asked, mut unasked) = (beacon.map(Beacon::terms), Unasked::default());
     loop {
-        let catalog = core.shelf.current();
-        for (sku, line) in unasked.look(asked.as_ref(), &catalog, core.clock.now()) {
+        let catalog = intake.shelf.current();
+        for (sku, line) in unasked.look(asked.as_ref(), &catalog, intake.clock.now()) {
             report(&catalog, sku, &line);
         }
         if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
             return;
         }
         let Some(beacon) = beacon else { continue };
-        for (round, skus) in due(beacon, core) {
+        for (round, skus) in due(beacon, intake) {
             match beacon.ask(round) {
                 Ok(spoken) => {
                     silence.well();
@@ -191,10 +191,10 @@ fn lines(catalog: &Catalog) -> impl Iterator<Item = (SkuId, LineView)> {
 }
 
 /// The rounds that lines of this beacon wait for and that it has spoken by now.
-fn due(beacon: &Beacon, core: &Intake) -> BTreeMap<u64, Vec<SkuId>> {
-    let now = core.clock.now();
+fn due(beacon: &Beacon, intake: &Intake) -> BTreeMap<u64, Vec<SkuId>> {
+    let now = intake.clock.now();
     let mut rounds: BTreeMap<u64, Vec<SkuId>> = BTreeMap::new();
-    for (sku, line) in lines(&core.shelf.current()) {
+    for (sku, line) in lines(&intake.shelf.current()) {
         if let DrawView::Closed(closed) = line.draw
             && line.terms.beacon == Some(beacon.terms)
             && let Some(round) = closed.round

@@ -22,6 +22,7 @@ pub mod pages;
 pub mod queue;
 mod recurring;
 pub mod rehearsals;
+pub mod reported;
 pub mod secret;
 mod serve;
 pub mod shop_keys;

@@ -93,7 +93,7 @@ impl Peer for NginxRedis {
     }
 
     fn open(&mut self, product: u64, units: u64) -> anyhow::Result<()> {
-        self.redis()?.tell(&["SET", &format!("stock:{product}"), &units.to_string()])
+        self.redis()?.exec(&["SET", &format!("stock:{product}"), &units.to_string()])
     }
 
     fn kill(&mut self) -> anyhow::Result<()> {
@@ -116,7 +116,7 @@ impl Peer for NginxRedis {
         let (mut orders, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
             let (next, pairs): (String, Vec<String>) =
-                redis.ask(&["HSCAN", &key, &cursor, "COUNT", SCAN_ROWS])?;
+                redis.query(&["HSCAN", &key, &cursor, "COUNT", SCAN_ROWS])?;
             for pair in pairs.chunks_exact(2) {
                 orders.push(order(&pair[0], &pair[1])?);
             }
@@ -128,7 +128,7 @@ impl Peer for NginxRedis {
         // A scan may give a row twice.
         orders.sort_unstable_by_key(|order| order.hash);
         orders.dedup_by_key(|order| order.hash);
-        let rows: usize = redis.ask(&["HLEN", &key])?;
+        let rows: usize = redis.query(&["HLEN", &key])?;
         ensure!(rows == orders.len(), "Redis has {rows} orders, and gave {}", orders.len());
         Ok(orders)
     }

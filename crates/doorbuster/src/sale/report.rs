@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde::Serialize;
 use server::clock::wall_clock;
 use server::config::Environment;
-use server::figures::{Kept, Sold};
+use server::figures::Kept;
 use server::ledger::{Audit, SaleReport};
+use server::reported::Reported;
 
 use super::certificate::{self, Certified};
 use super::gates::GateAndQueue;
@@ -55,30 +55,6 @@ pub(super) struct ReportArguments {
     /// The key that signs: made if there is none [default: ledger.signing_key_file, or report-key in the data directory]
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-}
-
-/// All that is reported; with `--json` in this shape, to which fields are only added.
-#[derive(Debug, Serialize)]
-pub(super) struct Reported {
-    /// The first line that people read.
-    pub(super) says: String,
-    /// The sale's time is over, by this machine's clock, or somebody ended or deleted it.
-    pub(super) over: bool,
-    pub(super) report: SaleReport,
-    pub(super) audit: Audited,
-    /// `None`: nothing is known, for the reason in `figures_unknown`.
-    pub(super) figures: Option<Kept>,
-    pub(super) figures_unknown: Option<String>,
-    /// What was asked and nothing here keeps: nothing any more.
-    pub(super) not_kept: [&'static str; 0],
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Audited {
-    pub(super) clean: bool,
-    /// If not, the report is of the entries before the first wrong one.
-    pub(super) complete: bool,
-    pub(super) broken: Vec<String>,
 }
 
 pub(super) fn run(arguments: &ReportArguments, environment: &Environment) -> Result<(), Failure> {
@@ -133,27 +109,8 @@ fn check(audit: &Audit) -> Result<(), Failure> {
 }
 
 fn reported(history_dir: Option<&Path>, audit: Audit, report: SaleReport, now_ms: u64) -> Reported {
-    let ends_at_ms = report.ended_at_ms.unwrap_or(report.ends_at_ms);
-    let figures = match history_dir {
-        _ if report.deleted_at_ms.is_some() => Err("the sale was deleted before it began".to_owned()),
-        _ if now_ms <= report.starts_at_ms => Err("the sale has not begun".to_owned()),
-        Some(dir) => {
-            let time = (report.starts_at_ms, ends_at_ms.min(now_ms));
-            let paid_until_ms = ends_at_ms.saturating_add(report.payment_ms.unwrap_or(0));
-            let sold = Sold { sale: report.sale, time, paid_until_ms };
-            Kept::read(dir, &sold).map_err(|error| error.to_string())
-        }
+    Reported::new((audit, report), now_ms, |sold| match history_dir {
+        Some(dir) => Kept::read(dir, sold).map_err(|error| error.to_string()),
         None => Err("without figures.history_dir they are in each server's memory".to_owned()),
-    };
-    let over = ends_at_ms <= now_ms || report.deleted_at_ms.is_some();
-    let clean = audit.broken.is_empty();
-    Reported {
-        says: report_text::sentence(&report, clean, over, now_ms),
-        over,
-        report,
-        audit: Audited { clean, complete: audit.complete, broken: audit.broken },
-        figures_unknown: figures.as_ref().err().cloned(),
-        figures: figures.ok(),
-        not_kept: [],
-    }
+    })
 }

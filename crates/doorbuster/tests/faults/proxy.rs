@@ -62,8 +62,8 @@ struct State {
 /// One connection through the proxy.
 #[derive(Debug)]
 struct Link {
-    /// As the client's process has it among its descriptors.
-    socket: Option<String>,
+    /// The client's end and ours.
+    of: Option<(SocketAddr, SocketAddr)>,
     /// The client, if it has, or had, a mode of its own.
     owner: Option<u32>,
     ends: Vec<TcpStream>,
@@ -112,11 +112,11 @@ impl Proxy {
 
     /// From now on, for one server.
     pub(crate) fn set_for(&self, pid: u32, mode: Mode) {
-        let sockets = sockets_of(pid);
         self.shared.change(|state| {
             state.by_pid.insert(pid, mode);
+            let (table, sockets) = (connections(), sockets_of(pid));
             for link in state.links.values_mut() {
-                if link.socket.as_ref().is_some_and(|socket| sockets.contains(socket)) {
+                if link.of.and_then(|of| socket_in(&table, of)).is_some_and(|of| sockets.contains(&of)) {
                     link.owner = Some(pid);
                 }
             }
@@ -207,15 +207,16 @@ impl Shared {
 
     /// Remembers a connection, so that it can be silenced and cut; `None`: it is cut already.
     fn register(&self, client: &TcpStream) -> Option<u64> {
-        let socket =
-            client.peer_addr().ok().zip(client.local_addr().ok()).and_then(|(from, to)| socket_of(from, to));
+        let of = client.peer_addr().ok().zip(client.local_addr().ok());
         let end = client.try_clone().ok()?;
         let mut state = self.lock();
+        // All connections of the machine are read for it.
+        let socket = of.filter(|_| !state.by_pid.is_empty()).and_then(|of| socket_in(&connections(), of));
         let owns = |pid: &u32| socket.as_ref().is_some_and(|socket| sockets_of(*pid).contains(socket));
         let owner = state.by_pid.keys().copied().find(owns);
         let id = state.next_link;
         state.next_link += 1;
-        state.links.insert(id, Link { socket, owner, ends: vec![end] });
+        state.links.insert(id, Link { of, owner, ends: vec![end] });
         if *state.mode_of(id) == Mode::Cut {
             state.links.remove(&id);
             return None;
@@ -287,13 +288,15 @@ impl Drop for Link {
     }
 }
 
-/// The socket of a connection's client, as it is called among its process's descriptors.
-fn socket_of(from: SocketAddr, to: SocketAddr) -> Option<String> {
-    socket_in(&std::fs::read_to_string("/proc/net/tcp").ok()?, from, to)
+/// As the system lists them.
+fn connections() -> String {
+    std::fs::read_to_string("/proc/net/tcp").unwrap_or_default()
 }
 
+/// The socket of a connection's client, as it is called among its process's descriptors.
+///
 /// Both ends count: one local port can serve connections to many places, those of the past (inode 0) among them.
-fn socket_in(table: &str, from: SocketAddr, to: SocketAddr) -> Option<String> {
+fn socket_in(table: &str, (from, to): (SocketAddr, SocketAddr)) -> Option<String> {
     let ends = [proc_address(from)?, proc_address(to)?];
     let line = table.lines().find(|line| line.split_whitespace().skip(1).take(2).eq(&ends))?;
     Some(format!("socket:[{}]", line.split_whitespace().nth(9)?))
@@ -388,9 +391,9 @@ mod tests {
    1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 4711 1 0000000000000000 20 4 30 10 -1
 ";
         let from = "127.0.0.1:50000".parse().unwrap();
-        let socket = socket_in(table, from, "127.0.0.1:8080".parse().unwrap());
+        let socket = socket_in(table, (from, "127.0.0.1:8080".parse().unwrap()));
         assert_eq!(socket.as_deref(), Some("socket:[4711]"));
-        assert_eq!(socket_in(table, from, "127.0.0.1:9".parse().unwrap()), None);
+        assert_eq!(socket_in(table, (from, "127.0.0.1:9".parse().unwrap())), None);
     }
 
     #[test]

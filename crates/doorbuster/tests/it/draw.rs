@@ -1,7 +1,7 @@
 //! The beacon of a draw: when its value was known, by files that are consistent in themselves; and one that is not asked any more.
 
 use engine::draw::{Entries, commitment, randomness, seed};
-use engine::{BeaconTerms, Closed, ProductId, SaleId, Spoken, UnixMs};
+use engine::{BeaconTerms, ClosedLine, ProductId, SaleId, Spoken, UnixMs};
 use serde_json::{Value, json};
 use server::beacon::QUICKNET;
 use server::hex::{hex, unhex};
@@ -27,7 +27,7 @@ fn file(key: &SigningKey, terms: BeaconTerms, said: Option<&str>, closed_at_ms: 
     let round = terms.round_after(UnixMs(closed_at_ms));
     let spoken = said.map(|said| Spoken { round, signature: unhex(said).unwrap() });
     let seed = seed(&secret, &root, spoken.map(|spoken| randomness(&spoken.signature)).as_ref());
-    let closed = Closed { at: UnixMs(closed_at_ms), entries: 0, root, round: Some(round) };
+    let closed = ClosedLine { at: UnixMs(closed_at_ms), entries: 0, root, round: Some(round) };
     let statements = Statements {
         sale: SaleId(7),
         product: ProductId(31),

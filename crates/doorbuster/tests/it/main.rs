@@ -31,6 +31,7 @@ mod cluster_gate;
 mod cluster_log;
 mod cluster_queues;
 mod cluster_redis;
+mod console;
 mod crash;
 mod dead_letters;
 mod draw;

@@ -9,6 +9,7 @@ use crate::{Source, assert_none, repository, sources};
 const SERVER_LAYERS: &[&[&str]] = &[
     &["serve"],
     &["embedded", "cluster", "http"],
+    &["reported"],
     &["figures"],
     &["chores", "demo"],
     &["config"],

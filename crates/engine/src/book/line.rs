@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::Book;
 use crate::line::draw::{Hash, LineSecrets};
-use crate::line::{AFTER_START_MS, Call, Line, Moment};
+use crate::line::{AFTER_START_MS, Line, LineStep, Moment};
 use crate::rules::apply::record;
 use crate::rules::rows::Rows;
 use crate::sale::title_fault;
@@ -153,7 +153,7 @@ impl Book {
         }
         let mut made = CallsMade::default();
         while let Some(sku) = self.stirred.last().copied() {
-            while let Some(event) = self.next_call(now, sku, reach_max - made.reached) {
+            while let Some(event) = self.next_step(now, sku, reach_max - made.reached) {
                 if made.steps == max {
                     return made;
                 }
@@ -319,7 +319,7 @@ impl Book {
         self.line(sku).map_or(0, |line| line.borders().reached)
     }
 
-    fn next_call(&mut self, now: UnixMs, sku: SkuId, reach_max: u32) -> Option<Event> {
+    fn next_step(&mut self, now: UnixMs, sku: SkuId, reach_max: u32) -> Option<Event> {
         // Of a deleted sale nobody is called.
         self.sales.known_sku(sku).ok()?;
         let (phase, starts_at) = (self.phase_of(now, sku), self.starts_at(sku));
@@ -329,14 +329,14 @@ impl Book {
         let available = entry.row.stock.available();
         let mut line = entry.line.take()?;
         let moment = Moment { now, phase, starts_at, called_off, available, reach_max };
-        let call = line.next_call(moment, |buyer| self.may_hold_more(sku, buyer));
+        let step = line.next_step(moment, |buyer| self.may_hold_more(sku, buyer));
         self.skus[sku.0 as usize].line = Some(line);
-        Some(match call? {
-            Call::Close(closed) => Event::LineClosed { sku, closed: Box::new(closed) },
-            Call::Draw => Event::LineDrawn { sku, spoken: None },
-            Call::End { place, how } => Event::TurnEnded { sku, place, how },
-            Call::Move(to) => Event::LineMoved { sku, to },
-            Call::Open(turn) => Event::TurnOpened { sku, turn },
+        Some(match step? {
+            LineStep::Close(closed) => Event::LineClosed { sku, closed: Box::new(closed) },
+            LineStep::Draw => Event::LineDrawn { sku, spoken: None },
+            LineStep::End { place, how } => Event::TurnEnded { sku, place, how },
+            LineStep::Move(to) => Event::LineMoved { sku, to },
+            LineStep::Open(turn) => Event::TurnOpened { sku, turn },
         })
     }
 

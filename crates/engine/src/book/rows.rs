@@ -7,7 +7,7 @@ use crate::handover::Grant;
 use crate::line::Line;
 use crate::line::draw::LineSecrets;
 use crate::order::Order;
-use crate::rules::rows::{End, Moved, Rows, SkuRow};
+use crate::rules::rows::{End, Rows, SkuRow, UnitsMoved};
 use crate::sales::Sales;
 use crate::sharded::hash_of;
 use crate::{
@@ -254,7 +254,7 @@ impl Rows for Book {
         unreachable!("a book claims nothing at a gate")
     }
 
-    fn note_change(&mut self, _sku: SkuId, _change: Moved<'_>) {}
+    fn note_change(&mut self, _sku: SkuId, _change: UnitsMoved<'_>) {}
 }
 
 impl Book {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Borders, Closed, DrawView, Line, Turn, TurnEnd};
+use super::{Borders, ClosedLine, DrawView, Line, Turn, TurnEnd};
 use crate::{BuyerId, Phase, UnixMs};
 
 /// What a step is decided by, beside the line.
@@ -24,8 +24,8 @@ const REACHINGS_PER_S: u32 = 20;
 
 /// A step of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    Close(Closed),
+pub(crate) enum LineStep {
+    Close(ClosedLine),
     /// Without a beacon.
     Draw,
     End {
@@ -41,14 +41,14 @@ impl Line {
     ///
     /// Nothing happens in a pause: it stops a line's time too. After the sale's end whoever is sure is called still, and nobody
     /// else becomes so; of a sale that was called off nobody is called. Whoever may not be called is passed over as one who is away.
-    pub(crate) fn next_call(&mut self, moment: Moment, may: impl Fn(BuyerId) -> bool) -> Option<Call> {
+    pub(crate) fn next_step(&mut self, moment: Moment, may: impl Fn(BuyerId) -> bool) -> Option<LineStep> {
         let Moment { now, phase, starts_at, called_off, available, reach_max } = moment;
         match self.draw {
             DrawView::Open => {
                 let closes = phase != Phase::Ended && self.closes_at(starts_at) <= now;
-                return closes.then(|| Call::Close(self.closed_now(now)));
+                return closes.then(|| LineStep::Close(self.closed_now(now)));
             }
-            DrawView::Closed(_) => return (self.patience_ends(starts_at) <= now).then_some(Call::Draw),
+            DrawView::Closed(_) => return (self.patience_ends(starts_at) <= now).then_some(LineStep::Draw),
             DrawView::Drawn { .. } => {}
         }
         if phase == Phase::Paused || self.is_paused() {
@@ -56,25 +56,25 @@ impl Line {
         }
         let over_at = if now < self.kept_until { UnixMs(0) } else { now };
         if let Some(place) = self.turn_over(over_at) {
-            return Some(Call::End { place, how: TurnEnd::Expired });
+            return Some(LineStep::End { place, how: TurnEnd::Expired });
         }
         let mut to = self.borders;
         if let Some((place, _)) = self.graces.iter().take_while(|(_, until)| *until <= over_at).last() {
             to.away_to = *place;
-            return Some(Call::Move(to));
+            return Some(LineStep::Move(to));
         }
         if called_off {
             return None;
         }
         let spare = available - self.promised(available);
         if let Some(place) = self.first_present(to.away_to + 1..=to.reached, now, &may) {
-            return self.turn_at(place, available).map(Call::Open);
+            return self.turn_at(place, available).map(LineStep::Open);
         }
         if phase == Phase::Live
             && spare > 0
             && let Some(place) = self.first_present(1..=to.away_to, now, &may)
         {
-            return self.turn_at(place, available).map(Call::Open);
+            return self.turn_at(place, available).map(LineStep::Open);
         }
         if phase != Phase::Ended {
             // A rest is a turn for fewer units: nothing stays unsold.
@@ -85,7 +85,7 @@ impl Line {
             let reach_max = reach_max.min(self.pace_allows(now));
             to.reached = to.sure_to.min(to.reached.saturating_add(reach_max));
         }
-        (to != self.borders).then_some(Call::Move(to))
+        (to != self.borders).then_some(LineStep::Move(to))
     }
 
     /// How many places may be reached at this moment, as the operator has limited it. What may be in a twentieth of a second is
@@ -122,9 +122,9 @@ impl Line {
     }
 
     /// The entries as they are.
-    pub(super) fn closed_now(&self, at: UnixMs) -> Closed {
+    pub(super) fn closed_now(&self, at: UnixMs) -> ClosedLine {
         let round = self.terms.beacon.map(|beacon| beacon.round_after(at));
-        Closed { at, entries: self.entries.count(), root: self.entries.root(), round }
+        ClosedLine { at, entries: self.entries.count(), root: self.entries.root(), round }
     }
 
     /// When something is to be done though nothing happens, once the places are drawn.

@@ -2,7 +2,7 @@
 //!
 //! Must not: change a line.
 
-use super::{Borders, Closed, DrawView, Line, Spoken, Turn, TurnEnd};
+use super::{Borders, ClosedLine, DrawView, Line, Spoken, Turn, TurnEnd};
 use crate::{BuyerId, Refusal, UnixMs, limits};
 
 impl Line {
@@ -12,7 +12,7 @@ impl Line {
     }
 
     /// Who joined until now takes part, and whoever checks it comes to the same root.
-    pub(crate) fn check_close(&self, closed: Closed, starts_at: UnixMs) -> Result<(), &'static str> {
+    pub(crate) fn check_close(&self, closed: ClosedLine, starts_at: UnixMs) -> Result<(), &'static str> {
         if self.draw != DrawView::Open {
             return Err("the entries of a line were closed twice");
         }

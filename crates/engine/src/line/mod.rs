@@ -28,7 +28,7 @@ use crate::sharded::{Sharded, hash_of};
 use crate::{BuyerId, Phase, Seq, UnixMs};
 
 pub use access::{GroupName, LineAccess, Opening};
-pub(crate) use call::{Call, Moment};
+pub(crate) use call::{LineStep, Moment};
 use draw::{Entries, Hash, LineSecrets, Permutation, Proof};
 use turn::OpenTurn;
 pub use turn::{Turn, TurnEnd};
@@ -101,9 +101,9 @@ pub enum DrawView {
     /// Whoever joins takes part.
     Open,
     /// Who takes part is fixed; the beacon has not spoken yet.
-    Closed(Closed),
+    Closed(ClosedLine),
     /// `secret`: what was committed to, for everybody to see from now on.
-    Drawn { closed: Closed, spoken: Option<Spoken>, secret: Hash, seed: Hash },
+    Drawn { closed: ClosedLine, spoken: Option<Spoken>, secret: Hash, seed: Hash },
 }
 
 impl DrawView {
@@ -117,7 +117,7 @@ impl DrawView {
         }
     }
 
-    pub fn closed(&self) -> Option<Closed> {
+    pub fn closed(&self) -> Option<ClosedLine> {
         match self {
             DrawView::Open => None,
             DrawView::Closed(closed) | DrawView::Drawn { closed, .. } => Some(*closed),
@@ -135,7 +135,7 @@ impl DrawView {
 
 /// Who takes part in a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedLine {
     pub at: UnixMs,
     pub entries: u32,
     pub root: Hash,
@@ -483,7 +483,7 @@ impl Line {
         }
     }
 
-    pub(crate) fn close(&mut self, closed: Closed) {
+    pub(crate) fn close(&mut self, closed: ClosedLine) {
         self.draw = DrawView::Closed(closed);
         if let Some((beacon, round)) = self.terms.beacon.zip(closed.round) {
             // A beacon that begins in a hundred years is none.

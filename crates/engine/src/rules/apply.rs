@@ -2,7 +2,7 @@
 //!
 //! Must not: judge. An event that comes here is right, and what is asserted is a bug, never input.
 
-use super::rows::{Moved, Rows, SkuRow};
+use super::rows::{Rows, SkuRow, UnitsMoved};
 use crate::line::{Line, Reached};
 use crate::order::Order;
 use crate::{
@@ -121,7 +121,7 @@ fn end_turn<R: Rows>(rows: &mut R, sku: SkuId, buyer: BuyerId, end: impl FnOnce(
 fn adjusted<R: Rows>(rows: &mut R, sku: SkuId, how: Adjust, units: u64, key: &str) {
     assert!(rows.sku_mut(sku).stock.adjust(how, units), "a correction was checked before");
     rows.insert_adjusted(sku, key, (how, units));
-    rows.note_change(sku, Moved::Adjusted { how, units, key });
+    rows.note_change(sku, UnitsMoved::Adjusted { how, units, key });
 }
 
 fn placed<R: Rows>(rows: &mut R, (seq, at): (Seq, UnixMs), placement: &Placement, unit_price: u64) {
@@ -173,7 +173,7 @@ fn closed<R: Rows>(rows: &mut R, seq: Seq, at: UnixMs, how: Closing) {
             Closing::PaidLate => rows.add_units(order.sku, order.buyer, order.quantity),
         }
     }
-    rows.note_change(order.sku, Moved::Closed(order, how));
+    rows.note_change(order.sku, UnitsMoved::Closed(order, how));
 }
 
 /// The buyer's units stay as they are: what was taken back was had, and a limit counts it.
@@ -183,7 +183,7 @@ fn refunded<R: Rows>(rows: &mut R, pay: &Pay, units: u32) {
     if units > 0 {
         let sku = pay.order.sku;
         rows.sku_mut(sku).stock.take_back(u64::from(units));
-        rows.note_change(sku, Moved::TakenBack { units });
+        rows.note_change(sku, UnitsMoved::TakenBack { units });
     }
 }
 

@@ -117,12 +117,12 @@ pub(crate) trait Rows {
     /// The name that the gate has for a correction under an operator's key.
     fn correction_id(&self, sku: SkuId, key: &str) -> OrderId;
     /// What has moved units, as the gate has to hear it. A state without a gate has nobody to report to.
-    fn note_change(&mut self, sku: SkuId, change: Moved<'_>);
+    fn note_change(&mut self, sku: SkuId, change: UnitsMoved<'_>);
 }
 
 /// What has moved units outside of placing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Moved<'a> {
+pub(crate) enum UnitsMoved<'a> {
     Closed(Order, Closing),
     Adjusted {
         how: Adjust,

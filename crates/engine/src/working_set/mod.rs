@@ -231,9 +231,9 @@ impl<'s> WorkingSet<'s> {
                 outcomes.push(self.admit(order));
             } else if let Some(reason) = refused(id) {
                 // Under an id that was rejected before, the answer is that one.
-                let outcome = self.rejected(&order.place);
-                let reject = || Outcome::Rejected(self.reject(&order.place, order.epoch, reason));
-                outcomes.push(outcome.unwrap_or_else(reject));
+                let rejected = self.rejected(id);
+                let reject = || self.reject(&order.place, order.epoch, reason);
+                outcomes.push(Outcome::Rejected(rejected.unwrap_or_else(reject)));
             } else {
                 ask.push(id);
             }
@@ -256,14 +256,12 @@ impl<'s> WorkingSet<'s> {
     /// If what [`Needs::of_orders`] asks for was not loaded.
     pub fn admit(&mut self, reservation: &Reservation) -> Outcome {
         let Reservation { place: ref asked, epoch, ref address, ref buyer_text, .. } = *reservation;
-        let rejected = match self.rejected(asked) {
-            Some(Outcome::Rejected(rejection)) if epoch > rejection.epoch => {
-                // Another reservation under the same id, of a gate that was built since: it counts, the old answer does not.
-                Some(rejection)
-            }
-            Some(answered) => return answered,
-            None => None,
-        };
+        let rejected = self.rejected(asked.id);
+        // Another reservation under the same id, of a gate that was built since, counts, whatever it is for: the old answer does not.
+        if let Some(rejection) = rejected.filter(|rejection| epoch <= rejection.epoch) {
+            let same = rules::repeat((rejection.fingerprint, rejection.buyer, rejection.quantity), asked);
+            return same.map_or(Outcome::Conflict, |()| Outcome::Rejected(rejection));
+        }
         match place::place(self, self.at, asked, |_| Ok(None)) {
             Ok((order, true)) => Outcome::Known(order),
             Err(Refusal::KeyConflict) => Outcome::Conflict,
@@ -303,14 +301,9 @@ impl<'s> WorkingSet<'s> {
         Some(state.epoch)
     }
 
-    /// What a rejection of this id was answered with, if no order came after it.
-    fn rejected(&self, asked: &Placement) -> Option<Outcome> {
-        if self.find(asked.id).is_some() {
-            return None;
-        }
-        let rejection = *self.rejections.get(&asked.id)?;
-        let same = rules::repeat((rejection.fingerprint, rejection.buyer, rejection.quantity), asked);
-        Some(same.map_or(Outcome::Conflict, |()| Outcome::Rejected(rejection)))
+    /// The rejection of this id, if no order came after it.
+    fn rejected(&self, id: OrderId) -> Option<Rejection> {
+        if self.find(id).is_some() { None } else { self.rejections.get(&id).copied() }
     }
 
     fn reject(&mut self, asked: &Placement, epoch: u64, reason: Refusal) -> Rejection {

@@ -5,7 +5,7 @@ use super::{Sku, WorkingSet};
 use crate::handover::{Change, Grant};
 use crate::line::Line;
 use crate::order::Order;
-use crate::rules::rows::{End, Moved, Rows, SkuRow};
+use crate::rules::rows::{End, Rows, SkuRow, UnitsMoved};
 use crate::{
     Adjust, BuyerId, Closing, Disposition, Entry, LineTerms, Operators, OrderId, OrderView, Pay, PaymentView,
     ProductId, RefundReason, Refunded, SaleId, Sales, Seq, SkuId, Status, UnixMs,
@@ -206,15 +206,15 @@ impl Rows for WorkingSet<'_> {
         (self.correction_id)(sku, key)
     }
 
-    fn note_change(&mut self, sku: SkuId, change: Moved<'_>) {
+    fn note_change(&mut self, sku: SkuId, change: UnitsMoved<'_>) {
         let change = match change {
-            Moved::Closed(order, Closing::PaidLate) => Change::TakeLate(order.placement()),
-            Moved::Closed(order, how) if how.returns_units() => Change::Release(order.placement()),
-            Moved::Closed(..) => return,
-            Moved::Adjusted { how: Adjust::Restock, units, .. } => Change::Restock { units },
+            UnitsMoved::Closed(order, Closing::PaidLate) => Change::TakeLate(order.placement()),
+            UnitsMoved::Closed(order, how) if how.returns_units() => Change::Release(order.placement()),
+            UnitsMoved::Closed(..) => return,
+            UnitsMoved::Adjusted { how: Adjust::Restock, units, .. } => Change::Restock { units },
             // The gate goes on counting them to their buyer.
-            Moved::TakenBack { units } => Change::Restock { units: u64::from(units) },
-            Moved::Adjusted { how: Adjust::Correct, units, key } => {
+            UnitsMoved::TakenBack { units } => Change::Restock { units: u64::from(units) },
+            UnitsMoved::Adjusted { how: Adjust::Correct, units, key } => {
                 Change::Correct { id: self.correction_id(sku, key), units }
             }
         };

@@ -313,7 +313,7 @@ fn a_draw_that_broke_a_rule_is_found_in_its_ledger() {
     let mut early = shop.book.clone();
     shop.call_at(START - CLOSE_MS);
     let closed = shop.draw_view().closed().unwrap();
-    let close = |change: fn(&mut engine::Closed)| {
+    let close = |change: fn(&mut engine::ClosedLine)| {
         let mut other = closed;
         change(&mut other);
         Event::LineClosed { sku: SKU, closed: Box::new(other) }

@@ -213,19 +213,19 @@ impl<'a> History<'a> {
         let epoch = if self.chance(85) { epoch_now } else { self.random.below(epoch_now + 1) };
         let address = self.chance(10).then(|| Box::from(&b"{}"[..]));
         let incoming = Reservation { place, epoch, reserved_at: now, address, buyer_text: None };
-        let rejection = |at, epoch, reason| {
+        let rejection = |place: Placement, at, epoch, reason| {
             let Placement { buyer, quantity, fingerprint, .. } = place;
             Outcome::Rejected(Rejection { at, buyer, quantity, fingerprint, epoch, reason })
         };
         let before = self.rejected.get(&place.id).copied().filter(|_| !self.model.is_order(place.id));
         if let Some((known, rejected_at, reason)) = before {
-            if known != place {
+            if known != place && epoch <= rejected_at {
                 self.reach("conflict with a rejection");
                 return Some((incoming, Outcome::Conflict));
             }
             if epoch <= rejected_at {
                 self.reach("rejected as before");
-                return Some((incoming, rejection(UnixMs(0), rejected_at, reason)));
+                return Some((incoming, rejection(known, UnixMs(0), rejected_at, reason)));
             }
         }
         let outcome = match self.ask_book(now, Command::Place(place)) {
@@ -235,14 +235,14 @@ impl<'a> History<'a> {
             Err(Refusal::KeyConflict) => Outcome::Conflict,
             Err(Refusal::NotStarted | Refusal::Paused | Refusal::Ended) => return None,
             Err(reason) => match before {
-                Some((_, epoch, reason)) => {
+                Some((known, epoch, reason)) => {
                     self.reach("rejected again");
-                    rejection(UnixMs(0), epoch, reason)
+                    rejection(known, UnixMs(0), epoch, reason)
                 }
                 None => {
                     self.rejected.insert(place.id, (place, epoch, reason));
                     self.reject_in_book(now, place.id, reason);
-                    rejection(now, epoch, reason)
+                    rejection(place, now, epoch, reason)
                 }
             },
         };

@@ -15,7 +15,7 @@ use engine::UnixMs;
 
 use crate::time::Instant;
 
-pub use start::{Checks, Known, Notes, PURGE_WAIT_MS, Trust, Verdict, Who};
+pub use start::{Checks, KnownTime, Notes, PURGE_WAIT_MS, StartClock, Trust, Who};
 pub use system::is_synchronised;
 
 /// Where the wall clock's time comes from; tests give their own.

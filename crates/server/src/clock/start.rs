@@ -26,7 +26,7 @@ pub struct Notes {
 
 /// The time that can't be doubted, at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownTime {
     /// The ledger is new: it has no past.
     Nothing,
     /// Of a ledger without a note, of a release that took none: it was not before this.
@@ -35,20 +35,20 @@ pub enum Known {
     At(UnixMs),
 }
 
-impl Known {
-    pub fn of(notes: &Notes, last_entry_at: Option<UnixMs>) -> Known {
+impl KnownTime {
+    pub fn of(notes: &Notes, last_entry_at: Option<UnixMs>) -> KnownTime {
         match (notes.noted_at, last_entry_at) {
-            (None, None) => Known::Nothing,
-            (None, Some(at)) => Known::NotBefore(at),
-            (Some(noted), last) => Known::At(noted.max(last.unwrap_or_default())),
+            (None, None) => KnownTime::Nothing,
+            (None, Some(at)) => KnownTime::NotBefore(at),
+            (Some(noted), last) => KnownTime::At(noted.max(last.unwrap_or_default())),
         }
     }
 
     /// The time itself, if there is one.
     pub fn at(self) -> Option<UnixMs> {
         match self {
-            Known::Nothing => None,
-            Known::NotBefore(at) | Known::At(at) => Some(at),
+            KnownTime::Nothing => None,
+            KnownTime::NotBefore(at) | KnownTime::At(at) => Some(at),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Who {
 
 /// Whether a wall clock can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StartClock {
     /// There was no jump.
     Usual,
     /// There was one, and somebody stands for it.
@@ -110,24 +110,24 @@ pub struct Checks {
 
 impl Checks {
     /// Judges what the wall clock said at the start.
-    pub fn judge(&self, known: Known, wall: UnixMs) -> Verdict {
+    pub fn judge(&self, known: KnownTime, wall: UnixMs) -> StartClock {
         let (at, ahead_ms_max) = match known {
-            Known::Nothing => return Verdict::Usual,
-            Known::NotBefore(at) => (at, u64::MAX),
-            Known::At(at) => (at, self.jump_ms_max),
+            KnownTime::Nothing => return StartClock::Usual,
+            KnownTime::NotBefore(at) => (at, u64::MAX),
+            KnownTime::At(at) => (at, self.jump_ms_max),
         };
         let jump_ms = wall.0.abs_diff(at.0);
         let jump_ms_max = if wall < at { BEHIND_MS_MAX } else { ahead_ms_max };
         if jump_ms <= jump_ms_max {
-            Verdict::Usual
+            StartClock::Usual
         } else if jump_ms <= SYNCHRONISED_JUMP_MS_MAX && (self.is_synchronised)() {
-            Verdict::Believed(Who::Synchronised)
+            StartClock::Believed(Who::Synchronised)
         } else if self.trust == Trust::System {
-            Verdict::Believed(Who::System)
+            StartClock::Believed(Who::System)
         } else if self.demo {
-            Verdict::Believed(Who::Demo)
+            StartClock::Believed(Who::Demo)
         } else {
-            Verdict::Doubted(at)
+            StartClock::Doubted(at)
         }
     }
 }
@@ -148,8 +148,8 @@ mod tests {
             demo,
             is_synchronised: if synchronised { || true } else { || false },
         };
-        let (doubted, usual) = (Verdict::Doubted(NOTED), Verdict::Usual);
-        let (believed, noted) = (Verdict::Believed, Known::At(NOTED));
+        let (doubted, usual) = (StartClock::Doubted(NOTED), StartClock::Usual);
+        let (believed, noted) = (StartClock::Believed, KnownTime::At(NOTED));
         let rows = [
             (noted, 0, [usual; 4]),
             (noted, 10 * MINUTE, [usual; 4]),
@@ -168,15 +168,15 @@ mod tests {
             (noted, DAY + 1, [doubted, doubted, believed(Who::System), believed(Who::Demo)]),
             (noted, -DAY - 1, [doubted, doubted, believed(Who::System), believed(Who::Demo)]),
             (noted, 100 * DAY, [doubted, doubted, believed(Who::System), believed(Who::Demo)]),
-            (Known::NotBefore(NOTED), 100 * DAY, [usual; 4]),
+            (KnownTime::NotBefore(NOTED), 100 * DAY, [usual; 4]),
             (
-                Known::NotBefore(NOTED),
+                KnownTime::NotBefore(NOTED),
                 -DAY - 1,
                 [doubted, doubted, believed(Who::System), believed(Who::Demo)],
             ),
-            (Known::Nothing, -100 * DAY, [usual; 4]),
+            (KnownTime::Nothing, -100 * DAY, [usual; 4]),
         ];
-        for (known, jump_ms, verdicts) in rows {
+        for (known, jump_ms, expected) in rows {
             let wall = NOTED.shifted(jump_ms);
             let judged = [
                 checks(Trust::Ask, false, false),
@@ -185,7 +185,7 @@ mod tests {
                 checks(Trust::Ask, true, false),
             ]
             .map(|checks| checks.judge(known, wall));
-            assert_eq!(judged, verdicts, "{known:?}, {jump_ms}");
+            assert_eq!(judged, expected, "{known:?}, {jump_ms}");
         }
     }
 
@@ -193,13 +193,13 @@ mod tests {
     fn what_is_known_is_the_latest_of_the_note_and_the_entries() {
         let at = |ms| Some(UnixMs(ms));
         for (noted_at, last, known) in [
-            (None, None, Known::Nothing),
-            (None, at(7), Known::NotBefore(UnixMs(7))),
-            (at(9), None, Known::At(UnixMs(9))),
-            (at(9), at(7), Known::At(UnixMs(9))),
-            (at(7), at(9), Known::At(UnixMs(9))),
+            (None, None, KnownTime::Nothing),
+            (None, at(7), KnownTime::NotBefore(UnixMs(7))),
+            (at(9), None, KnownTime::At(UnixMs(9))),
+            (at(9), at(7), KnownTime::At(UnixMs(9))),
+            (at(7), at(9), KnownTime::At(UnixMs(9))),
         ] {
-            assert_eq!(Known::of(&Notes { noted_at, confirmed_since: None }, last), known);
+            assert_eq!(KnownTime::of(&Notes { noted_at, confirmed_since: None }, last), known);
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) enum NotServed {
 impl From<NotServed> for Reply {
     fn from(why: NotServed) -> Reply {
         match why {
-            NotServed::NotAdmitted(rejection) => Reply::NotAdmitted(rejection),
+            NotServed::NotAdmitted(why) => Reply::NotAdmitted(why),
             NotServed::ClockUnconfirmed => Reply::ClockUnconfirmed,
             NotServed::Unavailable => Reply::Unavailable,
             NotServed::Unknown => Reply::Unknown,

@@ -11,7 +11,7 @@ use engine::{BuyerId, SkuId};
 use crate::cluster::Core;
 use crate::gate::redis::{AttemptsSaid, Field};
 use crate::gate::{Gate, GateError};
-use crate::intake::Heard;
+use crate::intake::ServerReport;
 use crate::time::Instant;
 
 /// Between two questions about the same item.
@@ -59,7 +59,7 @@ impl Attempts {
         self.settled = settled(&heard.questions);
         let asked = self.new_questions(heard.questions);
         self.answers = asked.iter().filter_map(|(question, mark)| answer(core, question, mark)).collect();
-        let living = |other: &&Heard| other.lives && other.at.elapsed() <= LIVES;
+        let living = |other: &&ServerReport| other.lives && other.at.elapsed() <= LIVES;
         let others = core.servers.others().iter().filter(living).count();
         for (sku, mut reports) in wanted.into_iter().zip(heard.answers) {
             reports.retain(|(run, _)| *run != self.run);

@@ -194,7 +194,7 @@ fn clocks(ledger: &mut SharedLedger, gate: &mut Gate) -> Result<Vec<String>, Aud
         look.add_servers(ledger.compare_clocks(0, 0)?, ledger_ahead);
     }
     look.read_gates(gate);
-    Ok(look.verdict().out().map(|(whose, off)| describe(whose, off)).collect())
+    Ok(look.comparison().out().map(|(whose, off)| describe(whose, off)).collect())
 }
 
 fn backlog(ledger: &mut SharedLedger, consumer: &mut Consumer) -> Result<u64, AuditError> {

@@ -15,7 +15,7 @@ use super::attempts::Attempts;
 use crate::cluster::Core;
 use crate::figures::{HEARING_INTERVAL, SHOWN_WITHIN};
 use crate::gate::Gate;
-use crate::intake::{Heard, Servers};
+use crate::intake::{ServerReport, Servers};
 use crate::time::Instant;
 
 /// Between two looks. What is said once a second is known to the others so much later.
@@ -72,7 +72,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Run {
-    heard: Heard,
+    heard: ServerReport,
     whose: Whose,
 }
 
@@ -108,7 +108,10 @@ impl Known {
                     changed = true;
                     // Of what can't be read nobody knows whose it is.
                     let whose = serde_json::from_slice(&said).unwrap_or_default();
-                    Run { heard: Heard { said: said.into(), at: now, lives: earlier.is_some() }, whose }
+                    Run {
+                        heard: ServerReport { said: said.into(), at: now, lives: earlier.is_some() },
+                        whose,
+                    }
                 }
             };
             self.runs.insert(run, heard);
@@ -118,7 +121,7 @@ impl Known {
 
     /// Those that count: of each server its last run, and whoever speaks. Those who speak come first, and otherwise all are in one
     /// order, so that those within the bound are the same ones each time.
-    fn others(&self, now: Instant) -> Vec<Heard> {
+    fn others(&self, now: Instant) -> Vec<ServerReport> {
         let last = self.last_runs();
         let counts =
             |(run, known): &(&String, &Run)| known.speaks(now) || last[&*known.whose.server] == run.as_str();
@@ -175,8 +178,9 @@ mod tests {
 
     /// The runs that count, by what they say.
     fn counted(known: &Known, now: Instant) -> Vec<&str> {
-        let run =
-            |heard: Heard| known.runs.iter().find(|(_, known)| known.heard == heard).unwrap().0.as_str();
+        let run = |heard: ServerReport| {
+            known.runs.iter().find(|(_, known)| known.heard == heard).unwrap().0.as_str()
+        };
         known.others(now).into_iter().map(run).collect()
     }
 

@@ -19,7 +19,7 @@ use crate::gate::{Gate, GateConfig, GateTls, Layout, Sentinel};
 use crate::intake::Health;
 use crate::intake::{self, Mailbox};
 use crate::ledger::mysql;
-use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, SharedLedger, Tally};
+use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, SharedLedger, TransactionCounters};
 use crate::metrics::Metrics;
 use crate::net::Stop;
 use crate::queue::{self, Admin, Administer, Consume, Consumer, Produce, Producer};
@@ -103,7 +103,7 @@ impl Stages {
     ) -> Result<Stages, StartError> {
         let mut ledger = SharedLedger::open(&config.ledger.mysql_options(secrets))?;
         let Metrics { entries, payments_recorded, commits_failed, .. } = &*shared.metrics;
-        ledger.count_into(Tally {
+        ledger.count_into(TransactionCounters {
             entries: entries.clone(),
             payments: payments_recorded.clone(),
             failed: commits_failed.clone(),
@@ -142,6 +142,7 @@ impl Stages {
             backlog_age_ms: counts.backlog_age_ms.clone(),
             reconciled: counts.reconciled.clone(),
             units_read: counts.units_read.clone(),
+            clock_ahead_ms: counts.clock_ahead_ms.clone(),
         }
     }
 

@@ -119,7 +119,7 @@ impl Line {
         self.without_script == WithoutScript::Admitted
     }
 
-    /// What tells whoever has no script that they can't join; `None`: they can.
+    /// Shown to whoever has no script: why they can't join; `None`: they can.
     pub(crate) fn refused_without_script(&self) -> Option<&'static str> {
         match self.verifier {
             Kind::None => None,

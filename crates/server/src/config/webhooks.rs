@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Problem, is_safe_url};
 use crate::webhooks::limits::{BATCH_EVENTS_MAX, ENDPOINTS_MAX, NAME_BYTES_MAX};
-use crate::webhooks::{Client, Endpoint, KINDS, Secret, Shop, Wanted};
+use crate::webhooks::{Client, Endpoint, EventFilter, KINDS, Secret, ShopEndpoint};
 
 const URL_BYTES_MAX: usize = 2_000;
 const KEY: &str = "webhooks.endpoints";
@@ -109,7 +109,7 @@ impl Configured {
                     .to_owned(),
             );
         }
-        if let Err(pattern) = self.wanted() {
+        if let Err(pattern) = self.filter() {
             problems.push(format!(
                 "events has {pattern:?}; there are {}, \"order.*\" and \"*\"",
                 KINDS.join(", ")
@@ -121,8 +121,8 @@ impl Configured {
         problems
     }
 
-    fn wanted(&self) -> Result<Wanted, String> {
-        Wanted::new(&self.events, &self.sales)
+    fn filter(&self) -> Result<EventFilter, String> {
+        EventFilter::new(&self.events, &self.sales)
     }
 
     fn load(&self, authority_file: &Path, authorities: Option<&[u8]>) -> Result<Endpoint, String> {
@@ -145,9 +145,9 @@ impl Configured {
         Ok(Endpoint {
             name: self.name.clone(),
             url: Arc::clone(&url),
-            wanted: self.wanted().expect("the configuration was checked"),
+            filter: self.filter().expect("the configuration was checked"),
             batch_events_max: self.batch_events_max,
-            to: Arc::new(Shop { url, secrets, client, listed }),
+            to: Arc::new(ShopEndpoint { url, secrets, client, listed }),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! One look a second: the counters now, what they were a second ago, and what is judged over the last ten.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use super::lines::Lines;
 use super::part::{Part, Recent};
 use super::sales::{NearSale, Open, SoldOut, Sums, near_sales, shown};
 use super::sample::{
-    EngineFigures, HealthFigures, MeasuredPeak, Rates, Sample, ServerFigures, Took, Totals, WebhookFigures,
-    per_s,
+    EngineFigures, HealthFigures, MachineFigures, MeasuredPeak, Rates, Sample, ServerFigures, Took, Totals,
+    WebhookFigures, per_s,
 };
 use super::selling::{Counted, holds, orders, refused};
 use super::verdict::{Night, PROCESSORS_BUSY_MAX, SECONDS, Verdict};
@@ -27,7 +28,7 @@ use super::{Figures, Watched};
 use crate::beacon;
 use crate::chores;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Health, Heard, Need, REFUSALS, Servers};
+use crate::intake::{Health, Need, REFUSALS, ServerReport, Servers};
 use crate::metrics::{Counts, Metrics};
 use crate::time::Instant;
 
@@ -58,7 +59,7 @@ pub struct Looking {
     /// Sales that are watched by their number, here or at another server, when the sum was taken last.
     wanted: Vec<u64>,
     /// What the others had said when the sum was taken last.
-    others: Arc<[Heard]>,
+    others: Arc<[ServerReport]>,
 }
 
 /// The counters at one look.
@@ -103,7 +104,7 @@ impl Hindered {
             stopping: watched.stop.is_requested(),
             read_only: watched.client.read_only(),
             by_engine: watched.health.why_no_orders(),
-            by_clock: chores::why_unconfirmed(&watched.core.clock, catalog),
+            by_clock: chores::why_unconfirmed(&watched.intake.clock, catalog),
         }
     }
 
@@ -146,7 +147,7 @@ impl Looking {
         let mut refused = Refused::default();
         let begin = Moment::of(&watched, &mut refused, now);
         let history = History::open(watched.history_dir.as_deref());
-        let (catalog, begun) = (watched.core.shelf.current(), watched.core.clock.now());
+        let (catalog, begun) = (watched.intake.shelf.current(), watched.intake.clock.now());
         let sold_out = SoldOut::after(history.sold_out(&shown(&catalog, begun)));
         let mut looking = Looking {
             host: Host::new(watched.data_dir.clone(), watched.ledger.clone()),
@@ -200,7 +201,7 @@ impl Looking {
 
     /// Looks again: about a second after the last time. What is to be kept of it is returned.
     pub(super) fn look(&mut self, at: Instant) -> Taken {
-        self.watched.core.shelf.refresh(&mut self.catalog);
+        self.watched.intake.shelf.refresh(&mut self.catalog);
         let moment = Moment::of(&self.watched, &mut self.refused, at);
         let [before, first] =
             [self.moments.back(), self.moments.front()].map(|earlier| earlier.expect("the start's is there"));
@@ -213,7 +214,7 @@ impl Looking {
             ages.look(cluster, at);
             *ages
         });
-        let (now, wanted) = (self.watched.core.clock.now(), self.figures.wanted.now(at));
+        let (now, wanted) = (self.watched.intake.clock.now(), self.figures.wanted.now(at));
         let all_wanted = of_all(&[&*wanted, &*self.wanted].concat());
         self.ours = Part {
             server: self.watched.server.clone(),
@@ -243,6 +244,7 @@ impl Looking {
                 units_age_ms: ages.map(|ages| ages.units_ms(at)),
                 ..health(&self.watched, &self.hindered, &self.found)
             },
+            machine: machine(&self.watched, &self.hindered, &self.found),
         };
         self.lines.look(&self.catalog, (now, at), &all_wanted);
         self.moments.push_back(moment);
@@ -281,7 +283,7 @@ impl Looking {
 
     /// Publishes the sum of all servers. `since`: the look before; `None`: it is the same look.
     fn publish(&mut self, at: Instant, since: Option<Since>) -> Taken {
-        let now = self.watched.core.clock.now();
+        let now = self.watched.intake.clock.now();
         if let Some(others) = self.servers().map(Servers::others) {
             self.others = others;
         }
@@ -419,7 +421,7 @@ impl Looking {
 
 impl Moment {
     fn of(watched: &Watched, refused: &mut Refused, at: Instant) -> Moment {
-        let metrics = &watched.core.metrics;
+        let metrics = &watched.intake.metrics;
         Moment {
             at,
             totals: Totals::of(metrics),
@@ -486,10 +488,10 @@ fn fault_of_all<'a>(engines: &'a [EngineFigures], name: &str) -> Option<&'a str>
 
 /// Without the commits, which are counted once for all servers.
 fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthFigures {
-    let core = &watched.core;
-    let limits = core.admission.limits();
+    let intake = &watched.intake;
+    let limits = intake.admission.limits();
     let reasons = hindered.reasons();
-    let due = core.metrics.refunds_due.get();
+    let due = intake.metrics.refunds_due.get();
     let backlog = watched.cluster.as_ref().filter(|_| watched.health.is_met(Need::Backlog));
     HealthFigures {
         ready: reasons.is_empty(),
@@ -498,7 +500,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         engines: engines(watched, hindered.read_only),
         mailbox: watched.client.places().0,
         mailbox_max: watched.client.places().1,
-        in_flight: core.admission.in_flight(),
+        in_flight: intake.admission.in_flight(),
         in_flight_max: limits.in_flight_max,
         orders_per_s_max: limits.orders_per_s,
         measured_peak: watched
@@ -506,7 +508,7 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
             .clone()
             .map(|(orders_per_s, on)| MeasuredPeak { orders_per_s, on }),
         commit: None,
-        clock_difference_ms: core.clock.wall_difference_ms(),
+        clock_difference_ms: intake.clock.wall_difference_ms(),
         clock_confirmed: hindered.by_clock.is_none(),
         disk_free_bytes: host.disk.map(|disk| disk.free_bytes),
         disk_bytes: host.disk.map(|disk| disk.bytes),
@@ -525,5 +527,18 @@ fn health(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> HealthF
         backlog: backlog.map(|cluster| u64::try_from(cluster.backlog.get()).unwrap_or(0)),
         backlog_age_ms: backlog.map(|cluster| u64::try_from(cluster.backlog_age_ms.get()).unwrap_or(0)),
         processors_busy: host.processors_busy.map(|busy| (busy * 1_000.0).round() / 1_000.0),
+    }
+}
+
+/// A server whose ledger is elsewhere writes its history; without one it has a disk all the same.
+fn machine(watched: &Watched, hindered: &Hindered, host: &HostFigures) -> MachineFigures {
+    let own_dir = || watched.history_dir.as_deref().unwrap_or(Path::new("."));
+    let disk = host.disk.or_else(|| Disk::of(own_dir()));
+    MachineFigures {
+        disk_free_bytes: disk.map(|disk| disk.free_bytes),
+        disk_bytes: disk.map(|disk| disk.bytes),
+        clock_confirmed: Some(hindered.by_clock.is_none()),
+        clock_difference_ms: Some(watched.intake.clock.wall_difference_ms()),
+        clock_ahead_ms: watched.cluster.as_ref().map(|cluster| cluster.clock_ahead_ms.get()),
     }
 }

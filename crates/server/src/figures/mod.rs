@@ -31,19 +31,19 @@ use engine::BeaconTerms;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::intake::{Client, Health, Intake, Servers};
+use crate::intake::{Health, Intake, MailboxClient, Servers};
 use crate::net::{NetStats, Stop};
 use crate::time::Instant;
 use crate::webhooks::Control;
 
 pub use history::{
-    Asked, Export, History, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Page, Points, RefusedAt,
-    SaleKept, Sold,
+    Export, ExportPage, History, HistoryQuery, Incident, Kept, NoHistory, NotKept, POINTS_MAX, Points,
+    RefusedAt, SaleKept, Sold,
 };
 pub use host::{Disk, HostFigures};
 pub use look::Looking;
 pub use verdict::grouped;
-pub use wanted::Wanted;
+pub use wanted::WantedSales;
 
 use history::{Taken, WAITING_MAX};
 
@@ -60,11 +60,11 @@ const NICE: i32 = 10;
 /// What is looked at.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    pub core: Intake,
+    pub intake: Intake,
     pub net: Arc<NetStats>,
     pub health: Arc<Health>,
-    /// Tells whether the ledger takes writes.
-    pub client: Client,
+    /// Shows whether the ledger takes writes.
+    pub client: MailboxClient,
     pub stop: Stop,
     /// Whose figures they are.
     pub server: String,
@@ -107,6 +107,8 @@ pub struct Cluster {
     pub reconciled: Counter,
     /// Times that what is held and sold was read from the ledger here.
     pub units_read: Counter,
+    /// How far this server's clock is ahead of most, or the system's while the server's stands.
+    pub clock_ahead_ms: Gauge,
 }
 
 /// The last sample.
@@ -137,13 +139,18 @@ pub struct Figures {
     /// What its look at the machine found.
     host: Mutex<HostFigures>,
     pub history: History,
-    pub wanted: Wanted,
+    pub wanted: WantedSales,
 }
 
 impl Figures {
     fn new(history: History) -> Figures {
         let latest = Latest { json: Arc::from(*b"{}"), taken_at: Instant::now() };
-        Figures { latest: Mutex::new(latest), host: Mutex::default(), history, wanted: Wanted::default() }
+        Figures {
+            latest: Mutex::new(latest),
+            host: Mutex::default(),
+            history,
+            wanted: WantedSales::default(),
+        }
     }
 
     fn publish(&self, json: Vec<u8>, host: HostFigures, taken_at: Instant) {

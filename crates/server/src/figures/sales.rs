@@ -109,7 +109,7 @@ pub(super) struct ItemFigures<'a> {
     pub(super) line: Option<LineFigures>,
 }
 
-/// When items were sold out, by sale and product, as servers tell each other.
+/// When items were sold out, by sale and product, as servers report it to each other.
 pub(super) type SoldOutAt = BTreeMap<u64, BTreeMap<u64, u64>>;
 
 /// When the items that are shown were sold out.

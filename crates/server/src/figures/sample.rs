@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::away::Since;
 use super::events::EventFigures;
-use super::history::{Judged, Left, Refused, SaleOrders, Taken, signed};
+use super::history::{ItemStock, Refused, SaleOrders, SecondVerdict, Taken, signed};
 use super::host::Disk;
 use super::part::SILENT;
 use super::sales::{Open, SaleFigures};
@@ -62,7 +62,7 @@ impl Sample<'_> {
         // Holds are paid and refunded after the end, too: as long as a sale is shown.
         let begun = self.sales.iter().filter(|sale| sale.phase != Phase::NotStarted);
         let left = begun.flat_map(|sale| {
-            sale.items.iter().map(|item| Left {
+            sale.items.iter().map(|item| ItemStock {
                 sale: signed(sale.id),
                 product: signed(item.product),
                 available: signed(item.units.available),
@@ -97,7 +97,7 @@ impl Sample<'_> {
             stock: left.collect(),
             refused: why_refused,
             sales,
-            judged: Judged {
+            judged: SecondVerdict {
                 level: self.verdict.level,
                 code: self.verdict.code,
                 says: self.verdict.says.clone(),
@@ -346,21 +346,21 @@ pub(super) struct WebhookFigures {
 }
 
 impl WebhookFigures {
-    /// Of those that this server tells; in a cluster others tell the rest.
+    /// Of those that this server sends to; in a cluster others send to the rest.
     pub(super) fn of(endpoints: &[Arc<Control>]) -> Option<WebhookFigures> {
         let figures = endpoints.iter().map(|endpoint| {
-            let standing = endpoint.standing();
-            if !standing.here {
+            let state = endpoint.state();
+            if !state.here {
                 return WebhookFigures::default();
             }
             // One that was paused and has nothing to send is not tried again: it may be well.
-            let is_off = standing.disabled || (standing.paused_until.is_some() && standing.waiting > 0);
+            let is_off = state.disabled || (state.paused_until.is_some() && state.waiting > 0);
             WebhookFigures {
                 off: is_off.then(|| endpoint.name.clone()).into_iter().collect(),
-                waiting: standing.waiting as u64,
-                waiting_since_ms: standing.waiting_since.map(|at| at.0),
-                waiting_for: standing.waiting_since.map(|_| endpoint.name.clone()),
-                given_up: standing.dead as u64,
+                waiting: state.waiting as u64,
+                waiting_since_ms: state.waiting_since.map(|at| at.0),
+                waiting_for: state.waiting_since.map(|_| endpoint.name.clone()),
+                given_up: state.dead as u64,
             }
         });
         figures.reduce(WebhookFigures::and)
@@ -395,4 +395,20 @@ pub(super) struct ServerFigures {
     pub(super) in_flight: usize,
     pub(super) processors_busy: Option<f64>,
     pub(super) memory_bytes: Option<u64>,
+    #[serde(flatten)]
+    pub(super) machine: MachineFigures,
+}
+
+/// What a server says of its own machine, which is in no sum. `None`: its version does not say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct MachineFigures {
+    /// On the disk that it writes to.
+    pub(super) disk_free_bytes: Option<u64>,
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) clock_confirmed: Option<bool>,
+    /// How far the system's clock is ahead of the server's.
+    pub(super) clock_difference_ms: Option<i64>,
+    /// How far the server's clock is ahead of most clocks of the cluster, or the system's while the server's stands.
+    pub(super) clock_ahead_ms: Option<i64>,
 }

@@ -12,7 +12,7 @@ use super::history::{Refused, SaleOrders, signed};
 use super::sales::{room, watched};
 use super::sample::{Took, per_s, tenths};
 use crate::intake::catalog::{Catalog, Sale};
-use crate::intake::{HoldCounts, OUTCOMES, Outcome, REFUSALS};
+use crate::intake::{HoldCounts, OUTCOMES, REFUSALS, RequestOutcome};
 use crate::metrics::Counts;
 
 /// By sale.
@@ -82,7 +82,7 @@ pub(super) fn holds(catalog: &Catalog, now: engine::UnixMs, wanted: &[u64]) -> H
     holds.filter(|(_, ended)| *ended != HoldsEnded::default()).collect()
 }
 
-/// By [`Outcome`].
+/// By [`RequestOutcome`].
 type Totals = [u64; OUTCOMES];
 
 /// By the places of [`REFUSALS`].
@@ -91,7 +91,7 @@ type Reasons = [u64; REFUSALS.len()];
 /// Of a rate, which is to a tenth; a sum of several is so much more off.
 const ROUNDED_OFF: f64 = 0.051;
 
-/// Per second, in the order of [`Outcome`].
+/// Per second, in the order of [`RequestOutcome`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct OutcomeRates([f64; OUTCOMES]);
 
@@ -142,13 +142,13 @@ impl OutcomeRates {
     }
 
     pub(super) fn shown(self) -> ShownRates {
-        let of = |outcome: Outcome| self.0[outcome as usize];
+        let of = |outcome: RequestOutcome| self.0[outcome as usize];
         ShownRates {
-            accepted: of(Outcome::Accepted),
-            replayed: of(Outcome::Replayed),
-            refused: of(Outcome::Refused),
-            busy: of(Outcome::Busy),
-            unknown: of(Outcome::Unknown),
+            accepted: of(RequestOutcome::Accepted),
+            replayed: of(RequestOutcome::Replayed),
+            refused: of(RequestOutcome::Refused),
+            busy: of(RequestOutcome::Busy),
+            unknown: of(RequestOutcome::Unknown),
         }
     }
 }

@@ -13,9 +13,9 @@ pub(super) const WANTED_MAX: usize = 4;
 const WANTED_FOR: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub struct Wanted(Mutex<Vec<(u64, Instant)>>);
+pub struct WantedSales(Mutex<Vec<(u64, Instant)>>);
 
-impl Wanted {
+impl WantedSales {
     /// It is shown from the next second on, unless there are others in all places: whoever came first stays.
     pub fn ask(&self, sale: u64, now: Instant) {
         let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_sale_is_wanted_for_a_while_and_few_are_at_a_time() {
-        let (wanted, begun) = (Wanted::default(), Instant::now());
+        let (wanted, begun) = (WantedSales::default(), Instant::now());
         let at = |s| begun + Duration::from_secs(s);
         for (second, sale) in [(0, 9), (1, 8), (2, 7), (3, 6), (4, 5), (5, 9)] {
             wanted.ask(sale, at(second));

@@ -58,10 +58,13 @@ pub mod limits {
     /// attempt took: one that is silent must not take the time of the others.
     pub const RETRY_PAUSE: Duration = Duration::from_millis(100);
     pub const RETRY_SHARE: u32 = 3;
-    /// How often a Sentinel is asked whether the master is still the one that we are connected to, and no more often than
+    /// How often one of the Sentinels is asked whether the master is still the one that we are connected to, and no more often than
     /// lets it take a part in `SENTINEL_CHECK_SHARE` of the time.
     pub const SENTINEL_CHECK: Duration = Duration::from_secs(1);
     pub const SENTINEL_CHECK_SHARE: u32 = 20;
+    /// For so long it counts what a Sentinel has answered; and so long one that was silent is left out, while others answer.
+    pub const SENTINEL_COUNTS: Duration = Duration::from_secs(10);
+    pub const SENTINEL_LEFT_OUT: Duration = Duration::from_secs(60);
     /// Rounds of redirects and reloads that one command may take before it is given up as not executed.
     pub const ROUNDS_MAX: u32 = 8;
     /// Before a command that was answered TRYAGAIN is sent again: a slot is being moved, key by key.
@@ -178,7 +181,7 @@ pub struct Seen {
 
 /// An answer with the state that it was computed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer<T> {
+pub struct GateAnswer<T> {
     pub seen: Seen,
     pub what: T,
 }
@@ -263,6 +266,19 @@ pub struct OpenRecord {
     pub at: UnixMs,
     /// As given.
     pub record: Box<[u8]>,
+}
+
+/// What is open at the gate of one SKU, as far as it can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRows {
+    pub records: Vec<OpenRecord>,
+    pub unreadable: usize,
+}
+
+impl OpenRows {
+    pub fn count(&self) -> usize {
+        self.records.len() + self.unreadable
+    }
 }
 
 impl OpenRecord {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::{By, Command, UnixMs};
 
 use super::router::Params;
-use super::wire::answer::Shape;
+use super::wire::answer::ProblemFormat;
 use super::wire::fields::{Fields, Method};
 use crate::clock::Between;
 use crate::intake::Request;
@@ -27,7 +27,7 @@ pub(super) struct Call<'a> {
     /// The origin of another site whose page may read the answer.
     pub(super) origin: Option<Arc<str>>,
     /// How its problems are reported.
-    pub(super) problems: Shape,
+    pub(super) problems: ProblemFormat,
     /// The operator who asks, once that was found out.
     pub(super) by: OnceCell<By>,
 }
@@ -46,10 +46,5 @@ impl Call<'_> {
     /// Who asks: the peer, or who a trusted proxy says it asks for.
     pub(super) fn client(&self, proxies: &TrustedProxies) -> IpAddr {
         proxies.client(self.request.peer.ip(), self.request.headers)
-    }
-
-    /// Whether a person is to read the answer.
-    pub(super) fn wants_html(&self) -> bool {
-        self.fields.accept.is_some_and(|accept| accept.contains("text/html"))
     }
 }

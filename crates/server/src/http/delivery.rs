@@ -5,10 +5,10 @@ use std::sync::Arc;
 use engine::UnixMs;
 
 use super::HttpService;
-use super::pending::{Next as Then, Pending, Waiting};
+use super::pending::{Next, Pending, Waiting};
 use super::placing::{Placed, found};
-use super::reads::Next;
-use super::wire::answer::{Answering, Shape};
+use super::reads::AfterRead;
+use super::wire::answer::{Answering, ProblemFormat};
 use super::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::{Replies, ResponseWriter, Ticket};
@@ -51,7 +51,7 @@ impl Delivery for Replies<'_> {
 struct Recipient {
     ticket: Ticket,
     origin: Option<Arc<str>>,
-    problems: Shape,
+    problems: ProblemFormat,
 }
 
 impl HttpService {
@@ -72,12 +72,12 @@ impl HttpService {
         for (ticket, show) in read.drain(..) {
             let recipient = |Pending { origin, problems, .. }| Recipient { ticket, origin, problems };
             match (show.next(), self.pending.take(ticket).map(recipient)) {
-                (Next::Page(page), _) => self.exports.read(ticket, page),
-                (Next::Write(write), Some(recipient)) => self.write_later(recipient, delivery, write),
-                (Next::Ask(request, waiting), Some(recipient)) => {
+                (AfterRead::Page(page), _) => self.exports.read(ticket, page),
+                (AfterRead::Write(write), Some(recipient)) => self.write_later(recipient, delivery, write),
+                (AfterRead::Ask(request, waiting), Some(recipient)) => {
                     self.go_on(recipient, (*request, waiting), delivery);
                 }
-                (Next::Write(_) | Next::Ask(..), None) => {}
+                (AfterRead::Write(_) | AfterRead::Ask(..), None) => {}
             }
         }
         self.read = read;
@@ -112,12 +112,12 @@ impl HttpService {
                 self.write_later(recipient, delivery, |service, out| show(service, reply, out));
             }
             Waiting::Step(next) => match next(reply) {
-                Ok(Then::Ask(request, waiting)) => self.go_on(recipient, (request, waiting), delivery),
-                Ok(Then::Thread) => {
+                Ok(Next::Ask(request, waiting)) => self.go_on(recipient, (request, waiting), delivery),
+                Ok(Next::Thread) => {
                     let Recipient { ticket, origin, problems } = recipient;
                     self.pending.put(ticket, Pending { waiting: Waiting::Thread, origin, problems });
                 }
-                Ok(Then::Show(reply, show)) => {
+                Ok(Next::Show(reply, show)) => {
                     self.write_later(recipient, delivery, |service, out| show(service, reply, out));
                 }
                 Err(problem) => self.write_later(recipient, delivery, |_, _| Err(problem)),

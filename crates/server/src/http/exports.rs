@@ -14,7 +14,7 @@ use super::reads::{Lane, LedgerRead, ShowRead};
 use super::streams::Judges;
 use super::wire::answer::{Answering, NO_STORE};
 use super::wire::error::Problem;
-use crate::figures::{Export, Figures, Page};
+use crate::figures::{Export, ExportPage, Figures};
 use crate::net::{Answer, Ticket};
 
 /// Exports of one loop at a time, each with a page in memory.
@@ -40,14 +40,14 @@ enum Step {
     /// To be asked for once there is room.
     Ask(Export),
     Reading,
-    Send(Page),
+    Send(ExportPage),
     /// What was sent is not all, and nothing comes any more.
     Cut,
 }
 
 impl Exports {
     /// Takes a page that was read.
-    pub(super) fn read(&mut self, ticket: Ticket, page: Option<Page>) {
+    pub(super) fn read(&mut self, ticket: Ticket, page: Option<ExportPage>) {
         if let Some(sending) = self.0.iter_mut().find(|sending| sending.ticket == ticket) {
             sending.step = page.map_or(Step::Cut, Step::Send);
         }
@@ -101,7 +101,7 @@ impl HttpService {
                 return false;
             }
             Step::Ask(export) => Step::Ask(export),
-            Step::Send(Page { csv, next }) => {
+            Step::Send(ExportPage { csv, next }) => {
                 let mut part = sending.framed(csv);
                 if next.is_none() && sending.chunked {
                     part.extend_from_slice(LAST_CHUNK);

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::UnixMs;
 use ring::hmac;
 
-use super::auth::token::{TokenRules, Verifier};
+use super::auth::token::{TokenRules, TokenVerifier};
 use super::wire::error::Problem;
 use super::wire::{decode, decode_path, number_in, parameter};
 use super::{published, routes};
@@ -49,7 +49,7 @@ fn answered<T>(read: Result<T, Problem>) -> Option<T> {
 /// Tokens as they come, and as claims that were signed well.
 pub fn tokens(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let verifier = Verifier::new(
+    let verifier = TokenVerifier::new(
         &[SECRET.into()],
         TokenRules { claim: "sub".to_owned(), ..TokenRules::default() },
         Buyers::new(&[7; 16]),

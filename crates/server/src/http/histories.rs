@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine::UnixMs;
 
 use super::lists::Bounded;
-use crate::figures::{Asked, History, NoHistory, Points};
+use crate::figures::{History, HistoryQuery, NoHistory, Points};
 use crate::http::wire::answer::{JSON, NO_STORE, NOSNIFF};
 use crate::net::Prepared;
 
@@ -42,8 +42,8 @@ impl Wish {
         ends_now.then_some(Wish { time_ms: (0, to_ms.saturating_sub(from_ms)), ..self })
     }
 
-    fn asked(&self, time_ms: (u64, u64)) -> Asked {
-        Asked::new(time_ms, self.points, self.item)
+    fn asked(&self, time_ms: (u64, u64)) -> HistoryQuery {
+        HistoryQuery::new(time_ms, self.points, self.item)
     }
 }
 

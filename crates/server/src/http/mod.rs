@@ -51,7 +51,7 @@ pub use shared::{HttpOptions, HttpSecrets, Parts, SessionOptions, Shared};
 
 use access::Access;
 use auth::console::ConsoleSession;
-use auth::operators::{Actor, Known};
+use auth::operators::{Actor, OperatorsNow};
 use call::Call;
 use delayed::Delayed;
 use exports::Exports;
@@ -65,14 +65,14 @@ use router::{OPERATORS, PUBLIC, Params, ROUTER, Resource, Router};
 use routes::line::SignedDraw;
 use streams::Streams;
 use tally::Tally;
-use wire::answer::{Answering, Shape, SoldOut};
+use wire::answer::{Answering, ProblemFormat, SoldOut};
 use wire::decode_path;
 use wire::error::Problem;
 use wire::fields::{Fields, Method};
 
 use crate::intake::attempts::LoopAttempts;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Client, Envelope, OperatorsCopy, Reply, Request};
+use crate::intake::{Envelope, MailboxClient, OperatorsCopy, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
 
@@ -103,7 +103,7 @@ pub struct HttpService {
     access: Arc<Access>,
     operators: OperatorsCopy,
     entrance: Entrance,
-    client: Client,
+    client: MailboxClient,
     catalog: Arc<Catalog>,
     batch: Vec<Envelope>,
     pending: PendingTable,
@@ -126,7 +126,7 @@ pub struct HttpService {
 
 impl HttpService {
     /// One per event loop; `client` is that loop's.
-    pub fn new(shared: Arc<Shared>, client: Client, entrance: Entrance) -> HttpService {
+    pub fn new(shared: Arc<Shared>, client: MailboxClient, entrance: Entrance) -> HttpService {
         HttpService {
             catalog: shared.shelf.current(),
             batch: Vec::new(),
@@ -205,7 +205,7 @@ impl HttpService {
         if self.entrance == Entrance::Public {
             return None;
         }
-        let by_token = self.access.auth.by_token(&call.fields, self.known());
+        let by_token = self.access.auth.by_token(&call.fields, self.operators_now());
         by_token.or_else(|| self.console(call).map(|session| session.actor))
     }
 
@@ -222,22 +222,22 @@ impl HttpService {
         self.with_token(call).map(drop)
     }
 
-    pub(in crate::http) fn known(&self) -> Known<'_> {
+    pub(in crate::http) fn operators_now(&self) -> OperatorsNow<'_> {
         let clock = &self.shared.clock;
         let (now, is_confirmed) = (clock.latest(), clock.is_confirmed());
-        Known { operators: &self.operators.operators, now, is_confirmed }
+        OperatorsNow { operators: &self.operators.operators, now, is_confirmed }
     }
 
     fn console(&self, call: &Call<'_>) -> Option<ConsoleSession> {
         let session =
-            self.access.auth.console(&call.fields, (call.method, call.request.secure), self.known());
+            self.access.auth.console(&call.fields, (call.method, call.request.secure), self.operators_now());
         session.filter(|session| !self.shared.signed_out.holds(session))
     }
 
     /// Whoever has just shown a token. Wrong ones are counted.
     fn with_token(&self, call: &Call<'_>) -> Result<Actor, Problem> {
         let address = call.client(&self.shared.options.trusted_proxies);
-        let shown = self.access.auth.operator(&call.fields, self.known(), address);
+        let shown = self.access.auth.operator(&call.fields, self.operators_now(), address);
         if call.fields.authorization.is_some() && shown.is_err() {
             self.shared.metrics.operator_tokens_wrong.inc();
         }
@@ -326,10 +326,11 @@ impl HttpService {
         Ok(Answer::Later)
     }
 
-    fn write_problem(&mut self, problem: &Problem, shape: Shape, out: &mut Answering<'_, '_>) {
-        match shape {
-            Shape::Form(language) => self.trouble_page(problem, language, out),
-            _ => out.problem(problem, shape, &self.sold_out, &mut self.scratch),
+    fn write_problem(&mut self, problem: &Problem, format: ProblemFormat, out: &mut Answering<'_, '_>) {
+        match format {
+            ProblemFormat::Form(language) => self.trouble_page(problem, language, out),
+            ProblemFormat::Console => self.operators_trouble_page(problem, out),
+            _ => out.problem(problem, format, &self.sold_out, &mut self.scratch),
         }
     }
 }
@@ -370,7 +371,7 @@ impl Service for HttpService {
             && self
                 .access
                 .auth
-                .by_token(&Fields::of(headers), self.known())
+                .by_token(&Fields::of(headers), self.operators_now())
                 .is_some_and(|actor| actor.role >= Role::Operator);
         if large { options.operator_body_bytes_max } else { options.body_bytes_max }
     }
@@ -394,8 +395,10 @@ impl Service for HttpService {
         let between = self.shared.clock.between(now);
         let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
-            Some((resource, params)) => (*params, resource.problems().spoken(|| self.language(&fields))),
-            None => (Params::default(), Shape::of_unknown(request.path)),
+            Some((resource, params)) => {
+                (*params, resource.problems().for_reader(&fields, || self.language(&fields)))
+            }
+            None => (Params::default(), ProblemFormat::of_unknown(request.path)),
         };
         let by = OnceCell::new();
         let call = Call { request, fields, method, params, ticket, now, between, origin, problems, by };
@@ -413,7 +416,11 @@ impl Service for HttpService {
                 return Answer::Parts;
             }
             Ok(Answer::Ready) => {}
-            Err(problem) if problem.status == 404 && call.problems == Shape::Page && call.wants_html() => {
+            Err(problem)
+                if problem.status == 404
+                    && call.problems == ProblemFormat::Page
+                    && call.fields.wants_html() =>
+            {
                 self.not_found_page(&call.fields, &mut out);
             }
             Err(problem) => match self.delay(&call, problem) {
@@ -436,7 +443,7 @@ impl Service for HttpService {
     fn protocol_error(&mut self, status: u16, detail: &str, response: &mut ResponseWriter<'_>) {
         let mut out = Answering::new(response, None);
         let problem = Problem::protocol(status, detail);
-        out.problem(&problem, Shape::Problem, &self.sold_out, &mut self.scratch);
+        out.problem(&problem, ProblemFormat::Problem, &self.sold_out, &mut self.scratch);
         self.tally.answered(out.status);
     }
 }

@@ -16,7 +16,7 @@ use engine::SkuId;
 use super::HttpService;
 use super::call::Call;
 use super::placing::{Asks, Placed};
-use super::wire::answer::{Answering, Shape};
+use super::wire::answer::{Answering, ProblemFormat};
 use super::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::Ticket;
@@ -81,7 +81,7 @@ pub(super) struct Pending {
     /// The origin of another site whose page may read the answer.
     pub(super) origin: Option<Arc<str>>,
     /// How its problems are reported.
-    pub(super) problems: Shape,
+    pub(super) problems: ProblemFormat,
 }
 
 impl Pending {
@@ -135,7 +135,7 @@ mod tests {
         let asks = Asks { buyer, client: [192, 0, 2, 1].into() };
         let waiting =
             Waiting::Placing { sku: SkuId(0), asks, received: Instant::now(), unit_price: None, show };
-        Pending { waiting, origin: None, problems: Shape::Problem }
+        Pending { waiting, origin: None, problems: ProblemFormat::Problem }
     }
 
     fn buyer(pending: Option<Pending>) -> Option<u64> {

@@ -15,7 +15,7 @@ use super::HttpService;
 use super::pending::Waiting;
 use super::wire::answer::Answering;
 use super::wire::error::Problem;
-use crate::figures::Page;
+use crate::figures::ExportPage;
 use crate::intake::Request;
 use crate::ledger::{EventReader, OpenError, Source};
 use crate::net::{Stop, Ticket, Waker};
@@ -89,14 +89,14 @@ impl LedgerRead {
 }
 
 /// Writes the answer from what was read, on the event loop, or goes on from there.
-pub(super) struct ShowRead(Next);
+pub(super) struct ShowRead(AfterRead);
 
-pub(super) enum Next {
+pub(super) enum AfterRead {
     Write(Box<WriteRead>),
     /// The profile is asked, and answers.
     Ask(Box<Request>, Waiting),
     /// Of an export that was begun; `None`: it can't go on.
-    Page(Option<Page>),
+    Page(Option<ExportPage>),
 }
 
 type WriteRead = dyn FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send;
@@ -105,18 +105,18 @@ impl ShowRead {
     pub(super) fn new(
         write: impl FnOnce(&mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem> + Send + 'static,
     ) -> ShowRead {
-        ShowRead(Next::Write(Box::new(write)))
+        ShowRead(AfterRead::Write(Box::new(write)))
     }
 
     pub(super) fn ask(request: Request, waiting: Waiting) -> ShowRead {
-        ShowRead(Next::Ask(Box::new(request), waiting))
+        ShowRead(AfterRead::Ask(Box::new(request), waiting))
     }
 
-    pub(super) fn page(page: Option<Page>) -> ShowRead {
-        ShowRead(Next::Page(page))
+    pub(super) fn page(page: Option<ExportPage>) -> ShowRead {
+        ShowRead(AfterRead::Page(page))
     }
 
-    pub(super) fn next(self) -> Next {
+    pub(super) fn next(self) -> AfterRead {
         self.0
     }
 }

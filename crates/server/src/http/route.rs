@@ -9,7 +9,7 @@ use super::HttpService;
 use super::call::Call;
 use super::reads::LedgerRead;
 use super::shared::HttpOptions;
-use super::wire::answer::{Answering, Shape};
+use super::wire::answer::{Answering, ProblemFormat};
 use super::wire::error::Problem;
 use super::wire::fields::Method;
 use crate::ledger::Buyer;
@@ -79,12 +79,12 @@ pub(super) struct Route {
     pub(super) body: BodyLimit,
     pub(super) served: Served,
     /// How its problems are reported.
-    pub(super) problems: Shape,
+    pub(super) problems: ProblemFormat,
 }
 
 impl Route {
     const fn new(method: Method, path: &'static str, handler: Handler) -> Route {
-        let (when, body, problems) = (When::Always, BodyLimit::Usual, Shape::Problem);
+        let (when, body, problems) = (When::Always, BodyLimit::Usual, ProblemFormat::Problem);
         let served = match handler {
             Handler::Operator(..) | Handler::OperatorReads(..) => Served::Operators,
             Handler::Anybody(_) | Handler::Buyer(_) | Handler::Provider(_) => Served::Public,
@@ -117,7 +117,7 @@ impl Route {
         Route { served, ..self }
     }
 
-    pub(super) const fn problems(self, problems: Shape) -> Route {
+    pub(super) const fn problems(self, problems: ProblemFormat) -> Route {
         Route { problems, ..self }
     }
 }

@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 use engine::{ProductId, SaleId};
 
 use super::route::{BodyLimit, Route, Served};
-use super::wire::answer::Shape;
+use super::wire::answer::ProblemFormat;
 use super::wire::decimal;
 use super::wire::fields::Method;
 use super::{pages, published, routes};
 
 /// The rows of every module.
-const TABLES: [&[Route]; 23] = [
+const TABLES: [&[Route]; 24] = [
     routes::orders::ROUTES,
     routes::sales::ROUTES,
     routes::line::ROUTES,
@@ -28,6 +28,7 @@ const TABLES: [&[Route]; 23] = [
     routes::images::ROUTES,
     routes::operating::ROUTES,
     routes::operators::ROUTES,
+    routes::report::ROUTES,
     routes::figures::ROUTES,
     routes::rehearsals::ROUTES,
     routes::attempts::ROUTES,
@@ -216,8 +217,8 @@ impl Resource {
     }
 
     /// How problems are reported that no row is to blame for.
-    pub(super) fn problems(&self) -> Shape {
-        self.routes().next().map_or(Shape::Problem, |route| route.problems)
+    pub(super) fn problems(&self) -> ProblemFormat {
+        self.routes().next().map_or(ProblemFormat::Problem, |route| route.problems)
     }
 
     /// As the API's description writes it.

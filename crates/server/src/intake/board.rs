@@ -20,7 +20,7 @@ struct Posted {
     present: u32,
     /// The latest last, and one that is older than the pace asks for.
     went: VecDeque<Went>,
-    moved: Option<Moved>,
+    moved: Option<BorderMove>,
 }
 
 /// How far a line was at the end of a second.
@@ -46,7 +46,7 @@ impl Went {
 
 /// Why places of a line are worth more or less than they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum MoveReason {
     /// Units were added.
     Added,
     /// Units were taken off sale, as not there.
@@ -59,28 +59,28 @@ pub enum Why {
 
 /// What moved the borders of a line last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct BorderMove {
     pub at: UnixMs,
-    pub why: Why,
+    pub why: MoveReason,
     /// Units, or people.
     pub count: u64,
 }
 
-impl Moved {
+impl BorderMove {
     /// As `line.js` says it of two boards.
-    fn between(before: &LineView, after: &LineView, at: UnixMs) -> Option<Moved> {
-        let of = |why, count| Some(Moved { at, why, count });
+    fn between(before: &LineView, after: &LineView, at: UnixMs) -> Option<BorderMove> {
+        let of = |why, count| Some(BorderMove { at, why, count });
         let (was, is) = (&before.stock, &after.stock);
         let unpaid = (was.held() + was.sold()).saturating_sub(is.held() + is.sold());
         let gave_up = after.standings.gave_up.saturating_sub(before.standings.gave_up);
         if is.total() > was.total() {
-            of(Why::Added, is.total() - was.total())
+            of(MoveReason::Added, is.total() - was.total())
         } else if is.total() < was.total() {
-            of(Why::Taken, was.total() - is.total())
+            of(MoveReason::Taken, was.total() - is.total())
         } else if unpaid > 0 {
-            of(Why::Unpaid, unpaid)
+            of(MoveReason::Unpaid, unpaid)
         } else if gave_up > 0 {
-            of(Why::GaveUp, gave_up.into())
+            of(MoveReason::GaveUp, gave_up.into())
         } else {
             None
         }
@@ -112,7 +112,7 @@ impl Board {
             posted.message = message.into();
         }
         let before = posted.line.replace(line);
-        posted.moved = before.and_then(|before| Moved::between(&before, &line, now)).or(posted.moved);
+        posted.moved = before.and_then(|before| BorderMove::between(&before, &line, now)).or(posted.moved);
         let went = Went::at(now, &line);
         posted.forget(went.second);
         // Before the start nobody is reached, and that is no pace either.
@@ -138,7 +138,7 @@ impl Board {
     }
 
     /// Since the start of this server.
-    pub fn moved(&self) -> Option<Moved> {
+    pub fn moved(&self) -> Option<BorderMove> {
         self.lock().moved
     }
 

@@ -104,7 +104,7 @@ const NOT_YET: &str = "not reached yet since the start";
 pub struct Health {
     /// Read for every order.
     unmet: [AtomicBool; NEEDS.len()],
-    standing: Mutex<[NeedState; NEEDS.len()]>,
+    states: Mutex<[NeedState; NEEDS.len()]>,
     /// Of a gate that can be used.
     part_away: Mutex<Option<PartAway>>,
     /// As they were read last.
@@ -151,12 +151,12 @@ impl Health {
             NeedState::Unmet(fault) => fault.clone(),
             NeedState::Met | NeedState::NotYet => None,
         };
-        self.stand(need, NeedState::Unmet(known))
+        self.set(need, NeedState::Unmet(known))
     }
 
     /// As [`Health::note`], with what keeps the need from being met. Another fault than before is logged, too.
     pub(crate) fn note_fault(&self, need: Need, fault: Option<String>) -> bool {
-        self.stand(need, fault.map_or(NeedState::Met, |fault| NeedState::Unmet(Some(fault))))
+        self.set(need, fault.map_or(NeedState::Met, |fault| NeedState::Unmet(Some(fault))))
     }
 
     /// As [`Health::note_fault`], with what is seen of a fault that may be over at the next try: it changes from try to
@@ -173,15 +173,15 @@ impl Health {
         self.note_fault(need, Some(fault))
     }
 
-    fn stand(&self, need: Need, now: NeedState) -> bool {
+    fn set(&self, need: Need, now: NeedState) -> bool {
         let (index, text) = place(need);
         if now == NeedState::Met && self.is_met(need) {
             return false;
         }
-        let mut standing = self.lock();
-        let before = std::mem::replace(&mut standing[index], now.clone());
+        let mut states = self.lock();
+        let before = std::mem::replace(&mut states[index], now.clone());
         self.unmet[index].store(now != NeedState::Met, Ordering::Release);
-        drop(standing);
+        drop(states);
         match (before, &now) {
             (before, now) if before == *now => return false,
             (NeedState::NotYet, NeedState::Met) => return false,
@@ -210,10 +210,10 @@ impl Health {
     }
 
     fn first_unmet(&self, counts: impl Fn(Need) -> bool) -> Option<(Need, String)> {
-        let standing = self.lock();
-        let mut needs = NEEDS.iter().zip(standing.iter());
-        let unmet = needs.find(|((need, _), standing)| **standing != NeedState::Met && counts(*need));
-        unmet.map(|((need, text), standing)| (*need, standing.reason(text)))
+        let states = self.lock();
+        let mut needs = NEEDS.iter().zip(states.iter());
+        let unmet = needs.find(|((need, _), state)| **state != NeedState::Met && counts(*need));
+        unmet.map(|((need, text), state)| (*need, state.reason(text)))
     }
 
     /// Each engine of a cluster by name, with the first of its needs that is not met, or else what is to be known of it.
@@ -227,11 +227,11 @@ impl Health {
             let (_, about) = OF_ENGINES.iter().find(|(of, _)| *of == engine)?;
             remarks.get(about).map(|remark| remark.text.clone())
         };
-        let standing = self.lock();
+        let states = self.lock();
         ENGINES.map(|(engine, needs)| {
             let unmet =
-                needs.iter().map(|need| place(*need)).find(|(index, _)| standing[*index] != NeedState::Met);
-            (engine, unmet.map(|(index, text)| standing[index].reason(text)).or_else(|| remark(engine)))
+                needs.iter().map(|need| place(*need)).find(|(index, _)| states[*index] != NeedState::Met);
+            (engine, unmet.map(|(index, text)| states[index].reason(text)).or_else(|| remark(engine)))
         })
     }
 
@@ -295,7 +295,7 @@ impl Health {
     }
 
     fn lock(&self) -> MutexGuard<'_, [NeedState; NEEDS.len()]> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

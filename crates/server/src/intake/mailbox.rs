@@ -47,7 +47,7 @@ pub struct Mailbox {
 
 /// What an event loop uses of the mailbox.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct MailboxClient {
     mailbox: Arc<Mailbox>,
     event_loop: usize,
 }
@@ -70,8 +70,8 @@ impl Mailbox {
         })
     }
 
-    pub fn client(self: &Arc<Mailbox>, event_loop: usize) -> Client {
-        Client { mailbox: Arc::clone(self), event_loop }
+    pub fn client(self: &Arc<Mailbox>, event_loop: usize) -> MailboxClient {
+        MailboxClient { mailbox: Arc::clone(self), event_loop }
     }
 
     /// For threads beside the event loops.
@@ -133,7 +133,7 @@ impl Mailbox {
 
 /// What a thread beside the event loops uses of the mailbox: it may wait for its answers.
 #[derive(Clone, Debug)]
-pub struct Asker(Client);
+pub struct Asker(MailboxClient);
 
 impl Asker {
     /// Asks, and waits at most so long for the answer. What is not answered then may have been carried out or not.
@@ -157,7 +157,7 @@ impl Asker {
     }
 }
 
-impl Client {
+impl MailboxClient {
     /// This loop's number, for [`Envelope::event_loop`].
     pub fn event_loop(&self) -> usize {
         self.event_loop

@@ -36,7 +36,7 @@ pub const ITEMS_TIMED_MAX: usize = 100;
 
 /// In the order of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     Accepted,
     Replayed,
     Refused,
@@ -45,7 +45,7 @@ pub enum Outcome {
     Unknown,
 }
 
-pub const OUTCOMES: usize = Outcome::Unknown as usize + 1;
+pub const OUTCOMES: usize = RequestOutcome::Unknown as usize + 1;
 
 /// Of an item. On lines of memory of its own: what is beside it is read for every order.
 #[derive(Debug, Default)]
@@ -59,12 +59,12 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    pub fn count(&self, outcome: Outcome) {
+    pub fn count(&self, outcome: RequestOutcome) {
         self.orders[outcome as usize].fetch_add(1, Relaxed);
     }
 
     pub fn count_refused(&self, refusal: Refusal) {
-        self.count(Outcome::Refused);
+        self.count(RequestOutcome::Refused);
         let is_it = |known: &Refusal| discriminant(known) == discriminant(&refusal);
         let place = REFUSALS.iter().position(is_it);
         debug_assert!(place.is_some(), "an order was refused with {refusal:?}, which refuses none");
@@ -83,7 +83,7 @@ impl Outcomes {
         self.took.get().map(Latencies::counts)
     }
 
-    /// By [`Outcome`].
+    /// By [`RequestOutcome`].
     pub fn counted(&self) -> [u64; OUTCOMES] {
         self.orders.each_ref().map(|count| count.load(Relaxed))
     }
@@ -243,7 +243,7 @@ mod tests {
         let counted = REFUSALS.iter().zip(outcomes.refused()).filter(|(_, count)| *count > 0);
         let counted: Vec<_> = counted.map(|(refusal, count)| (refusal.code(), count)).collect();
         assert_eq!(counted, [("cooling_down", 1), ("turn_required", 2), ("price_changed", 1)]);
-        assert_eq!(outcomes.counted()[Outcome::Refused as usize], 4);
+        assert_eq!(outcomes.counted()[RequestOutcome::Refused as usize], 4);
     }
 
     #[test]

@@ -9,12 +9,12 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub struct Servers {
     ours: Mutex<Option<Arc<[u8]>>>,
-    others: Mutex<Arc<[Heard]>>,
+    others: Mutex<Arc<[ServerReport]>>,
 }
 
 /// What another server has said last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ServerReport {
     pub said: Arc<[u8]>,
     /// When it was first read here; so nobody's clock counts.
     pub at: Instant,
@@ -39,12 +39,12 @@ impl Servers {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn hear(&self, others: Vec<Heard>) {
+    pub fn hear(&self, others: Vec<ServerReport>) {
         *self.others.lock().unwrap_or_else(PoisonError::into_inner) = others.into();
     }
 
     /// The same while nothing has changed.
-    pub fn others(&self) -> Arc<[Heard]> {
+    pub fn others(&self) -> Arc<[ServerReport]> {
         Arc::clone(&self.others.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,7 +11,7 @@ use super::mysql::{self, MySqlLedger};
 use super::report::{SaleReport, Tally};
 use super::sqlite::{self, Checkpointed, SqliteLedger};
 use super::{
-    AppendError, Audit, Batch, Changes, EndpointChange, EndpointProgress, Events, OperatorLog,
+    AppendError, Audit, Batch, Changes, EndpointChange, EndpointProgress, EventPage, OperatorLog,
     OperatorLogAsked, OrderLife, OrderLine, StoredEndpoint,
 };
 use crate::clock::Notes;
@@ -303,7 +303,7 @@ impl Source {
         }
     }
 
-    /// Tells ledgers apart, and gives nothing of the secret away that it is made of. A copy of a ledger has the same.
+    /// Distinguishes ledgers, and gives nothing of the secret away that it is made of. A copy of a ledger has the same.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -450,7 +450,7 @@ impl EventReader {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+    pub fn read(&mut self, after: u64, to: u64) -> Result<EventPage, OpenError> {
         match self {
             EventReader::Sqlite(reader) => Ok(reader.read(after, to)?),
             EventReader::MySql(reader) => Ok(reader.read(after, to)?),

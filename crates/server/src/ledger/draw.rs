@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use engine::draw::Hash;
 use engine::{
-    BeaconTerms, Book, Closed, Entry, Event, LineView, ProductId, Sale, SaleId, SkuId, Spoken, UnixMs,
+    BeaconTerms, Book, ClosedLine, Entry, Event, LineView, ProductId, Sale, SaleId, SkuId, Spoken, UnixMs,
 };
 
 use super::Audit;
@@ -28,7 +28,7 @@ pub struct Statements<'a> {
     pub sale: SaleId,
     pub product: ProductId,
     pub commitment: &'a Hash,
-    pub closed: &'a Closed,
+    pub closed: &'a ClosedLine,
     /// That was announced.
     pub beacon: Option<&'a BeaconTerms>,
 }
@@ -51,7 +51,7 @@ impl Statements<'_> {
     }
 
     fn closed_lines(&self) -> String {
-        let Closed { at, entries, root, round } = self.closed;
+        let ClosedLine { at, entries, root, round } = self.closed;
         let beacon = self.beacon.map_or_else(
             || "none".to_owned(),
             |BeaconTerms { public_key, genesis_s, period_s }| {

@@ -48,7 +48,7 @@ pub struct Changes {
 
 /// A row of the orders with its latest transition.
 #[derive(Debug)]
-pub(super) struct OrderRow {
+pub(super) struct OrderFeedRow {
     pub(super) id: OrderId,
     pub(super) buyer: BuyerId,
     /// Of a buyer who is a hash.
@@ -94,7 +94,7 @@ impl Skus {
         self.0.get(sku.0 as usize).map(|terms| (terms.sale.0, terms.product.0))
     }
 
-    /// What a call at this time tells the shop; `None`: there is no such line. `text`: of a buyer who is a hash.
+    /// What a call at this time reports to the shop; `None`: there is no such line. `text`: of a buyer who is a hash.
     pub(super) fn turn(&self, sku: SkuId, turn: Turn, at: UnixMs, text: Option<String>) -> Option<What> {
         let terms = self.0.get(sku.0 as usize)?;
         let LineTerms { units, turn_ms, .. } = terms.line?;
@@ -110,7 +110,7 @@ impl Skus {
         }))
     }
 
-    /// What an entry of `further_entries` tells the shop; `None`: it is about an unknown SKU.
+    /// What an entry of `further_entries` reports to the shop; `None`: it is about an unknown SKU.
     pub(super) fn further(&self, event: &Event) -> Option<What> {
         match *event {
             Event::Noticed(notice) => self.notice(notice),
@@ -123,7 +123,7 @@ impl Skus {
         }
     }
 
-    /// What a notice tells the shop; `None`: it is about an unknown SKU.
+    /// What a notice reports to the shop; `None`: it is about an unknown SKU.
     fn notice(&self, notice: Notice) -> Option<What> {
         let item = |sku, sold_out| {
             let (sale, product) = self.product(sku)?;
@@ -144,7 +144,7 @@ impl Skus {
 
     /// `None`: an order of an unknown SKU. The sale of an order comes before it, so before the cursor, up to which
     /// at least the SKUs were read: it is damage.
-    pub(super) fn line(&self, row: OrderRow) -> Option<OrderLine> {
+    pub(super) fn line(&self, row: OrderFeedRow) -> Option<OrderLine> {
         let SkuTerms { sale, product, currency, payment, .. } = self.0.get(row.id.sku.0 as usize)?;
         let closed = row.closed.and_then(|(kind, _)| closing(kind));
         let status = closed.map_or_else(|| payment.placed_as(), Closing::status);

@@ -2,7 +2,7 @@
 //! JSON. A format on disk: fields are only added.
 
 use engine::{
-    BeaconTerms, Borders, Closed, Event, GroupName, LineAccess, LineTerms, Opening, SkuId, Spoken, Turn,
+    BeaconTerms, Borders, ClosedLine, Event, GroupName, LineAccess, LineTerms, Opening, SkuId, Spoken, Turn,
     TurnEnd, UnixMs,
 };
 use serde::{Deserialize, Serialize};
@@ -254,7 +254,7 @@ pub(super) fn row(event: &Event) -> Option<(&'static str, String)> {
             (JOINED, json(&JoinRecord { sku: sku.0, buyer: buyer.to_string() }))
         }
         Event::LineClosed { sku, closed } => {
-            let Closed { at, entries, root, round } = **closed;
+            let ClosedLine { at, entries, root, round } = **closed;
             (CLOSED, json(&CloseRecord { sku: sku.0, at_ms: at.0, entries, root, round }))
         }
         Event::LineDrawn { sku, spoken } => {
@@ -296,7 +296,7 @@ pub(super) fn event(kind: &str, body: &[u8]) -> Result<Event, RowError> {
         }
         CLOSED => {
             let CloseRecord { sku, at_ms, entries, root, round } = serde_json::from_slice(body)?;
-            let closed = Box::new(Closed { at: UnixMs(at_ms), entries, root, round });
+            let closed = Box::new(ClosedLine { at: UnixMs(at_ms), entries, root, round });
             Event::LineClosed { sku: SkuId(sku), closed }
         }
         DRAWN => {

@@ -37,8 +37,8 @@ pub use images::{IMAGES_BYTES_MAX, IMAGES_MAX, ImageError, KeptImage};
 pub use life::{LifeStep, LifeWhat, OrderLife, RefundStep};
 pub use operator_log::{OperatorAction, OperatorLog, OperatorLogAsked};
 pub use outgoing::{
-    ERROR_BYTES_MAX, EndpointChange, EndpointProgress, Events, OpenedTurn, Outgoing, Refund, StoredEndpoint,
-    Waiting, What,
+    DueRefund, ERROR_BYTES_MAX, EndpointChange, EndpointProgress, EventPage, OpenedTurn, Outgoing,
+    StoredEndpoint, UnansweredEvent, What,
 };
 pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
 pub use rows::RowError;

@@ -34,7 +34,7 @@ pub enum What {
     },
     /// A payment paid for nothing, or a refund of a paid order was asked for; or it was settled.
     Refund {
-        payment: Refund,
+        payment: DueRefund,
         settled: bool,
     },
     SaleStarted {
@@ -69,7 +69,7 @@ pub struct OpenedTurn {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refund {
+pub struct DueRefund {
     pub payment: String,
     /// Id of the order that was paid for, which may not exist.
     pub order: String,
@@ -102,7 +102,7 @@ impl Outgoing {
 
 /// A page of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
+pub struct EventPage {
     pub events: Vec<Outgoing>,
     /// Every entry up to here was looked at.
     pub to: u64,
@@ -110,7 +110,7 @@ pub struct Events {
 
 /// An event that was not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct UnansweredEvent {
     pub seq: u64,
     pub about: String,
     /// When it was to be sent first.
@@ -129,7 +129,7 @@ pub struct StoredEndpoint {
     pub sent_to: u64,
     pub disabled: bool,
     /// In the order of their entries.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<UnansweredEvent>,
 }
 
 /// What an operator changes of an endpoint. Whoever sends to it must read anew how far it has come.
@@ -149,7 +149,7 @@ pub struct EndpointProgress {
     pub sent_to: u64,
     pub disabled: bool,
     /// New or changed.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<UnansweredEvent>,
     /// Entries whose events wait no more.
     pub answered: Vec<u64>,
 }

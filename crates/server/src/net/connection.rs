@@ -15,7 +15,7 @@ use super::framer::{Framer, Step};
 use super::head::{Head, Malformed, malformed};
 use super::limits::HEADER_SLOTS;
 use super::response::{ResponseWriter, Shape};
-use super::shared::{Shared, millis};
+use super::shared::{LoopShared, millis};
 use super::transport::Transport;
 use super::unsent::{Sent, Unsent};
 use super::{Answer, HttpRequest, Service, Ticket};
@@ -88,7 +88,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(transport: Transport, peer: SocketAddr, shared: &Shared) -> Connection {
+    pub(super) fn new(transport: Transport, peer: SocketAddr, shared: &LoopShared) -> Connection {
         let mut connection = Connection {
             transport,
             peer,
@@ -124,7 +124,7 @@ impl Connection {
     }
 
     /// Does all that can be done now: sends, takes buffered requests, reads.
-    pub(super) fn drive(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) -> Fate {
+    pub(super) fn drive(&mut self, index: u32, shared: &mut LoopShared, service: &mut impl Service) -> Fate {
         let mut reads = 0;
         let sent_before = shared.tally.bytes_out;
         let mut sent = self.send(shared);
@@ -190,7 +190,7 @@ impl Connection {
     }
 
     /// Drops what the client still sends, until it is done or the time is up.
-    fn linger(&mut self, shared: &mut Shared) -> Fate {
+    fn linger(&mut self, shared: &mut LoopShared) -> Fate {
         self.arm(shared);
         if self.eof {
             return Fate::Close;
@@ -207,14 +207,14 @@ impl Connection {
     }
 
     /// Takes requests out of the connection's own buffer.
-    fn take_buffered(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) {
+    fn take_buffered(&mut self, index: u32, shared: &mut LoopShared, service: &mut impl Service) {
         let mut input = mem::take(&mut self.input);
         let rest = self.take_requests(index, &mut input, shared, service);
         self.keep_rest(input, rest);
     }
 
     /// Reads once and takes the requests that are complete. False if the connection is broken.
-    fn read(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) -> bool {
+    fn read(&mut self, index: u32, shared: &mut LoopShared, service: &mut impl Service) -> bool {
         let mut scratch = mem::take(&mut shared.scratch);
         let intact = match self.transport.read(&mut scratch) {
             Ok(0) => {
@@ -263,7 +263,7 @@ impl Connection {
         &mut self,
         index: u32,
         bytes: &mut [u8],
-        shared: &mut Shared,
+        shared: &mut LoopShared,
         service: &mut impl Service,
     ) -> Range<usize> {
         let mut rest = 0..bytes.len();
@@ -310,7 +310,7 @@ impl Connection {
         head: &Head<'_>,
         body: &[u8],
         last: bool,
-        shared: &mut Shared,
+        shared: &mut LoopShared,
         service: &mut impl Service,
     ) {
         shared.tally.requests += 1;
@@ -354,7 +354,7 @@ impl Connection {
 
     /// Whether the connection stays after the answer that is about to be written. While the loop drains,
     /// and after the client's FIN, only requests that are here already are still taken.
-    fn keeps_alive(&self, last: bool, shared: &Shared) -> bool {
+    fn keeps_alive(&self, last: bool, shared: &LoopShared) -> bool {
         self.keep_alive && !(last && (shared.draining || self.eof))
     }
 
@@ -367,7 +367,7 @@ impl Connection {
     }
 
     /// Answers a request that can't be served with an error, after which the connection is of no use.
-    fn refuse(&mut self, refusal: Malformed, shared: &mut Shared, service: &mut impl Service) {
+    fn refuse(&mut self, refusal: Malformed, shared: &mut LoopShared, service: &mut impl Service) {
         if refusal.status != 408 {
             shared.tally.protocol_errors += 1;
         }
@@ -381,7 +381,7 @@ impl Connection {
     }
 
     /// Turns the connection away because there are too many. The caller drives it then.
-    pub(super) fn refuse_over_limit(&mut self, shared: &mut Shared, service: &mut impl Service) {
+    pub(super) fn refuse_over_limit(&mut self, shared: &mut LoopShared, service: &mut impl Service) {
         self.refused = true;
         self.refuse(malformed(503, "too many connections; try again in a moment"), shared, service);
     }
@@ -392,7 +392,7 @@ impl Connection {
     }
 
     /// Ends the connection because its limit was reached; a client in the middle of a request is answered 408.
-    pub(super) fn expire(&mut self, index: u32, shared: &mut Shared, service: &mut impl Service) -> Fate {
+    pub(super) fn expire(&mut self, index: u32, shared: &mut LoopShared, service: &mut impl Service) -> Fate {
         match self.timer {
             Timer::None => return Fate::Keep,
             Timer::Idle | Timer::Linger => return Fate::Close,
@@ -410,7 +410,7 @@ impl Connection {
     pub(super) fn reply(
         &mut self,
         generation: u32,
-        shared: &mut Shared,
+        shared: &mut LoopShared,
         write: impl FnOnce(&mut ResponseWriter<'_>),
     ) -> Option<bool> {
         if self.state != (State::Waiting { generation }) {
@@ -432,7 +432,7 @@ impl Connection {
 
     /// Sends a part of the answer with this generation; false if that is over. A client that has not taken an earlier part
     /// yet goes without this one, and is cut when the limit for writing is reached.
-    pub(super) fn part(&mut self, generation: u32, shared: &mut Shared, bytes: &[u8]) -> bool {
+    pub(super) fn part(&mut self, generation: u32, shared: &mut LoopShared, bytes: &[u8]) -> bool {
         if self.state != (State::InParts { generation }) {
             return false;
         }
@@ -462,7 +462,7 @@ impl Connection {
     }
 
     /// Sends what was assembled in the shared buffer, after anything that is pending; keeps the rest.
-    fn send(&mut self, shared: &mut Shared) -> Sent {
+    fn send(&mut self, shared: &mut LoopShared) -> Sent {
         if shared.out.is_empty() && !self.has_pending_output() {
             return Sent::All;
         }
@@ -473,7 +473,7 @@ impl Connection {
     }
 
     /// Tries once more to send what is pending, for a loop that ends now.
-    pub(super) fn send_last(&mut self, shared: &mut Shared) {
+    pub(super) fn send_last(&mut self, shared: &mut LoopShared) {
         self.send(shared);
         self.say_goodbye();
     }
@@ -484,7 +484,7 @@ impl Connection {
     }
 
     /// Starts the limit that fits the state, unless it is running already.
-    fn arm(&mut self, shared: &Shared) {
+    fn arm(&mut self, shared: &LoopShared) {
         let limits = &shared.limits;
         let (timer, limit) = if self.has_pending_output() {
             (Timer::Write, limits.write_timeout)

@@ -23,7 +23,7 @@ use super::connection::{Connection, Fate};
 use super::limits::Limits;
 use super::network::network_of;
 use super::replies::Replies;
-use super::shared::{Shared, millis};
+use super::shared::{LoopShared, millis};
 use super::stats::NetStats;
 use super::stop::{Stop, Stopping, Waker};
 use super::transport::Transport;
@@ -56,7 +56,7 @@ pub struct EventLoop {
     refused: usize,
     /// The others, by address.
     held: HashMap<IpAddr, usize>,
-    shared: Shared,
+    shared: LoopShared,
     stats: Arc<NetStats>,
     /// Connections to drive without an event, now and in the next round.
     resume: Vec<usize>,
@@ -89,7 +89,7 @@ impl EventLoop {
             connections: Slab::new(),
             refused: 0,
             held: HashMap::new(),
-            shared: Shared::new(limits),
+            shared: LoopShared::new(limits),
             stats: Arc::default(),
             resume: Vec::new(),
             again: Vec::new(),

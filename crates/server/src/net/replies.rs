@@ -5,13 +5,13 @@ use slab::Slab;
 use super::Ticket;
 use super::connection::Connection;
 use super::response::ResponseWriter;
-use super::shared::Shared;
+use super::shared::LoopShared;
 
 /// The connections that wait for answers.
 #[derive(Debug)]
 pub struct Replies<'a> {
     pub(super) connections: &'a mut Slab<Connection>,
-    pub(super) shared: &'a mut Shared,
+    pub(super) shared: &'a mut LoopShared,
     /// Connections that have more to do after their answer: pipelined requests, or to be closed.
     pub(super) resume: &'a mut Vec<usize>,
 }

@@ -15,7 +15,7 @@ const OUTPUT_BYTES_KEPT_MAX: usize = 1024 * 1024;
 
 /// What the connections of a loop share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct LoopShared {
     pub(super) limits: Limits,
     /// Input is read into this buffer; taken out while a connection works on it.
     pub(super) scratch: Vec<u8>,
@@ -32,10 +32,10 @@ pub(super) struct Shared {
     pub(super) draining: bool,
 }
 
-impl Shared {
-    pub(super) fn new(limits: Limits) -> Shared {
+impl LoopShared {
+    pub(super) fn new(limits: Limits) -> LoopShared {
         let started = Instant::now();
-        Shared {
+        LoopShared {
             limits,
             scratch: vec![0; READ_BYTES],
             out: Vec::with_capacity(READ_BYTES),

@@ -34,10 +34,10 @@ const ABORT: u8 = 2;
 
 /// Stops the loops that run with it. Clones are one handle. An order only ever becomes stricter.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<Shared>);
+pub struct Stop(Arc<StopState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct StopState {
     order: AtomicU8,
     wakers: Mutex<Vec<Waker>>,
 }

@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 
-use super::Look;
+use super::Branding;
 use super::language::Languages;
 use super::rendered::{Rendered, content_tag};
 
 /// A script comes after those that it imports: its text holds their fingerprinted names.
-const SOURCES: [(&str, &str); 31] = [
+const SOURCES: [(&str, &str); 32] = [
     ("icon.svg", include_str!("../../templates/assets/icon.svg")),
     ("phone.svg", include_str!("../../templates/assets/phone.svg")),
     ("headphones.svg", include_str!("../../templates/assets/headphones.svg")),
@@ -19,6 +19,7 @@ const SOURCES: [(&str, &str); 31] = [
     ("speaker.svg", include_str!("../../templates/assets/speaker.svg")),
     ("parcel.svg", include_str!("../../templates/assets/parcel.svg")),
     ("shop.css", include_str!("../../templates/assets/shop.css")),
+    ("report.css", include_str!("../../templates/assets/report.css")),
     ("texts.js", include_str!("../../templates/assets/texts.js")),
     ("common.js", include_str!("../../templates/assets/common.js")),
     ("shop.js", include_str!("../../templates/assets/shop.js")),
@@ -45,10 +46,11 @@ const SOURCES: [(&str, &str); 31] = [
 ];
 
 /// The console's, which speaks no other language: its texts are its own. The charts are uPlot's, as released.
-const CONSOLE: [(&str, &str); 14] = [
+const CONSOLE: [(&str, &str); 15] = [
     ("console.css", include_str!("../../templates/assets/console.css")),
     ("console-words.js", include_str!("../../templates/assets/console-words.js")),
     ("console-charts.js", include_str!("../../templates/assets/console-charts.js")),
+    ("console-servers.js", include_str!("../../templates/assets/console-servers.js")),
     ("console-rehearsal.js", include_str!("../../templates/assets/console-rehearsal.js")),
     ("console-slips.js", include_str!("../../templates/assets/console-slips.js")),
     ("console-making.js", include_str!("../../templates/assets/console-making.js")),
@@ -94,28 +96,30 @@ pub(super) fn texts_name(code: &str) -> String {
 }
 
 impl Assets {
-    pub(super) fn new(look: &Look, languages: &Languages) -> Assets {
+    pub(super) fn new(branding: &Branding, languages: &Languages) -> Assets {
         let mut assets = Assets { paths: HashMap::new(), by_path: HashMap::new(), icon: "icon.svg" };
         let files = assets.add_texts(languages);
         for (name, source) in SOURCES {
-            let body = match (&look.accent, name) {
+            let body = match (&branding.accent, name) {
                 (_, "texts.js") => without_comments(source).replace("\"@languages@\"", &files),
                 (Some(accent), "shop.css") => accent.write_into(source),
-                _ => assets.with_imports(name, source),
+                _ if name.ends_with(".js") => assets.with_imports(without_comments(source)),
+                _ => source.to_owned(),
             };
             let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
             assets.add(name, (stem, extension), content_type(extension), body.into_bytes());
         }
         for (name, source) in CONSOLE {
             let (stem, extension) = name.rsplit_once('.').expect("every asset's name has an extension");
-            // What others have released stays as it is.
-            let body = match stem.starts_with("console") {
-                true => assets.with_imports(name, &without_indentation(source)),
-                false => source.to_owned(),
+            let body = match (stem.starts_with("console"), extension) {
+                (true, "css") => tightened(without_indentation(source), STYLE_SPACES),
+                (true, _) => assets.with_imports(tightened(without_indentation(source), SCRIPT_SPACES)),
+                // What others have released stays as it is.
+                (false, _) => source.to_owned(),
             };
             assets.add(name, (stem, extension), content_type(extension), body.into_bytes());
         }
-        if let Some(logo) = &look.logo {
+        if let Some(logo) = &branding.logo {
             assets.add(LOGO, (LOGO, logo.extension), logo.content_type, logo.bytes.clone());
             assets.icon = LOGO;
         }
@@ -186,11 +190,7 @@ impl Assets {
     }
 
     /// `import .. from "./shop.js"` must name the fingerprinted file, or a browser would mix versions.
-    fn with_imports(&self, name: &str, source: &str) -> String {
-        if !name.ends_with(".js") {
-            return source.to_owned();
-        }
-        let mut body = without_comments(source);
+    fn with_imports(&self, mut body: String) -> String {
         for (imported, path) in &self.paths {
             body = body.replace(&format!("\"./{imported}\""), &format!("\"{path}\""));
         }
@@ -207,17 +207,37 @@ fn content_type(extension: &str) -> &'static str {
     }
 }
 
-/// A script without the comments that have a line of their own, which are for whoever reads the source.
+/// A script or a style without the comments that have a line of their own, which are for whoever reads the source.
 fn without_comments(source: &str) -> String {
-    source.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("//")).collect()
+    let is_comment = |line: &str| line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"));
+    source.split_inclusive('\n').filter(|line| !is_comment(line.trim())).collect()
 }
 
-/// A script or a style of the console's, whose bytes are counted, without the comments, empty lines and indentation that are for
-/// whoever reads the source. No text in it goes over two lines.
+/// The same of the console's, whose bytes are counted: also without empty lines and indentation. No text in it goes over two lines.
 fn without_indentation(source: &str) -> String {
-    let is_comment = |line: &str| line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"));
-    let lines = source.lines().map(str::trim_start).filter(|line| !line.is_empty() && !is_comment(line));
+    let source = without_comments(source);
+    let lines = source.lines().map(str::trim_start).filter(|line| !line.is_empty());
     lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// What of the console's stands closer together without another meaning, and how. None of it is in a text.
+const SCRIPT_SPACES: &[(&str, &str)] = &[
+    (" => ", "=>"),
+    (" = ", "="),
+    (" === ", "==="),
+    (" !== ", "!=="),
+    (" && ", "&&"),
+    (" || ", "||"),
+    (" ? ", "?"),
+    (" : ", ":"),
+    ("{ ", "{"),
+    (" }", "}"),
+];
+const STYLE_SPACES: &[(&str, &str)] =
+    &[(" {", "{"), ("{ ", "{"), ("; }", "}"), (": ", ":"), ("; ", ";"), (", ", ",")];
+
+fn tightened(source: String, spaces: &[(&str, &str)]) -> String {
+    spaces.iter().fold(source, |source, (wide, tight)| source.replace(wide, tight))
 }
 
 #[cfg(test)]
@@ -228,7 +248,7 @@ mod tests {
 
     #[test]
     fn every_asset_is_found_by_its_path_only() {
-        let assets = Assets::new(&Look::default(), &Languages::built_in());
+        let assets = Assets::new(&Branding::default(), &Languages::built_in());
         for (name, _) in SOURCES.into_iter().chain(CONSOLE) {
             let path = assets.path(name);
             assert!(path.starts_with("/assets/"), "{path}");
@@ -243,7 +263,7 @@ mod tests {
 
     #[test]
     fn imports_name_fingerprinted_files() {
-        let assets = Assets::new(&Look::default(), &Languages::built_in());
+        let assets = Assets::new(&Branding::default(), &Languages::built_in());
         for (path, asset) in assets.iter().filter(|(path, _)| path.ends_with(".js")) {
             let text = std::str::from_utf8(&asset.body).unwrap();
             assert!(!text.contains("\"./"), "{path} imports a file that is later in SOURCES or missing");
@@ -264,24 +284,94 @@ mod tests {
             for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
                 let quotes = line.replace("\"`\"", "").matches('`').count();
                 assert_eq!(quotes % 2, 0, "{name} has a text over two lines: {line}");
+                let text = texts(line).into_iter().find(|text| has_spaces(name, text));
+                assert_eq!(text, None, "{name} has a text whose spaces would go: {line}");
             }
         }
+    }
+
+    /// The texts of a line, each with a `$` for what is computed in it.
+    fn texts(line: &str) -> Vec<String> {
+        let (mut texts, mut inside, mut characters) = (Vec::new(), Vec::new(), line.chars().peekable());
+        let mut open: Vec<String> = Vec::new();
+        while let Some(now) = characters.next() {
+            match (inside.last(), now) {
+                (Some('"'), '"') | (Some('`'), '`') => {
+                    inside.pop();
+                    texts.extend(open.pop());
+                }
+                (Some('`'), '$') if characters.next_if_eq(&'{').is_some() => {
+                    open.last_mut().unwrap().push(now);
+                    inside.push('{');
+                }
+                (Some('"' | '`'), _) => open.last_mut().unwrap().push(now),
+                (_, '"' | '`') => {
+                    inside.push(now);
+                    open.push(String::new());
+                }
+                (_, '{') => inside.push(now),
+                (_, '}') => drop(inside.pop()),
+                _ => {}
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn a_text_is_found_wherever_it_stands() {
+        let line = "if (a) { b(\"c = d\", `e ${f ? `g : ${h}` : \"{ i\"} && j`, { k: \"\" }); }";
+        assert_eq!(texts(line), ["c = d", "g : $", "{ i", "e $ && j", ""]);
+    }
+
+    fn has_spaces(name: &str, text: &str) -> bool {
+        let spaces = if name.ends_with(".css") { STYLE_SPACES } else { SCRIPT_SPACES };
+        spaces.iter().any(|(wide, _)| text.contains(wide))
+    }
+
+    #[test]
+    fn the_consoles_scripts_and_styles_say_the_same_closer_together() {
+        let script = "const a = ({ b }) => b === \"c\" || (b !== 1 && b >= 2 ? 3 : `d ${b}`);\n";
+        let tight = "const a=({b})=>b===\"c\"||(b!==1&&b >= 2?3:`d ${b}`);\n";
+        assert_eq!(tightened(script.to_owned(), SCRIPT_SPACES), tight);
+        assert!(has_spaces("a.js", "c = d") && !has_spaces("a.js", "c=d"), "so no text has them");
+        let style = "@media (min-width: 1rem) {\n.a > b, .c d::before { content: attr(e) \" \"; width: calc(1px + 2px); }\n}\n";
+        let tight =
+            "@media (min-width:1rem){\n.a > b,.c d::before{content:attr(e) \" \";width:calc(1px + 2px)}\n}\n";
+        assert_eq!(tightened(style.to_owned(), STYLE_SPACES), tight);
+    }
+
+    /// The names that a script imports, as it calls them; an import may go over several lines.
+    fn imported(source: &str) -> Vec<&str> {
+        let imports = source.split("\nimport {").skip(1).chain(source.strip_prefix("import {"));
+        let lists = imports.filter_map(|import| import.split('}').next());
+        let names = lists.flat_map(|list| list.split(',')).filter_map(|name| name.split_whitespace().last());
+        names.collect()
+    }
+
+    /// One that it declares or imports a second time, outside of its functions.
+    fn declared_twice(source: &str) -> Option<&str> {
+        let declared = source.lines().filter_map(|line| {
+            let mut words = line.strip_prefix("export ").unwrap_or(line).split([' ', '(']);
+            let Some("const" | "let" | "function" | "class") = words.next() else { return None };
+            words.next().filter(|name| !name.starts_with(['{', '[']))
+        });
+        let mut seen = HashSet::new();
+        imported(source).into_iter().chain(declared).find(|name| !seen.insert(*name))
     }
 
     /// A browser runs nothing of a script that does, and no other check reads scripts.
     #[test]
     fn no_script_declares_a_name_twice() {
+        for (source, twice) in [
+            ("import { a, b as c } from \"./d.js\";\nconst b = 1;\nlet d = 2;\n", None),
+            ("const a = 1;\nexport function a() {}\n", Some("a")),
+            ("import { a, b as c } from \"./d.js\";\nexport const c = 1;\n", Some("c")),
+            ("import { a } from \"./d.js\";\nimport {\n  b,\n  a,\n} from \"./e.js\";\n", Some("a")),
+        ] {
+            assert_eq!(declared_twice(source), twice, "{source}");
+        }
         for (file, source) in SOURCES.into_iter().chain(CONSOLE).filter(|(name, _)| name.ends_with(".js")) {
-            let mut declared = HashSet::new();
-            for line in source.lines() {
-                let mut words = line.strip_prefix("export ").unwrap_or(line).split([' ', '(']);
-                let Some("const" | "let" | "function" | "class") = words.next() else { continue };
-                let Some(name) = words.next() else { continue };
-                assert!(
-                    name.starts_with(['{', '[']) || declared.insert(name),
-                    "{file} declares {name} twice"
-                );
-            }
+            assert_eq!(declared_twice(source), None, "{file}");
         }
     }
 }

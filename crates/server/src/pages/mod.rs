@@ -14,6 +14,7 @@ mod image;
 mod language;
 mod plain;
 mod rendered;
+mod report;
 mod runbook;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use language::{
 };
 pub use plain::{CheckView, OrderPageView, PlacePageView, PlaceWait, TroubleView};
 pub use rendered::{Rendered, Tags, write_file};
+pub use report::{HeadView, ReportView, TableView};
 use view::Picture;
 pub use view::{ImageView, ItemView, Links, SaleState, SaleView, TurnView};
 
@@ -92,7 +94,7 @@ const LINE_SCRIPTS: &[&str] = &[
     "texts.js",
 ];
 
-const TEMPLATES: [(&str, &str); 17] = [
+const TEMPLATES: [(&str, &str); 19] = [
     ("address.html", include_str!("../../templates/address.html")),
     ("layout.html", include_str!("../../templates/layout.html")),
     ("index.html", include_str!("../../templates/index.html")),
@@ -105,6 +107,8 @@ const TEMPLATES: [(&str, &str); 17] = [
     ("api.html", include_str!("../../templates/api.html")),
     ("console.html", include_str!("../../templates/console.html")),
     ("runbook.html", include_str!("../../templates/runbook.html")),
+    ("report.html", include_str!("../../templates/report.html")),
+    ("operators_trouble.html", include_str!("../../templates/operators_trouble.html")),
     ("check.html", include_str!("../../templates/check.html")),
     ("plain_line.html", include_str!("../../templates/plain_line.html")),
     ("plain_order.html", include_str!("../../templates/plain_order.html")),
@@ -141,17 +145,17 @@ pub struct Settings {
     /// Offer a button that pays without a payment provider.
     pub demo_pay: bool,
     pub address_asked: AddressAsked,
-    /// What tells whoever has no script that they can't join a line; `None`: they can.
+    /// Shown to whoever has no script: why they can't join a line; `None`: they can.
     pub refused_without_script: Option<&'static str>,
     /// Where whoever would join a line passes the shop's check, with `{return}` for the page that they come from.
     pub verification_url: Option<String>,
-    pub look: Look,
+    pub branding: Branding,
     pub languages: Languages,
 }
 
 /// What makes the pages the shop's; without it they are plain.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct Branding {
     /// `None`: the style sheet's own.
     pub accent: Option<Accent>,
     pub logo: Option<Image>,
@@ -191,7 +195,7 @@ struct Frame<'a> {
 impl Pages {
     pub fn new(settings: Settings) -> Pages {
         let environments = settings.languages.iter().map(|(_, language)| environment(language)).collect();
-        let assets = Assets::new(&settings.look, &settings.languages);
+        let assets = Assets::new(&settings.branding, &settings.languages);
         let mut pages = Pages { environments, assets, settings, plain: Vec::new() };
         pages.plain = pages.settings.languages.ids().map(|language| pages.prepare_plain(language)).collect();
         pages
@@ -335,17 +339,22 @@ impl Pages {
         self.for_operators("runbook.html", &context! { body => runbook::html() })
     }
 
-    /// In English, as the operators' tools are, and a whole document: it is no page of the shop.
     fn for_operators(&self, template: &str, values: &Value) -> Rendered {
+        let html = self.operators_html(template, "console.css", values);
+        Rendered::new(HTML_CONTENT_TYPE, html.into_bytes())
+    }
+
+    /// In English, as the operators' tools are, and a whole document: it is no page of the shop.
+    fn operators_html(&self, template: &str, style: &str, values: &Value) -> String {
         let language = self.settings.languages.find("en").unwrap_or_default();
         let values = context! {
             shop => self.settings.shop,
             icon => self.asset_path(self.assets.icon()),
             icon_type => self.assets.icon_type(),
-            style => self.asset_path("console.css"),
+            style => self.asset_path(style),
             ..values.clone()
         };
-        Rendered::new(HTML_CONTENT_TYPE, self.content(language, template, values).into_bytes())
+        self.content(language, template, values)
     }
 
     /// What a page of the shop loads for its buy buttons: one address that stays, which leads to the script as it is now.
@@ -457,9 +466,9 @@ impl Pages {
             Session::Token => "token",
             Session::Edge => "edge",
         };
-        let look = &self.settings.look;
+        let branding = &self.settings.branding;
         let legal_links: Vec<Value> =
-            look.legal_links.iter().map(|(text, url)| context! { text, url }).collect();
+            branding.legal_links.iter().map(|(text, url)| context! { text, url }).collect();
         let mut scripts: Vec<Value> = frame.scripts.iter().map(|name| self.asset_path(name)).collect();
         let say = self.language(language);
         if frame.scripts.contains(&"texts.js") {
@@ -476,7 +485,7 @@ impl Pages {
             demo_pay => self.settings.demo_pay,
             icon => self.asset_path(self.assets.icon()),
             icon_type => self.assets.icon_type(),
-            sign_in_url => look.sign_in_url,
+            sign_in_url => branding.sign_in_url,
             legal_links,
             style => self.asset_path("shop.css"),
             scripts,

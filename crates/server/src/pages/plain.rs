@@ -245,7 +245,7 @@ impl Pages {
             _ => ("rejected", refused),
         };
         // Where they come from is not known here: the shop leads where it likes.
-        let sign_in = self.settings.look.sign_in_url.as_deref().filter(|_| trouble.status == 401);
+        let sign_in = self.settings.branding.sign_in_url.as_deref().filter(|_| trouble.status == 401);
         let sign_in_url = sign_in.map(|url| url.replace("{return}", ""));
         let values = context! {
             heading,

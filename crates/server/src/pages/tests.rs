@@ -3,10 +3,10 @@
 use super::*;
 
 fn pages() -> Pages {
-    with_look(Look::default())
+    with_branding(Branding::default())
 }
 
-fn with_look(look: Look) -> Pages {
+fn with_branding(branding: Branding) -> Pages {
     Pages::new(Settings {
         shop: "Doorbuster".into(),
         session: Session::Demo,
@@ -14,7 +14,7 @@ fn with_look(look: Look) -> Pages {
         address_asked: AddressAsked::Before,
         refused_without_script: None,
         verification_url: None,
-        look,
+        branding,
         languages: Languages::built_in(),
     })
 }
@@ -330,13 +330,13 @@ fn a_sale_says_what_is_true_of_it() {
 #[test]
 fn the_pages_are_the_shops() {
     let accent = Accent::new(Colour::parse("#0b57d0").unwrap(), None).unwrap();
-    let look = Look {
+    let branding = Branding {
         accent: Some(accent),
         logo: Some(Image::new(b"\x89PNG\r\n\x1a\nand so on".to_vec()).unwrap()),
         sign_in_url: Some("https://shop.example/login?back={return}".into()),
         legal_links: vec![("Imprint & <more>".into(), "https://shop.example/imprint?a=1&b=2".into())],
     };
-    let pages = with_look(look);
+    let pages = with_branding(branding);
     let page = text(&pages.order(EN)).to_owned();
     let logo = pages.assets().find(|(path, _)| path.starts_with("/assets/logo-")).unwrap();
     assert_eq!(logo.1.content_type, "image/png");
@@ -369,7 +369,7 @@ fn buyers_see_the_shops_name_alone() {
         address_asked: AddressAsked::Before,
         refused_without_script: None,
         verification_url: None,
-        look: Look::default(),
+        branding: Branding::default(),
         languages: Languages::built_in(),
     };
     for (name, page) in every_page(&Pages::new(settings)) {

@@ -144,7 +144,7 @@ impl Record {
 
 /// A record, or why it is none, and where it is.
 #[derive(Debug)]
-pub struct Read {
+pub struct ReadRecord {
     pub queue: Queue,
     pub offset: u64,
     pub record: Result<Record, NotARecord>,
@@ -154,7 +154,7 @@ pub struct Read {
 pub fn read_all<E: From<PullError>>(
     options: Options,
     topic: &str,
-    mut visit: impl FnMut(Read) -> Result<(), E>,
+    mut visit: impl FnMut(ReadRecord) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut consumer = Consumer::new(options, topic);
     let mut wants = Vec::new();
@@ -179,7 +179,7 @@ pub fn read_all<E: From<PullError>>(
             let want = wants.iter_mut().find(|(queue, ..)| *queue == pulled.queue);
             let (queue, from, end) = want.expect("only what is wanted is pulled");
             for (offset, body) in pulled.messages.into_iter().take_while(|(offset, _)| offset < end) {
-                visit(Read { queue: queue.clone(), offset, record: Record::decode(&body) })?;
+                visit(ReadRecord { queue: queue.clone(), offset, record: Record::decode(&body) })?;
             }
             *from = pulled.next_offset;
         }

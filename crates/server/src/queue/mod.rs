@@ -118,7 +118,7 @@ pub enum Unavailable {
     Refused(String),
 }
 
-/// Name servers forget a broker that is down, so they can't tell these two apart.
+/// Name servers forget a broker that is down, so they can't distinguish these two.
 fn no_topic(topic: &str) -> String {
     format!(
         "the name servers know no broker now that has the topic {topic}: its brokers are down, so start them, or it was never made, \

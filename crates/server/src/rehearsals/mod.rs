@@ -82,7 +82,7 @@ pub enum NotBegun {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum RehearsalOutcome {
     /// It says what the installation carries.
     Carried,
     /// The machine was too busy, or the crowd too small.
@@ -105,7 +105,7 @@ struct Played {
     /// The latest line about what it does.
     progress: String,
     ended_at_ms: Option<u64>,
-    outcome: Option<Outcome>,
+    outcome: Option<RehearsalOutcome>,
     /// Its first line.
     says: Option<String>,
     /// All of what it found.
@@ -129,7 +129,7 @@ struct Played {
 
 /// What the wish came to that the one that is played ends.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopping {
+pub enum StopOutcome {
     /// It ends within moments; and which one it is.
     Asked { about: String },
     /// The latest one was stopped, and has ended or is about to.
@@ -157,7 +157,7 @@ impl Played {
 /// Begins rehearsals and shows the latest one.
 pub struct Rehearsals {
     command: Option<RehearseCommand>,
-    core: Intake,
+    intake: Intake,
     asker: Asker,
     /// The server's own.
     stop: Stop,
@@ -194,10 +194,10 @@ impl fmt::Debug for Rehearsals {
 
 impl Rehearsals {
     /// `None`: there are none.
-    pub fn new(command: Option<RehearseCommand>, core: Intake, asker: Asker, stop: Stop) -> Rehearsals {
+    pub fn new(command: Option<RehearseCommand>, intake: Intake, asker: Asker, stop: Stop) -> Rehearsals {
         Rehearsals {
             command,
-            core,
+            intake,
             asker,
             stop,
             latest: Arc::default(),
@@ -277,7 +277,7 @@ impl Rehearsals {
         if self.ended.load(Ordering::Relaxed) {
             return Err(NotBegun::Needed("the server stops".to_owned()));
         }
-        match in_the_way(&self.core.shelf.current(), self.core.clock.now()) {
+        match in_the_way(&self.intake.shelf.current(), self.intake.clock.now()) {
             Some(why) => Err(NotBegun::Needed(why)),
             None => Ok(()),
         }
@@ -323,7 +323,7 @@ impl Rehearsals {
             title: sale.title.clone(),
             crowd,
             by: by.who.to_string(),
-            began_at_ms: self.core.clock.now().0,
+            began_at_ms: self.intake.clock.now().0,
             progress: String::new(),
             ended_at_ms: None,
             outcome: None,
@@ -354,7 +354,7 @@ impl Rehearsals {
         crowd: Crowd,
         by: By,
     ) -> io::Result<JoinHandle<()>> {
-        let (latest, core, stop) = (Arc::clone(&self.latest), self.core.clone(), self.stop.clone());
+        let (latest, intake, stop) = (Arc::clone(&self.latest), self.intake.clone(), self.stop.clone());
         let (asker, written, sale) = (self.asker.clone(), written(sale).to_string(), sale.id.0);
         let (started_tx, started) = sync_channel(1);
         let play = move || {
@@ -363,14 +363,14 @@ impl Rehearsals {
                 Err(error) => return drop(started_tx.send(Err(error))),
             };
             drop(started_tx.send(Ok(())));
-            let mut ended = process.attend(&latest, &core, &stop);
+            let mut ended = process.attend(&latest, &intake, &stop);
             tracing::info!(sale, buyers = crowd.buyers, says = ended.says, "a rehearsal ended");
             let patience = if stop.is_requested() { LAST_PATIENCE } else { LEDGER_PATIENCE };
             let about = format!("sale {sale}, {} buyers: {}", crowd.buyers, ended.says);
             if !keep((&asker, patience), by, about) {
                 ended.says.push_str(" This could not be kept in the operators' log.");
             }
-            latest.change(|played| played.end(ended, core.clock.now()));
+            latest.change(|played| played.end(ended, intake.clock.now()));
         };
         let thread = thread::Builder::new().name("rehearsal".to_owned()).spawn(play)?;
         started.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended")))?;
@@ -378,15 +378,15 @@ impl Rehearsals {
     }
 
     /// Asks the one that is played to end, if it is the one that began then. To ask again changes nothing.
-    pub fn stop(&self, began_at_ms: Option<u64>, why: impl Into<String>) -> Stopping {
+    pub fn stop(&self, began_at_ms: Option<u64>, why: impl Into<String>) -> StopOutcome {
         match &mut *self.latest.lock() {
-            Some(played) if began_at_ms.is_some_and(|at| at != played.began_at_ms) => Stopping::Another,
+            Some(played) if began_at_ms.is_some_and(|at| at != played.began_at_ms) => StopOutcome::Another,
             Some(played) if !played.is_ending => {
                 played.stopped.get_or_insert(why.into());
-                Stopping::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
+                StopOutcome::Asked { about: format!("sale {}, {} buyers", played.sale, played.crowd.buyers) }
             }
-            Some(played) if played.stopped.is_some() => Stopping::Before,
-            Some(_) | None => Stopping::NonePlayed,
+            Some(played) if played.stopped.is_some() => StopOutcome::Before,
+            Some(_) | None => StopOutcome::NonePlayed,
         }
     }
 

@@ -12,7 +12,7 @@ use engine::{Phase, SaleSpec, UnixMs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{Crowd, Latest, Outcome, RehearseCommand};
+use super::{Crowd, Latest, RehearsalOutcome, RehearseCommand};
 use crate::intake::Intake;
 use crate::intake::catalog::{Catalog, Sale};
 use crate::net::Stop;
@@ -50,7 +50,7 @@ pub(super) struct Process {
 /// What came of it.
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RehearsalOutcome,
     pub(super) says: String,
     pub(super) report: Option<Value>,
 }
@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// Until it has ended; `latest` shows how it stands.
-    pub(super) fn attend(mut self, latest: &Latest, core: &Intake, stop: &Stop) -> Ended {
+    pub(super) fn attend(mut self, latest: &Latest, intake: &Intake, stop: &Stop) -> Ended {
         let mut last_line = String::new();
         let mut asked_at = None;
         let status = loop {
@@ -94,11 +94,11 @@ impl Process {
                     break None;
                 }
             }
-            let now = core.clock.now();
+            let now = intake.clock.now();
             latest.change(|played| {
                 let stops = || stop.is_requested().then(|| "the server stops".to_owned());
                 let over = || (Instant::now() > self.ends_at).then(|| TOO_LONG.to_owned());
-                let why = || needed(&core.shelf.current(), now).or_else(over).or_else(stops);
+                let why = || needed(&intake.shelf.current(), now).or_else(over).or_else(stops);
                 played.stopped = played.stopped.take().or_else(why);
                 if played.stopped.is_some() && asked_at.is_none() {
                     ask_to_end(&self.child);
@@ -215,27 +215,27 @@ pub(super) fn end_by_force(child: &mut Child) {
 
 fn ended(status: Option<ExitStatus>, stopped: Option<String>, printed: &[u8], last_line: &str) -> Ended {
     if let Some(why) = stopped {
-        return Ended { outcome: Outcome::Stopped, says: format!("Stopped: {why}."), report: None };
+        return Ended { outcome: RehearsalOutcome::Stopped, says: format!("Stopped: {why}."), report: None };
     }
     let report: Option<Value> = serde_json::from_slice(printed).ok();
     let verdict = report.as_ref().and_then(|report| report["verdict"].as_str()).map(str::to_owned);
     let outcome = match status.and_then(|status| status.code()) {
-        Some(0) => Outcome::Carried,
-        Some(INVALID) => Outcome::Inconclusive,
-        _ => Outcome::Failed,
+        Some(0) => RehearsalOutcome::Carried,
+        Some(INVALID) => RehearsalOutcome::Inconclusive,
+        _ => RehearsalOutcome::Failed,
     };
     let (outcome, says) = match (outcome, verdict) {
-        (Outcome::Carried | Outcome::Inconclusive, Some(verdict)) => (outcome, verdict),
+        (RehearsalOutcome::Carried | RehearsalOutcome::Inconclusive, Some(verdict)) => (outcome, verdict),
         // Any other line is of what it did before.
         _ => match (last_line.strip_prefix("error: "), status) {
-            (Some(why), _) => (Outcome::Failed, why.to_owned()),
-            (None, Some(status)) if outcome == Outcome::Failed => {
-                (Outcome::Failed, format!("It ended: {status}."))
+            (Some(why), _) => (RehearsalOutcome::Failed, why.to_owned()),
+            (None, Some(status)) if outcome == RehearsalOutcome::Failed => {
+                (RehearsalOutcome::Failed, format!("It ended: {status}."))
             }
             (None, Some(status)) => {
-                (Outcome::Failed, format!("It ended ({status}), and what it printed can't be read."))
+                (RehearsalOutcome::Failed, format!("It ended ({status}), and what it printed can't be read."))
             }
-            (None, None) => (Outcome::Failed, "It is not known how it ended.".to_owned()),
+            (None, None) => (RehearsalOutcome::Failed, "It is not known how it ended.".to_owned()),
         },
     };
     Ended { outcome, says, report }

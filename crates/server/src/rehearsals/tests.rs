@@ -66,9 +66,9 @@ impl Fixture {
 
     fn with(command: Option<RehearseCommand>) -> Fixture {
         let mailbox = Mailbox::new(Vec::new(), 4);
-        let core = Intake::new(wall_clock, UNLIMITED);
+        let intake = Intake::new(wall_clock, UNLIMITED);
         let stop = Stop::new();
-        let rehearsals = Rehearsals::new(command, core, mailbox.asker(), stop.clone());
+        let rehearsals = Rehearsals::new(command, intake, mailbox.asker(), stop.clone());
         let (kept, over) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
         let refuses = Arc::<AtomicBool>::default();
         let write = {
@@ -166,28 +166,28 @@ fn how_it_ended_is_said_by_what_it_printed() {
             "It ended (exit status: 0), and what it printed can't be read.",
         ),
     ] {
-        let stage = Fixture::of(script);
-        assert_eq!(stage.shown(), json!({ "state": "none" }));
-        stage.begin().unwrap();
-        let ended = stage.ended();
+        let fixture = Fixture::of(script);
+        assert_eq!(fixture.shown(), json!({ "state": "none" }));
+        fixture.begin().unwrap();
+        let ended = fixture.ended();
         assert_eq!((&ended["outcome"], &ended["says"]), (&outcome.into(), &says.into()), "{script}");
         assert_eq!(
             (&ended["by"], &ended["buyers"], &ended["sale"]),
             (&"otto".into(), &300.into(), &3.into())
         );
         let about = format!("sale 3, 300 buyers: {says}");
-        assert_eq!(*stage.kept.lock().unwrap(), [(Action::RehearsalEnded, about)], "{script}");
-        assert_eq!(stage.all().stop(None, "by otto"), Stopping::NonePlayed, "{script}");
-        stage.begin().unwrap();
+        assert_eq!(*fixture.kept.lock().unwrap(), [(Action::RehearsalEnded, about)], "{script}");
+        assert_eq!(fixture.all().stop(None, "by otto"), StopOutcome::NonePlayed, "{script}");
+        fixture.begin().unwrap();
     }
 }
 
 #[test]
 fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
     let script = "echo \"$*\" >&2; cat >&2; echo >&2; while [ ! -e /proc/$PPID/gone ]; do sleep 0.05; done";
-    let stage = Fixture::of(script);
-    stage.begin().unwrap();
-    let playing = stage.until(|shown| shown["progress"].as_str().is_some_and(|line| line.starts_with('{')));
+    let fixture = Fixture::of(script);
+    fixture.begin().unwrap();
+    let playing = fixture.until(|shown| shown["progress"].as_str().is_some_and(|line| line.starts_with('{')));
     let written: Value = serde_json::from_str(playing["progress"].as_str().unwrap()).unwrap();
     assert_eq!(
         written,
@@ -201,91 +201,91 @@ fn it_is_given_the_sale_and_the_crowd_and_says_what_it_does() {
             }],
         })
     );
-    assert!(matches!(stage.begin(), Err(NotBegun::Playing(3))), "one at a time");
+    assert!(matches!(fixture.begin(), Err(NotBegun::Playing(3))), "one at a time");
     for who in ["otto", "anna"] {
-        let asked = Stopping::Asked { about: "sale 3, 300 buyers".to_owned() };
-        assert_eq!(stage.all().stop(None, format!("by {who}")), asked);
+        let asked = StopOutcome::Asked { about: "sale 3, 300 buyers".to_owned() };
+        assert_eq!(fixture.all().stop(None, format!("by {who}")), asked);
     }
-    let ended = stage.ended();
+    let ended = fixture.ended();
     assert_eq!((&ended["outcome"], &ended["says"]), (&"stopped".into(), &"Stopped: by otto.".into()));
-    assert_eq!(stage.all().stop(None, "by anna"), Stopping::Before);
+    assert_eq!(fixture.all().stop(None, "by anna"), StopOutcome::Before);
 }
 
 /// A press that was meant for the one that is shown came when the next was played.
 #[test]
 fn one_that_is_meant_is_stopped_and_no_other() {
-    let stage = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
-    let stop = |meant| stage.all().stop(Some(meant), "by otto");
-    assert_eq!(stop(7), Stopping::NonePlayed);
-    stage.begin().unwrap();
-    let began_at_ms = stage.shown()["began_at_ms"].as_u64().unwrap();
-    assert_eq!(stop(began_at_ms - 1), Stopping::Another);
-    assert_eq!(stage.all().latest.lock().as_ref().unwrap().stopped, None, "nothing was asked of it");
-    assert!(matches!(stop(began_at_ms), Stopping::Asked { .. }));
-    assert_eq!(stage.ended()["outcome"], "stopped");
-    assert_eq!((stop(began_at_ms), stop(began_at_ms - 1)), (Stopping::Before, Stopping::Another));
+    let fixture = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    let stop = |meant| fixture.all().stop(Some(meant), "by otto");
+    assert_eq!(stop(7), StopOutcome::NonePlayed);
+    fixture.begin().unwrap();
+    let began_at_ms = fixture.shown()["began_at_ms"].as_u64().unwrap();
+    assert_eq!(stop(began_at_ms - 1), StopOutcome::Another);
+    assert_eq!(fixture.all().latest.lock().as_ref().unwrap().stopped, None, "nothing was asked of it");
+    assert!(matches!(stop(began_at_ms), StopOutcome::Asked { .. }));
+    assert_eq!(fixture.ended()["outcome"], "stopped");
+    assert_eq!((stop(began_at_ms), stop(began_at_ms - 1)), (StopOutcome::Before, StopOutcome::Another));
 }
 
 #[test]
 fn a_call_that_is_sent_again_begins_no_second_one() {
-    let stage = Fixture::of("echo '{\"verdict\": \"Carries 9.\"}'");
+    let fixture = Fixture::of("echo '{\"verdict\": \"Carries 9.\"}'");
     let (key, larger) = (Some("k1"), Crowd { buyers: 301, ..CROWD });
     // As it begins, and once it has ended.
     for _each in 0..2 {
-        stage.begin_by(key, CROWD).unwrap();
-        assert!(stage.all().was_begun(key, SaleId(3), CROWD).unwrap());
-        assert!(matches!(stage.begin_by(key, larger), Err(NotBegun::OtherKey)));
-        stage.ended();
+        fixture.begin_by(key, CROWD).unwrap();
+        assert!(fixture.all().was_begun(key, SaleId(3), CROWD).unwrap());
+        assert!(matches!(fixture.begin_by(key, larger), Err(NotBegun::OtherKey)));
+        fixture.ended();
     }
-    assert_eq!(stage.kept.lock().unwrap().len(), 1);
-    assert!(!stage.all().was_begun(None, SaleId(3), CROWD).unwrap(), "without a key nothing is the same");
+    assert_eq!(fixture.kept.lock().unwrap().len(), 1);
+    assert!(!fixture.all().was_begun(None, SaleId(3), CROWD).unwrap(), "without a key nothing is the same");
     for key in [None, None, Some("k2")] {
-        stage.begin_by(key, CROWD).unwrap();
-        stage.ended();
+        fixture.begin_by(key, CROWD).unwrap();
+        fixture.ended();
     }
-    assert_eq!(stage.kept.lock().unwrap().len(), 4);
+    assert_eq!(fixture.kept.lock().unwrap().len(), 4);
 }
 
 #[test]
 fn of_calls_at_once_one_alone_leaves_an_entry_and_none_after_the_end() {
-    let stage = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.1; done");
-    let claim = || stage.all().claim(Action::RehearsalStopped);
+    let fixture = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.1; done");
+    let claim = || fixture.all().claim(Action::RehearsalStopped);
     assert_eq!(claim(), None, "none was played");
     for number in 0..2 {
-        stage.begin().unwrap();
+        fixture.begin().unwrap();
         assert_eq!((claim(), claim()), (Some(number), None));
         // The ledger was away, and says so of the one before, too, later.
-        stage.all().give_back(number, Action::RehearsalStopped);
+        fixture.all().give_back(number, Action::RehearsalStopped);
         assert_eq!(claim(), Some(number));
-        stage.all().give_back(number + 7, Action::RehearsalStopped);
+        fixture.all().give_back(number + 7, Action::RehearsalStopped);
         assert_eq!(claim(), None);
-        stage.all().give_back(number, Action::RehearsalStopped);
-        assert!(matches!(stage.all().stop(None, "by otto"), Stopping::Asked { .. }));
-        stage.ended();
+        fixture.all().give_back(number, Action::RehearsalStopped);
+        assert!(matches!(fixture.all().stop(None, "by otto"), StopOutcome::Asked { .. }));
+        fixture.ended();
         assert_eq!(claim(), None, "it has ended");
     }
 }
 
 #[test]
 fn what_is_said_is_kept_within_its_bound() {
-    let stage = Fixture::of(
+    let fixture = Fixture::of(
         "i=0; printf 'error: ' >&2; while [ $i -lt 300 ]; do printf ä >&2; i=$((i+1)); done; exit 1",
     );
-    stage.begin().unwrap();
-    let ended = stage.ended();
+    fixture.begin().unwrap();
+    let ended = fixture.ended();
     assert_eq!(ended["says"].as_str().unwrap().chars().count(), 300);
-    let kept = stage.kept.lock().unwrap();
+    let kept = fixture.kept.lock().unwrap();
     assert!((ABOUT_BYTES_MAX - 1..=ABOUT_BYTES_MAX).contains(&kept[0].1.len()), "{kept:?}");
 }
 
 #[test]
 fn a_server_that_stops_ends_it() {
-    let stage = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
-    stage.begin().unwrap();
-    stage.stop.request();
-    assert_eq!(stage.ended()["says"], "Stopped: the server stops.");
-    stage.all().end();
-    assert!(matches!(stage.begin(), Err(NotBegun::Needed(_))), "none is begun after the end");
+    let fixture = Fixture::of("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    fixture.begin().unwrap();
+    fixture.stop.request();
+    assert_eq!(fixture.ended()["says"], "Stopped: the server stops.");
+    fixture.all().end();
+    assert!(matches!(fixture.begin(), Err(NotBegun::Needed(_))), "none is begun after the end");
 }
 
 /// An event loop has begun it, and ends before the server does.
@@ -296,29 +296,29 @@ fn it_is_not_signalled_to_end_when_whoever_began_it_has() {
     let arguments = ["--pdeathsig", "TERM", "/bin/sh", "-c", script, "rehearse"];
     let arguments = arguments.map(OsString::from).into();
     let command = RehearseCommand { program: "setpriv".into(), arguments, clean_up: Vec::new() };
-    let stage = Fixture::with(Some(command));
+    let fixture = Fixture::with(Some(command));
     thread::scope(|scope| {
         let event_loop = scope.spawn(|| {
-            stage.begin().unwrap();
-            stage.until(|shown| shown["progress"] == "plays");
+            fixture.begin().unwrap();
+            fixture.until(|shown| shown["progress"] == "plays");
         });
         event_loop.join().unwrap();
     });
-    assert_eq!(stage.ended()["says"], "Carries 9.");
+    assert_eq!(fixture.ended()["says"], "Carries 9.");
 }
 
 #[test]
 fn what_can_not_be_started_is_said() {
-    let stage = Fixture::with(None);
-    assert!(matches!(stage.all().check(&sale()), Err(NotBegun::Off)));
-    assert!(matches!(stage.begin(), Err(NotBegun::Off)));
-    let stage = Fixture::with(Some(RehearseCommand {
+    let fixture = Fixture::with(None);
+    assert!(matches!(fixture.all().check(&sale()), Err(NotBegun::Off)));
+    assert!(matches!(fixture.begin(), Err(NotBegun::Off)));
+    let fixture = Fixture::with(Some(RehearseCommand {
         program: "/nowhere/doorbuster".into(),
         arguments: Vec::new(),
         clean_up: Vec::new(),
     }));
-    assert!(matches!(stage.begin(), Err(NotBegun::NotStarted(_))));
-    assert_eq!(stage.shown(), json!({ "state": "none" }));
+    assert!(matches!(fixture.begin(), Err(NotBegun::NotStarted(_))));
+    assert_eq!(fixture.shown(), json!({ "state": "none" }));
 }
 
 /// What of a catalog with this sale is in the way so long after its start, or before.
@@ -355,7 +355,7 @@ fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
 
 #[test]
 fn a_sale_with_a_line_is_not_rehearsed() {
-    let stage = Fixture::of("exit 0");
+    let fixture = Fixture::of("exit 0");
     let mut with_line = sale();
     with_line.items[0].line = Some(LineTerms {
         units: 1,
@@ -365,28 +365,28 @@ fn a_sale_with_a_line_is_not_rehearsed() {
         beacon: None,
         access: None,
     });
-    assert!(matches!(stage.all().check(&with_line), Err(NotBegun::Line(30))));
-    assert!(stage.all().check(&sale()).is_ok());
+    assert!(matches!(fixture.all().check(&with_line), Err(NotBegun::Line(30))));
+    assert!(fixture.all().check(&sale()).is_ok());
 }
 
 #[test]
 fn none_is_begun_while_another_is_played_elsewhere() {
-    let stage = Fixture::of("exit 0");
+    let fixture = Fixture::of("exit 0");
     let begun = ": sale 3, 300 buyers within 4 s, begun by anna";
-    stage.all().elsewhere.set(Some(begun.to_owned()));
+    fixture.all().elsewhere.set(Some(begun.to_owned()));
     let said = format!("Another rehearsal of this installation is under way{begun}.");
-    assert_eq!(stage.shown(), json!({ "state": "none", "elsewhere": said }));
-    assert!(matches!(stage.begin(), Err(NotBegun::Elsewhere(played)) if played == begun));
-    stage.all().elsewhere.set(None);
-    stage.begin().unwrap();
-    assert_eq!(stage.ended().get("elsewhere"), None);
+    assert_eq!(fixture.shown(), json!({ "state": "none", "elsewhere": said }));
+    assert!(matches!(fixture.begin(), Err(NotBegun::Elsewhere(played)) if played == begun));
+    fixture.all().elsewhere.set(None);
+    fixture.begin().unwrap();
+    assert_eq!(fixture.ended().get("elsewhere"), None);
 }
 
 #[test]
 fn what_could_not_be_kept_is_said() {
-    let stage = Fixture::of("echo '{\"verdict\": \"Carries 9 orders/s.\"}'");
-    stage.refuses.store(true, Ordering::Relaxed);
-    stage.begin().unwrap();
+    let fixture = Fixture::of("echo '{\"verdict\": \"Carries 9 orders/s.\"}'");
+    fixture.refuses.store(true, Ordering::Relaxed);
+    fixture.begin().unwrap();
     let says = "Carries 9 orders/s. This could not be kept in the operators' log.";
-    assert_eq!(stage.ended()["says"], says);
+    assert_eq!(fixture.ended()["says"], says);
 }

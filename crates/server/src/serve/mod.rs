@@ -30,7 +30,7 @@ use crate::ledger::sqlite::{self, SqliteLedger};
 use crate::ledger::{AppendError, Ledger, LoadError, OpenError, Source};
 use crate::metrics::Metrics;
 use crate::net::{EventLoop, NetStats, Stop, Tls, Waker};
-use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
+use crate::pages::{AddressAsked, Branding, Languages, Pages, Session, Settings};
 use crate::rehearsals::Rehearsals;
 use crate::secret::SecretBytes;
 use crate::signing::{KeyError, SigningKey};
@@ -136,24 +136,24 @@ fn run_on(
     let wakers: Vec<Waker> = loops.iter().map(|(_, event_loop)| event_loop.waker()).collect();
     let mailbox = Mailbox::new(wakers.clone(), config.ledger.queue_commands_max);
     let limits = Limits { gate_judges: config.cluster.enabled, ..config.admission.limits(servers(config)) };
-    let core = intake::Intake::new(system.wall, limits);
+    let intake = intake::Intake::new(system.wall, limits);
     let (mut profile, order_id, health) = if config.cluster.enabled {
-        join_cluster(config, secrets, address, &mailbox, &core)?
+        join_cluster(config, secrets, address, &mailbox, &intake)?
     } else {
-        open_book(config, secrets, &mailbox, &core)?
+        open_book(config, secrets, &mailbox, &intake)?
     };
     let duty = Arc::new(Duty::default());
     let surroundings = Surroundings {
-        clock: Arc::clone(&core.clock),
+        clock: Arc::clone(&intake.clock),
         duty: Arc::clone(&duty),
-        counts: Arc::new(Counts::registered(&core.metrics)),
+        counts: Arc::new(Counts::registered(&intake.metrics)),
         health: Arc::clone(&health),
     };
-    let (desk, following) = paying::start(config, secrets, &core, &mailbox, &order_id)?.unzip();
+    let (desk, following) = paying::start(config, secrets, &intake, &mailbox, &order_id)?.unzip();
     let senders = outbound::senders(config, secrets, following, &mut profile, surroundings)?;
     let webhooks: Vec<_> = senders.iter().map(Sender::control).collect();
-    let seen = watching::Seen {
-        core: &core,
+    let watched = watching::WatchedParts {
+        intake: &intake,
         net: &net_stats,
         health: &health,
         mailbox: &mailbox,
@@ -161,15 +161,15 @@ fn run_on(
         cluster: profile.figures(servers(config)),
         webhooks: &webhooks,
     };
-    let looking = watching::look(config, secrets, address, &seen);
+    let looking = watching::look(config, secrets, address, &watched);
     let parts = Parts {
-        clock: Arc::clone(&core.clock),
-        shelf: Arc::clone(&core.shelf),
-        admission: Arc::clone(&core.admission),
-        metrics: Arc::clone(&core.metrics),
+        clock: Arc::clone(&intake.clock),
+        shelf: Arc::clone(&intake.shelf),
+        admission: Arc::clone(&intake.admission),
+        metrics: Arc::clone(&intake.metrics),
         net: net_stats,
-        operators: Arc::clone(&core.operators),
-        attempts: Arc::clone(&core.attempts),
+        operators: Arc::clone(&intake.operators),
+        attempts: Arc::clone(&intake.attempts),
         health,
         pages: Pages::new(page_settings(config, secrets)),
         reads: Reads::start(config.ledger_source(secrets), wakers, stop.clone()),
@@ -179,20 +179,20 @@ fn run_on(
         stripe: desk,
         verifier: config
             .line
-            .start(secrets.line_service.as_ref(), &core.metrics, system.thread)
+            .start(secrets.line_service.as_ref(), &intake.metrics, system.thread)
             .map_err(ServeError::Thread)?,
         figures: looking.figures(),
-        rehearsals: Rehearsals::new(config.rehearse.clone(), core.clone(), mailbox.asker(), stop.clone()),
-        signing_key: config.signing_key().map(|path| signing_key(&path, &core)).transpose()?,
+        rehearsals: Rehearsals::new(config.rehearse.clone(), intake.clone(), mailbox.asker(), stop.clone()),
+        signing_key: config.signing_key().map(|path| signing_key(&path, &intake)).transpose()?,
         stop: stop.clone(),
     };
     let shared = Shared::new(parts, http_options(config, secrets), &http_secrets(secrets, order_id));
     shared.rehearsals.follow(config.ledger_source(secrets), config.cluster.enabled);
     let files = page_files(config, &shared)?;
-    let listening = outbound::listen(secrets, &core, &mailbox, system).map_err(ServeError::Thread)?;
+    let listening = outbound::listen(secrets, &intake, &mailbox, system).map_err(ServeError::Thread)?;
     let sampling = Sampling::start(looking, system.thread).map_err(ServeError::Thread)?;
     let reloader = Reloader::new(config, secrets, Arc::clone(&shared), order_id);
-    let running = Running { metrics: core.metrics, shelf: core.shelf, reloader };
+    let running = Running { metrics: intake.metrics, shelf: intake.shelf, reloader };
     let behind = Behind { profile, senders, duty };
     let served = serve(system, loops, behind, &mailbox, &shared, stop, || on_ready(&running));
     drop((files, sampling, listening));
@@ -266,7 +266,7 @@ impl Profile {
 type Opened = (Profile, [u8; 16], Arc<Health>);
 
 /// A ledger that was copied back without its key was shown to people with another one.
-fn signing_key(path: &Path, core: &intake::Intake) -> Result<SigningKey, KeyError> {
+fn signing_key(path: &Path, intake: &intake::Intake) -> Result<SigningKey, KeyError> {
     if let Some(key) = SigningKey::read(path)? {
         return Ok(key);
     }
@@ -275,7 +275,7 @@ fn signing_key(path: &Path, core: &intake::Intake) -> Result<SigningKey, KeyErro
         let line = sku.board.as_ref().and_then(|board| board.read());
         line.is_some_and(|line| line.joined > 0)
     };
-    if core.shelf.current().skus.iter().any(has_joined) {
+    if intake.shelf.current().skus.iter().any(has_joined) {
         let (file, public) = (path.display(), key.public());
         tracing::warn!(%file, public, "a new key signs draws and receipts from now on: put the old file back, or publish this key");
     }
@@ -287,13 +287,13 @@ fn open_book(
     config: &Config,
     secrets: &Secrets,
     mailbox: &Arc<Mailbox>,
-    core: &intake::Intake,
+    intake: &intake::Intake,
 ) -> Result<Opened, ServeError> {
     let (mut ledger, book) = open_ledger(config, secrets)?;
     if config.demo.is_some() && !ledger.is_for_demo(book.next_seq() == Seq(1))? {
         return Err(ServeError::NotADemo(ledger.to_string()));
     }
-    core.metrics.show_ledger(ledger.settings());
+    intake.metrics.show_ledger(ledger.settings());
     let order_id = ledger.id_secret()?;
     let options = embedded::Options {
         batch_commands_max: config.ledger.batch_commands_max,
@@ -301,8 +301,8 @@ fn open_book(
         clock: config.clock.checks(config.demo.is_some()),
     };
     let notes = ledger.clock_notes()?;
-    let mut writer = Writer::new(book, ledger, Arc::clone(mailbox), core.clone(), options, &notes);
-    writer.prepare(missing_demo_sales(config, core))?;
+    let mut writer = Writer::new(book, ledger, Arc::clone(mailbox), intake.clone(), options, &notes);
+    writer.prepare(missing_demo_sales(config, intake))?;
     Ok((Profile::Embedded(Box::new(writer)), order_id, Arc::default()))
 }
 
@@ -312,14 +312,14 @@ fn join_cluster(
     secrets: &Secrets,
     address: SocketAddr,
     mailbox: &Arc<Mailbox>,
-    core: &intake::Intake,
+    intake: &intake::Intake,
 ) -> Result<Opened, ServeError> {
     let name = watching::server_name(config, address);
-    let mut stages = Stages::new(config, secrets, name, Arc::clone(mailbox), core.clone())?;
+    let mut stages = Stages::new(config, secrets, name, Arc::clone(mailbox), intake.clone())?;
     if config.demo.is_some() && !stages.is_for_demo()? {
         return Err(ServeError::NotADemo(config.ledger.mysql_options(secrets).to_string()));
     }
-    stages.prepare(missing_demo_sales(config, core))?;
+    stages.prepare(missing_demo_sales(config, intake))?;
     let (order_id, health) = (stages.id_secret()?, stages.health());
     Ok((Profile::Cluster(Box::new(stages)), order_id, health))
 }
@@ -380,17 +380,17 @@ fn event_loops(
     Ok(loops)
 }
 
-fn missing_demo_sales(config: &Config, core: &intake::Intake) -> Vec<Command> {
+fn missing_demo_sales(config: &Config, intake: &intake::Intake) -> Vec<Command> {
     let Some(demo) = &config.demo else { return Vec::new() };
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let catalog = core.shelf.current();
+    let catalog = intake.shelf.current();
     if !demo.starts_in.is_zero() && catalog.sale(demo::FLASH_SALE).is_some() {
         tracing::warn!(
             "--starts-in has no effect: the demo's sale is in this data directory already; give another --data-dir"
         );
     }
     let sells_alone = !config.cluster.enabled;
-    demo::sales(core.clock.now(), ms(demo.starts_in), ms(config.sale.payment()), sells_alone)
+    demo::sales(intake.clock.now(), ms(demo.starts_in), ms(config.sale.payment()), sells_alone)
         .into_iter()
         .filter(|sale| catalog.sale(sale.id).is_none())
         .map(Command::CreateSale)
@@ -403,7 +403,7 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
         BuyerAuth::MemberId => Session::Edge,
         BuyerAuth::DemoCookie => Session::Demo,
     };
-    let look = Look {
+    let branding = Branding {
         accent: config.shop.accent(),
         logo: secrets.logo.clone(),
         sign_in_url: config.shop.sign_in_url.clone(),
@@ -420,7 +420,7 @@ fn page_settings(config: &Config, secrets: &Secrets) -> Settings {
         },
         refused_without_script: config.line.refused_without_script(),
         verification_url: config.line.verification_url.clone(),
-        look,
+        branding,
         languages: secrets.languages.clone().unwrap_or_else(Languages::built_in),
     }
 }

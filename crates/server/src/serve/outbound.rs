@@ -56,9 +56,9 @@ pub(super) fn senders(
 /// What hears the beacon, if there is one, and says which lines wait for another.
 pub(super) fn listen(
     secrets: &Secrets,
-    core: &Intake,
+    intake: &Intake,
     mailbox: &Arc<Mailbox>,
     system: System,
 ) -> io::Result<Listening> {
-    Listening::start(secrets.beacon.clone(), core.clone(), mailbox.asker(), system.thread)
+    Listening::start(secrets.beacon.clone(), intake.clone(), mailbox.asker(), system.thread)
 }

@@ -15,14 +15,14 @@ use crate::webhooks::Endpoint;
 pub(super) fn start(
     config: &Config,
     secrets: &Secrets,
-    core: &Intake,
+    intake: &Intake,
     mailbox: &Arc<Mailbox>,
     order_id: &[u8; 16],
 ) -> Result<Option<(Desk, Endpoint)>, ServeError> {
     let Some(account) = &secrets.stripe else { return Ok(None) };
     let reader = config.ledger_source(secrets).event_reader()?;
-    let (clock, shelf) = (Arc::clone(&core.clock), Arc::clone(&core.shelf));
-    let (metrics, asker) = (Arc::clone(&core.metrics), mailbox.asker());
+    let (clock, shelf) = (Arc::clone(&intake.clock), Arc::clone(&intake.shelf));
+    let (metrics, asker) = (Arc::clone(&intake.metrics), mailbox.asker());
     let shared = Surroundings { clock, shelf, metrics, asker };
     Ok(Some(stripe::start(account, order_id, shared, reader)))
 }

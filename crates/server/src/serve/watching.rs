@@ -15,8 +15,8 @@ use crate::time::Instant;
 use crate::webhooks::Control;
 
 /// The parts of the process that are looked at.
-pub(super) struct Seen<'a> {
-    pub(super) core: &'a Intake,
+pub(super) struct WatchedParts<'a> {
+    pub(super) intake: &'a Intake,
     pub(super) net: &'a Arc<NetStats>,
     pub(super) health: &'a Arc<Health>,
     pub(super) mailbox: &'a Arc<Mailbox>,
@@ -35,25 +35,30 @@ pub(super) fn server_name(config: &Config, address: SocketAddr) -> String {
 }
 
 /// Looks for the first time.
-pub(super) fn look(config: &Config, secrets: &Secrets, address: SocketAddr, seen: &Seen<'_>) -> Looking {
+pub(super) fn look(
+    config: &Config,
+    secrets: &Secrets,
+    address: SocketAddr,
+    parts: &WatchedParts<'_>,
+) -> Looking {
     let data_dir = match config.ledger_source(secrets) {
         Source::Directory(data_dir) => Some(data_dir),
         // Nothing is written here, so no disk of this machine can fill up with orders.
         Source::MySql(_) => None,
     };
     let watched = Watched {
-        core: seen.core.clone(),
-        net: Arc::clone(seen.net),
-        health: Arc::clone(seen.health),
-        client: seen.mailbox.client(0),
-        stop: seen.stop.clone(),
+        intake: parts.intake.clone(),
+        net: Arc::clone(parts.net),
+        health: Arc::clone(parts.health),
+        client: parts.mailbox.client(0),
+        stop: parts.stop.clone(),
         server: server_name(config, address),
         ledger: data_dir.as_ref().map(|dir| dir.join(sqlite::FILE_NAME)),
         data_dir,
         history_dir: config.history_dir().map(Path::to_owned),
-        cluster: seen.cluster.clone(),
+        cluster: parts.cluster.clone(),
         measured_peak: config.admission.measured_peak().map(|(peak, on)| (peak, on.to_owned())),
-        webhooks: seen.webhooks.to_vec(),
+        webhooks: parts.webhooks.to_vec(),
         beacon: secrets.beacon.as_ref().map(Beacon::terms),
     };
     Looking::new(watched, Instant::now())

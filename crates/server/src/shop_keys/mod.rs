@@ -100,7 +100,7 @@ struct NamedKey {
 
 /// What became of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SignatureCheck {
     Good,
     Wrong,
     /// No key is of that algorithm and that name.
@@ -161,22 +161,22 @@ impl ShopKeys {
         id: Option<&str>,
         message: &[u8],
         signature: &[u8],
-    ) -> Verdict {
+    ) -> SignatureCheck {
         let named = |key: &&NamedKey| match (id, &key.id) {
             (Some(wanted), Some(found)) => wanted == &**found,
             _ => true,
         };
-        let mut verdict = Verdict::UnknownKey;
+        let mut check = SignatureCheck::UnknownKey;
         for NamedKey { key, .. } in self.0.iter().filter(named) {
             if key.algorithm() != algorithm {
                 continue;
             }
             if key.has_signed(message, signature) {
-                return Verdict::Good;
+                return SignatureCheck::Good;
             }
-            verdict = Verdict::Wrong;
+            check = SignatureCheck::Wrong;
         }
-        verdict
+        check
     }
 }
 

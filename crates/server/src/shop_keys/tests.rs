@@ -29,14 +29,19 @@ fn what_another_library_signed_is_believed_and_nothing_else() {
         let verify = |keys: &ShopKeys, message: &str, signature: &[u8]| {
             keys.verify(algorithm, id.as_deref(), message.as_bytes(), signature)
         };
-        let known = if id.as_deref() == Some("rsa-0") { Verdict::UnknownKey } else { Verdict::Good };
+        let known =
+            if id.as_deref() == Some("rsa-0") { SignatureCheck::UnknownKey } else { SignatureCheck::Good };
         assert_eq!(verify(&set, &message, &signature), known, "{token}");
-        assert_eq!(verify(&pem, &message, &signature), Verdict::Good, "a PEM key has no name: {token}");
-        assert_eq!(verify(&pem, &format!("{message}x"), &signature), Verdict::Wrong);
-        assert_eq!(verify(&pem, &message, &signature[1..]), Verdict::Wrong);
-        assert_eq!(verify(&pem, &message, b""), Verdict::Wrong);
+        assert_eq!(
+            verify(&pem, &message, &signature),
+            SignatureCheck::Good,
+            "a PEM key has no name: {token}"
+        );
+        assert_eq!(verify(&pem, &format!("{message}x"), &signature), SignatureCheck::Wrong);
+        assert_eq!(verify(&pem, &message, &signature[1..]), SignatureCheck::Wrong);
+        assert_eq!(verify(&pem, &message, b""), SignatureCheck::Wrong);
         signature[7] ^= 1;
-        assert_eq!(verify(&pem, &message, &signature), Verdict::Wrong);
+        assert_eq!(verify(&pem, &message, &signature), SignatureCheck::Wrong);
     }
 }
 
@@ -48,8 +53,12 @@ fn a_key_is_good_for_one_algorithm() {
         for token in made["tokens"].as_array().unwrap() {
             let (algorithm, _, message, signature) = signed(token);
             let own = Algorithm::of_name(name) == Some(algorithm);
-            let verdict = keys.verify(algorithm, None, message.as_bytes(), &signature);
-            assert_eq!(verdict, if own { Verdict::Good } else { Verdict::UnknownKey }, "{name} {token}");
+            let check = keys.verify(algorithm, None, message.as_bytes(), &signature);
+            assert_eq!(
+                check,
+                if own { SignatureCheck::Good } else { SignatureCheck::UnknownKey },
+                "{name} {token}"
+            );
         }
     }
     for name in ["none", "HS256", "RS384", "rs256", ""] {

@@ -13,22 +13,22 @@ use engine::OrderId;
 const KNOWN_MAX: usize = 100_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct OpenCheckout {
     pub(super) id: String,
     pub(super) url: String,
     pub(super) expires_at_s: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Checkouts(Mutex<HashMap<OrderId, Known>>);
+pub(super) struct Checkouts(Mutex<HashMap<OrderId, OpenCheckout>>);
 
 impl Checkouts {
     /// The session of an order that is open for a while yet.
-    pub(super) fn open(&self, order: OrderId, now_s: u64) -> Option<Known> {
+    pub(super) fn open(&self, order: OrderId, now_s: u64) -> Option<OpenCheckout> {
         self.lock().get(&order).filter(|known| known.expires_at_s > now_s).cloned()
     }
 
-    pub(super) fn note(&self, order: OrderId, known: Known, now_s: u64) {
+    pub(super) fn note(&self, order: OrderId, known: OpenCheckout, now_s: u64) {
         let mut all = self.lock();
         if all.len() >= KNOWN_MAX {
             all.retain(|_, known| known.expires_at_s > now_s);
@@ -38,7 +38,7 @@ impl Checkouts {
         }
     }
 
-    pub(super) fn get(&self, order: OrderId) -> Option<Known> {
+    pub(super) fn get(&self, order: OrderId) -> Option<OpenCheckout> {
         self.lock().get(&order).cloned()
     }
 
@@ -46,7 +46,7 @@ impl Checkouts {
         self.lock().remove(&order);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<OrderId, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<OrderId, OpenCheckout>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_and_what_is_over_makes_room() {
-        let (checkouts, known) = (Checkouts::default(), |expires_at_s| Known {
+        let (checkouts, known) = (Checkouts::default(), |expires_at_s| OpenCheckout {
             id: String::new(),
             url: String::new(),
             expires_at_s,

@@ -14,7 +14,7 @@ use engine::{Command, Disposition, OrderId, OrderView, Pay, Refund, Status};
 
 use super::api::{Api, NewCheckout};
 use super::askers::Askers;
-use super::checkouts::{Checkouts, Known};
+use super::checkouts::{Checkouts, OpenCheckout};
 use super::client::Failure;
 use super::follower::{LEDGER_PATIENCE, payment, undo};
 use super::{Account, Surroundings, money};
@@ -52,7 +52,7 @@ pub enum Work {
 
 /// What it came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StripeOutcome {
     GoTo(String),
     /// The order is not to be paid.
     NotHeld,
@@ -65,19 +65,19 @@ pub enum Outcome {
 }
 
 /// Takes the outcome to whoever asked.
-pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
+pub type OnOutcome = Box<dyn FnOnce(StripeOutcome) + Send>;
 
 struct Job {
     work: Work,
     /// `None`: those who ask for an order's page are known by the order.
-    answer: Option<Answer>,
+    answer: Option<OnOutcome>,
     since: Instant,
 }
 
 /// The threads, as the event loops see them. They end after this is dropped.
 pub struct Desk {
     jobs: SyncSender<Job>,
-    paying: Arc<Askers<Answer>>,
+    paying: Arc<Askers<OnOutcome>>,
     ledger: Box<str>,
 }
 
@@ -108,7 +108,7 @@ impl Desk {
     }
 
     /// Hands something over; false: too much waits.
-    pub fn ask(&self, work: Work, answer: Answer) -> bool {
+    pub fn ask(&self, work: Work, answer: OnOutcome) -> bool {
         let send = |work, answer| self.jobs.try_send(Job { work, answer, since: Instant::now() }).is_ok();
         match work {
             Work::Pay(order) => self.paying.join(order, answer, || send(work, None)),
@@ -123,7 +123,7 @@ struct Clerk {
     shared: Surroundings,
     checkouts: Arc<Checkouts>,
     jobs: Mutex<Receiver<Job>>,
-    paying: Arc<Askers<Answer>>,
+    paying: Arc<Askers<OnOutcome>>,
 }
 
 impl Clerk {
@@ -134,7 +134,7 @@ impl Clerk {
             let until = since + PATIENCE;
             // Whoever waited for longer has left.
             let outcome = if Instant::now() >= until {
-                Outcome::NotYet("too many ask".to_owned())
+                StripeOutcome::NotYet("too many ask".to_owned())
             } else {
                 self.carry_out(&work, until)
             };
@@ -143,17 +143,17 @@ impl Clerk {
         }
     }
 
-    fn carry_out(&self, work: &Work, until: Instant) -> Outcome {
+    fn carry_out(&self, work: &Work, until: Instant) -> StripeOutcome {
         let done = match work {
             Work::Pay(order) => return self.pay(*order, until),
             Work::Undo { intent } => undo(&self.api, intent, None, intent, self.now_ms()),
             Work::Refunded { refund, intent, amount } => self.refunded(refund, intent, *amount),
         };
         match done {
-            Ok(()) => Outcome::Done,
+            Ok(()) => StripeOutcome::Done,
             Err(NotDelivered { why, .. }) => {
                 tracing::warn!(?work, why, "a webhook of Stripe could not be carried out; it comes again");
-                Outcome::NotYet(why)
+                StripeOutcome::NotYet(why)
             }
         }
     }
@@ -162,29 +162,29 @@ impl Clerk {
         self.shared.clock.wall().0
     }
 
-    fn pay(&self, order: OrderId, until: Instant) -> Outcome {
+    fn pay(&self, order: OrderId, until: Instant) -> StripeOutcome {
         let read = Request::Read { order, buyer: None, wait: Duration::ZERO, with_address: false };
         match self.shared.asker.ask(read, LEDGER_PATIENCE) {
             Reply::Order(view) if view.status == Status::Held => self.open(&view, until),
-            Reply::Order(_) | Reply::Lost(_) => Outcome::NotHeld,
-            Reply::Refused(_) => Outcome::UnknownOrder,
-            Reply::Pending { .. } => Outcome::NotYet("the order is pending".to_owned()),
-            _ => Outcome::NotYet("the ledger does not answer".to_owned()),
+            Reply::Order(_) | Reply::Lost(_) => StripeOutcome::NotHeld,
+            Reply::Refused(_) => StripeOutcome::UnknownOrder,
+            Reply::Pending { .. } => StripeOutcome::NotYet("the order is pending".to_owned()),
+            _ => StripeOutcome::NotYet("the ledger does not answer".to_owned()),
         }
     }
 
-    fn open(&self, view: &OrderView, until: Instant) -> Outcome {
+    fn open(&self, view: &OrderView, until: Instant) -> StripeOutcome {
         let now_s = self.now_ms() / 1_000;
         if let Some(known) = self.checkouts.open(view.id, now_s + SESSION_LEFT_S) {
-            return Outcome::GoTo(known.url);
+            return StripeOutcome::GoTo(known.url);
         }
         let catalog = self.shared.shelf.current();
         let Some((sale, item)) = catalog.item(view.id.sku) else {
-            return Outcome::NotYet("its sale is not published yet".to_owned());
+            return StripeOutcome::NotYet("its sale is not published yet".to_owned());
         };
         let currency = &sale.spec.currency;
         let Some(unit_amount) = money::to_stripe(view.unit_price, currency) else {
-            return Outcome::NotPayable(format!("Stripe takes no amount like this in {currency}"));
+            return StripeOutcome::NotPayable(format!("Stripe takes no amount like this in {currency}"));
         };
         let (order, pay_by_s) = (view.id.to_string(), view.pay_by.map_or(0, |at| at.0 / 1_000));
         let new = NewCheckout {
@@ -199,28 +199,28 @@ impl Clerk {
         match self.open_until(&new, until) {
             Ok(known) => {
                 self.checkouts.note(view.id, known.clone(), now_s);
-                Outcome::GoTo(known.url)
+                StripeOutcome::GoTo(known.url)
             }
             Err(failure) if failure.is_refusal() => {
                 tracing::error!(order, why = failure.why, "Stripe takes no payment of an order");
-                Outcome::NotPayable(format!("Stripe {}", failure.why))
+                StripeOutcome::NotPayable(format!("Stripe {}", failure.why))
             }
             Err(failure) => {
                 tracing::warn!(order, why = failure.why, "no page at Stripe for an order yet");
-                Outcome::NotYet(format!("Stripe {}", failure.why))
+                StripeOutcome::NotYet(format!("Stripe {}", failure.why))
             }
         }
     }
 
     /// What is not known to have been done is asked for again as the same.
-    fn open_until(&self, new: &NewCheckout<'_>, until: Instant) -> Result<Known, Failure> {
+    fn open_until(&self, new: &NewCheckout<'_>, until: Instant) -> Result<OpenCheckout, Failure> {
         loop {
             match self.api.open_checkout(new) {
                 Ok(checkout) => {
                     let no_url =
                         || Failure { status: None, why: "gave no address".to_owned(), retry_after: None };
                     let url = checkout.url.ok_or_else(no_url)?;
-                    return Ok(Known { id: checkout.id, url, expires_at_s: new.expires_at_s });
+                    return Ok(OpenCheckout { id: checkout.id, url, expires_at_s: new.expires_at_s });
                 }
                 Err(failure)
                     if failure.is_refusal()

@@ -16,7 +16,7 @@ use super::checkouts::Checkouts;
 use super::client::Failure;
 use super::{Surroundings, money};
 use crate::intake::{Asker, Reply, Request};
-use crate::ledger::{EventReader, OrderLine, Outgoing, Refund, What};
+use crate::ledger::{DueRefund, EventReader, OrderLine, Outgoing, What};
 use crate::webhooks::{Deliver, NotDelivered};
 
 /// For an answer of the ledger.
@@ -187,7 +187,7 @@ impl Follower {
         }
     }
 
-    fn give_back(&self, entry: u64, due: &Refund, now_ms: u64) -> Result<(), NotDelivered> {
+    fn give_back(&self, entry: u64, due: &DueRefund, now_ms: u64) -> Result<(), NotDelivered> {
         let Ok(order) = due.order.parse::<OrderId>() else { return Ok(()) };
         // As it was recorded: asked again it changes nothing, and the answer says how it stands now.
         let (intent, part, again) = match due.units {
@@ -219,7 +219,7 @@ impl Follower {
     }
 }
 
-fn refund(due: &Refund, order: OrderId, units: u32, paid_out: bool) -> engine::Refund {
+fn refund(due: &DueRefund, order: OrderId, units: u32, paid_out: bool) -> engine::Refund {
     engine::Refund { id: due.payment.as_str().into(), order, amount: Some(due.amount), units, paid_out }
 }
 

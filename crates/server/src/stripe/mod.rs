@@ -10,8 +10,8 @@ mod askers;
 mod checkouts;
 mod client;
 mod desk;
+mod event;
 mod follower;
-mod heard;
 mod money;
 
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use ring::digest;
 
 pub use client::Client;
-pub use desk::{Answer, Desk, Outcome, Work};
+pub use desk::{Desk, OnOutcome, StripeOutcome, Work};
+pub use event::{NotAnEvent, StripeEvent};
 pub use follower::Follower;
-pub use heard::{Heard, NotAnEvent};
 pub use money::from_stripe;
 
 use api::Api;
@@ -32,7 +32,7 @@ use crate::intake::Asker;
 use crate::intake::catalog::Shelf;
 use crate::ledger::EventReader;
 use crate::metrics::Metrics;
-use crate::webhooks::{Endpoint, Wanted};
+use crate::webhooks::{Endpoint, EventFilter};
 
 /// Under which it is kept how far Stripe follows the ledger. No endpoint of the shop has a dot.
 pub const FOLLOWER: &str = "payments.stripe";
@@ -74,7 +74,7 @@ pub fn start(
     let endpoint = Endpoint {
         name: FOLLOWER.to_owned(),
         url: Arc::clone(account.client.api_url()),
-        wanted: Wanted::new(&kinds, &[]).expect("these kinds exist"),
+        filter: EventFilter::new(&kinds, &[]).expect("these kinds exist"),
         batch_events_max: 1,
         to: Arc::new(follower),
     };

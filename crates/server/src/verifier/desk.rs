@@ -42,7 +42,7 @@ pub struct Question {
 
 /// What it came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TokenOutcome {
     /// They may join.
     Passed,
     Refused,
@@ -53,11 +53,11 @@ pub enum Outcome {
 }
 
 /// Takes the outcome to whoever asked.
-pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
+pub type OnOutcome = Box<dyn FnOnce(TokenOutcome) + Send>;
 
 struct Job {
     question: Question,
-    answer: Answer,
+    answer: OnOutcome,
     since: Instant,
 }
 
@@ -102,7 +102,7 @@ impl Desk {
     }
 
     /// Always answers, now or from a thread.
-    pub(super) fn ask(&self, question: Question, answer: Answer) {
+    pub(super) fn ask(&self, question: Question, answer: OnOutcome) {
         let token = fingerprint(&question.token);
         let begun = self.clerk.known().begin(question.buyer, token, Instant::now());
         if let Err(outcome) = begun {
@@ -111,7 +111,7 @@ impl Desk {
         let sent = self.jobs.try_send(Job { question, answer, since: Instant::now() });
         if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = sent {
             self.clerk.known().end(job.question.buyer, token, false);
-            (job.answer)(self.clerk.counted(Outcome::Busy));
+            (job.answer)(self.clerk.counted(TokenOutcome::Busy));
         }
     }
 }
@@ -129,8 +129,9 @@ impl Clerk {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Job { question, answer, since }) = job else { return };
-            let outcome = if since.elapsed() >= PATIENCE { Outcome::Busy } else { self.find_out(&question) };
-            self.known().end(question.buyer, fingerprint(&question.token), outcome == Outcome::Passed);
+            let outcome =
+                if since.elapsed() >= PATIENCE { TokenOutcome::Busy } else { self.find_out(&question) };
+            self.known().end(question.buyer, fingerprint(&question.token), outcome == TokenOutcome::Passed);
             answer(self.counted(outcome));
         }
     }
@@ -139,34 +140,34 @@ impl Clerk {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find_out(&self, question: &Question) -> Outcome {
+    fn find_out(&self, question: &Question) -> TokenOutcome {
         // Those who waited while it failed.
         if self.known().pauses(Instant::now()) {
-            return Outcome::Unreachable;
+            return TokenOutcome::Unreachable;
         }
         let said = self.service.ask(&question.token, question.address);
         self.known().heard(said.is_ok(), Instant::now());
         match said {
             Ok(good) => {
                 self.silence.well();
-                if good { Outcome::Passed } else { Outcome::Refused }
+                if good { TokenOutcome::Passed } else { TokenOutcome::Refused }
             }
             Err(why) => {
                 self.silence.met(&why);
-                Outcome::Unreachable
+                TokenOutcome::Unreachable
             }
         }
     }
 
-    fn counted(&self, outcome: Outcome) -> Outcome {
+    fn counted(&self, outcome: TokenOutcome) -> TokenOutcome {
         let word = match outcome {
-            Outcome::Passed => "passed",
-            Outcome::Refused => "refused",
-            Outcome::Unreachable => "unreachable",
-            Outcome::Busy => "busy",
+            TokenOutcome::Passed => "passed",
+            TokenOutcome::Refused => "refused",
+            TokenOutcome::Unreachable => "unreachable",
+            TokenOutcome::Busy => "busy",
         };
         self.counts.get_or_create(&[("outcome", word)]).inc();
-        if outcome == Outcome::Unreachable && self.opens { Outcome::Passed } else { outcome }
+        if outcome == TokenOutcome::Unreachable && self.opens { TokenOutcome::Passed } else { outcome }
     }
 }
 
@@ -192,15 +193,15 @@ struct Known {
 }
 
 impl Known {
-    fn begin(&mut self, buyer: BuyerId, token: Fingerprint, now: Instant) -> Result<(), Outcome> {
+    fn begin(&mut self, buyer: BuyerId, token: Fingerprint, now: Instant) -> Result<(), TokenOutcome> {
         if self.used.contains(&token) || self.asked.contains(&token) && !self.buyers.contains(&buyer) {
-            return Err(Outcome::Refused);
+            return Err(TokenOutcome::Refused);
         }
         if self.pauses(now) {
-            return Err(Outcome::Unreachable);
+            return Err(TokenOutcome::Unreachable);
         }
         if !self.buyers.insert(buyer) {
-            return Err(Outcome::Busy);
+            return Err(TokenOutcome::Busy);
         }
         self.asked.insert(token);
         Ok(())
@@ -248,16 +249,16 @@ mod tests {
         let [anna, bert] = [1, 2].map(BuyerId);
         assert_eq!(known.begin(anna, token(1), now), Ok(()));
         for (buyer, number, expected) in [
-            (anna, 1, Err(Outcome::Busy)),
-            (anna, 2, Err(Outcome::Busy)),
-            (bert, 1, Err(Outcome::Refused)),
+            (anna, 1, Err(TokenOutcome::Busy)),
+            (anna, 2, Err(TokenOutcome::Busy)),
+            (bert, 1, Err(TokenOutcome::Refused)),
             (bert, 2, Ok(())),
         ] {
             assert_eq!(known.begin(buyer, token(number), now), expected, "{buyer:?} {number}");
         }
         known.end(anna, token(1), true);
         known.end(bert, token(2), false);
-        assert_eq!(known.begin(anna, token(1), now), Err(Outcome::Refused), "it is used");
+        assert_eq!(known.begin(anna, token(1), now), Err(TokenOutcome::Refused), "it is used");
         assert_eq!(known.begin(anna, token(2), now), Ok(()), "it was not");
     }
 
@@ -268,7 +269,7 @@ mod tests {
             known.end(BuyerId(1), token(number), true);
         }
         assert_eq!((known.used.len(), known.used_order.len()), (USED_MAX, USED_MAX));
-        assert_eq!(known.begin(BuyerId(1), token(2), now), Err(Outcome::Refused));
+        assert_eq!(known.begin(BuyerId(1), token(2), now), Err(TokenOutcome::Refused));
         assert_eq!(known.begin(BuyerId(1), token(1), now), Ok(()));
     }
 
@@ -284,7 +285,7 @@ mod tests {
         }
         assert!(!known.pauses(now), "an answer between them begins the count anew");
         known.heard(false, now);
-        assert_eq!(known.begin(BuyerId(1), token(1), now), Err(Outcome::Unreachable));
+        assert_eq!(known.begin(BuyerId(1), token(1), now), Err(TokenOutcome::Unreachable));
         let later = now + PAUSE;
         assert_eq!(known.begin(BuyerId(1), token(1), later), Ok(()));
         known.heard(false, later);

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use engine::{BuyerId, ProductId, SaleId, UnixMs};
 
-pub use desk::{Answer, Desk, Outcome, Question};
+pub use desk::{Desk, OnOutcome, Question, TokenOutcome};
 pub use proof_of_work::ProofOfWork;
 #[cfg(test)]
 pub(crate) use proof_of_work::solve;
@@ -49,17 +49,17 @@ pub enum Given<'a> {
 
 /// What is said to it.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum Verification {
     Passed,
     /// This has to be given first.
-    Asked(Asked),
+    Required(RequiredProof),
     /// Somebody else has to be asked: see [`Verifier::ask`].
     Later(Question),
 }
 
 /// What has to be given first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequiredProof {
     /// The answer to this challenge.
     Challenge(String),
     /// A token of the service, which the shop's own pages get.
@@ -68,24 +68,30 @@ pub enum Asked {
 
 impl Verifier {
     /// `secret`: the ledger's, the same after a restart.
-    pub fn judge(&self, secret: &[u8; 16], candidate: &Candidate, given: Given<'_>, now: UnixMs) -> Verdict {
+    pub fn judge(
+        &self,
+        secret: &[u8; 16],
+        candidate: &Candidate,
+        given: Given<'_>,
+        now: UnixMs,
+    ) -> Verification {
         match (self, given) {
-            (Verifier::None, _) => Verdict::Passed,
+            (Verifier::None, _) => Verification::Passed,
             (Verifier::ProofOfWork(work), _) => match work.challenge(secret, candidate, given, now) {
-                None => Verdict::Passed,
-                Some(challenge) => Verdict::Asked(Asked::Challenge(challenge)),
+                None => Verification::Passed,
+                Some(challenge) => Verification::Required(RequiredProof::Challenge(challenge)),
             },
-            (Verifier::Http { admits_without_script: true, .. }, Given::NoScript) => Verdict::Passed,
+            (Verifier::Http { admits_without_script: true, .. }, Given::NoScript) => Verification::Passed,
             (Verifier::Http { .. }, Given::Answer(Some(token))) if siteverify::is_token(token) => {
                 let Candidate { buyer, address, .. } = *candidate;
-                Verdict::Later(Question { buyer, address, token: token.into() })
+                Verification::Later(Question { buyer, address, token: token.into() })
             }
-            (Verifier::Http { .. }, _) => Verdict::Asked(Asked::Token),
+            (Verifier::Http { .. }, _) => Verification::Required(RequiredProof::Token),
         }
     }
 
     /// Asks what has to be asked elsewhere: `answer` is called once, now or from another thread.
-    pub fn ask(&self, question: Question, answer: Answer) {
+    pub fn ask(&self, question: Question, answer: OnOutcome) {
         match self {
             Verifier::Http { desk, .. } => desk.ask(question, answer),
             Verifier::None | Verifier::ProofOfWork(_) => unreachable!("these ask nobody"),

@@ -11,7 +11,7 @@ use crate::ledger::EndpointChange;
 /// One endpoint, as it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointState {
-    /// Whether this server tells it; otherwise another one of the cluster does, and this is what the ledger has.
+    /// Whether this server sends to it; otherwise another one of the cluster does, and this is what the ledger has.
     pub here: bool,
     /// Every event up to this entry was answered, or waits.
     pub sent_to: u64,
@@ -39,12 +39,12 @@ pub struct Control {
     pub name: String,
     pub url: String,
     duty: Arc<Duty>,
-    shared: Mutex<Shared>,
+    shared: Mutex<ControlState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    standing: EndpointState,
+struct ControlState {
+    state: EndpointState,
     /// By their numbers.
     tests: Vec<u64>,
     last_test: u64,
@@ -55,8 +55,8 @@ impl Control {
         Control { name, url, duty, shared: Mutex::default() }
     }
 
-    pub fn standing(&self) -> EndpointState {
-        self.lock().standing.clone()
+    pub fn state(&self) -> EndpointState {
+        self.lock().state.clone()
     }
 
     /// Asks for a change; it is stored, and heeded, soon after.
@@ -87,10 +87,10 @@ impl Control {
     }
 
     pub(super) fn show(&self, update: impl FnOnce(&mut EndpointState)) {
-        update(&mut self.lock().standing);
+        update(&mut self.lock().state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -67,14 +67,14 @@ impl Counts {
 }
 
 impl EndpointCounts {
-    /// Shows how the endpoint stands; of one that another server tells, nothing.
-    pub(super) fn show(&self, standing: &EndpointState) {
-        let standing = if standing.here { standing } else { &EndpointState::default() };
+    /// Shows how the endpoint stands; of one that another server notifies, nothing.
+    pub(super) fn show(&self, state: &EndpointState) {
+        let state = if state.here { state } else { &EndpointState::default() };
         let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        self.waiting.set(gauge(standing.waiting));
-        self.given_up.set(gauge(standing.dead));
-        let since_s = standing.waiting_since.map_or(0, |at| at.0 / 1_000);
+        self.waiting.set(gauge(state.waiting));
+        self.given_up.set(gauge(state.dead));
+        let since_s = state.waiting_since.map_or(0, |at| at.0 / 1_000);
         self.waiting_since.set(i64::try_from(since_s).unwrap_or(i64::MAX));
-        self.off.set(i64::from(standing.disabled || standing.paused_until.is_some()));
+        self.off.set(i64::from(state.disabled || state.paused_until.is_some()));
     }
 }

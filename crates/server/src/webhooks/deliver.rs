@@ -33,7 +33,7 @@ pub trait Deliver: fmt::Debug + Send + Sync {
 
 /// An endpoint of the shop.
 #[derive(Clone, Debug)]
-pub struct Shop {
+pub struct ShopEndpoint {
     pub url: Arc<str>,
     /// The newer one first, while there are two.
     pub secrets: Vec<Secret>,
@@ -42,7 +42,7 @@ pub struct Shop {
     pub listed: bool,
 }
 
-impl Deliver for Shop {
+impl Deliver for ShopEndpoint {
     fn deliver(&self, events: &[&Outgoing], now_ms: u64) -> Result<(), NotDelivered> {
         let (id, body) = match events {
             [event] if !self.listed => (event::id(event), event::body(event)),

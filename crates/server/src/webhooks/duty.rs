@@ -1,4 +1,4 @@
-//! Whether it is this server's task to tell the shop, and what is to be stored of it: shared by the senders and whoever
+//! Whether it is this server's task to notify the shop, and what is to be stored of it: shared by the senders and whoever
 //! writes the ledger.
 //!
 //! In a cluster one server has the task at a time. What a sender notes is of the time for which it was this server's: once
@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::ledger::{EndpointChange, EndpointProgress, Waiting};
+use crate::ledger::{EndpointChange, EndpointProgress, UnansweredEvent};
 use crate::time::{Condvar, Instant};
 
 /// Changes that were asked for and are not stored yet: more are refused.
@@ -17,12 +17,12 @@ const CHANGES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub struct Duty {
-    shared: Mutex<Shared>,
+    shared: Mutex<DutyState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct DutyState {
     stopped: bool,
     here: Option<Here>,
     /// How often it has begun.
@@ -144,12 +144,12 @@ impl Duty {
         drop(self.changed.wait_while(&self.shared, pause, |shared| shared.now() == was));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, DutyState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl DutyState {
     fn now(&self) -> Now {
         match self.here {
             _ if self.stopped => Now::Stopped,
@@ -165,7 +165,8 @@ impl Shared {
 fn follow(before: &mut EndpointProgress, after: EndpointProgress) {
     let EndpointProgress { sent_to, disabled, waiting, answered } = after;
     (before.sent_to, before.disabled) = (sent_to, disabled);
-    let mut rows: BTreeMap<u64, Waiting> = before.waiting.drain(..).map(|row| (row.seq, row)).collect();
+    let mut rows: BTreeMap<u64, UnansweredEvent> =
+        before.waiting.drain(..).map(|row| (row.seq, row)).collect();
     for seq in &answered {
         rows.remove(seq);
     }
@@ -181,12 +182,12 @@ mod tests {
 
     use super::*;
 
-    fn row(seq: u64, attempts: u32) -> Waiting {
+    fn row(seq: u64, attempts: u32) -> UnansweredEvent {
         let (about, error) = (String::new(), String::new());
-        Waiting { seq, about, since: UnixMs(0), attempts, next_at: UnixMs(0), dead: false, error }
+        UnansweredEvent { seq, about, since: UnixMs(0), attempts, next_at: UnixMs(0), dead: false, error }
     }
 
-    fn progress(sent_to: u64, waiting: &[Waiting], answered: &[u64]) -> EndpointProgress {
+    fn progress(sent_to: u64, waiting: &[UnansweredEvent], answered: &[u64]) -> EndpointProgress {
         EndpointProgress { sent_to, disabled: false, waiting: waiting.to_vec(), answered: answered.to_vec() }
     }
 

@@ -26,18 +26,18 @@ pub const KINDS: [&str; 14] = [
 
 /// Which events an endpoint wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EventFilter {
     kinds: Vec<&'static str>,
     /// Empty: of all sales.
     sales: Vec<u64>,
 }
 
-impl Wanted {
+impl EventFilter {
     /// `patterns`: kinds, `order.*` for all of orders, `*` for all. `sales`: none for all.
     ///
     /// # Errors
     /// The first pattern that no kind fits.
-    pub fn new(patterns: &[String], sales: &[u64]) -> Result<Wanted, String> {
+    pub fn new(patterns: &[String], sales: &[u64]) -> Result<EventFilter, String> {
         let mut kinds = Vec::new();
         for pattern in patterns {
             let fits = |kind: &str| match pattern.strip_suffix('*') {
@@ -50,7 +50,7 @@ impl Wanted {
                 return Err(pattern.clone());
             }
         }
-        Ok(Wanted { kinds, sales: sales.to_vec() })
+        Ok(EventFilter { kinds, sales: sales.to_vec() })
     }
 
     pub(super) fn has(&self, event: &Outgoing) -> bool {
@@ -180,7 +180,7 @@ mod tests {
     use engine::{OrderId, ProductId, SaleId, SkuId, UnixMs};
 
     use super::*;
-    use crate::ledger::{OrderLine, Refund};
+    use crate::ledger::{DueRefund, OrderLine};
 
     fn order(status: Status) -> Outgoing {
         let line = OrderLine {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn refund(sale: Option<u64>) -> Outgoing {
-        let payment = Refund {
+        let payment = DueRefund {
             payment: "pay_1".to_owned(),
             order: "ff".to_owned(),
             amount: 50,
@@ -250,8 +250,9 @@ mod tests {
         } });
         assert_eq!((&body(&event)["type"], &body(&event)["data"]), (&json!("turn.opened"), &data));
         assert_eq!(event.about(), "turn 3/30/12", "one that fails holds up no other");
-        let wanted = |pattern: &str, sale| Wanted::new(&[pattern.to_owned()], &[sale]).unwrap().has(&event);
-        let wants = [wanted("turn.*", 3), wanted("*", 3), wanted("order.*", 3), wanted("*", 4)];
+        let filter =
+            |pattern: &str, sale| EventFilter::new(&[pattern.to_owned()], &[sale]).unwrap().has(&event);
+        let wants = [filter("turn.*", 3), filter("*", 3), filter("order.*", 3), filter("*", 4)];
         assert_eq!(wants, [true, true, false, false]);
     }
 
@@ -265,8 +266,8 @@ mod tests {
 
     #[test]
     fn an_endpoint_gets_what_it_wants() {
-        let wanted = |patterns: &[&str], sales: &[u64]| {
-            Wanted::new(&patterns.iter().map(|&text| text.to_owned()).collect::<Vec<_>>(), sales)
+        let filter = |patterns: &[&str], sales: &[u64]| {
+            EventFilter::new(&patterns.iter().map(|&text| text.to_owned()).collect::<Vec<_>>(), sales)
         };
         for (patterns, sales, held, paid, due) in [
             (&["*"][..], &[][..], true, true, true),
@@ -275,13 +276,13 @@ mod tests {
             (&["*"], &[3], true, true, false),
             (&["*"], &[4], false, false, false),
         ] {
-            let wanted = wanted(patterns, sales).unwrap();
+            let filter = filter(patterns, sales).unwrap();
             let has =
-                [order(Status::Held), order(Status::Paid), refund(None)].map(|event| wanted.has(&event));
+                [order(Status::Held), order(Status::Paid), refund(None)].map(|event| filter.has(&event));
             assert_eq!(has, [held, paid, due], "{patterns:?} {sales:?}");
         }
         for unknown in ["", "order", "order.p*", "orders.*", "order.lost"] {
-            assert_eq!(wanted(&[unknown], &[]), Err(unknown.to_owned()));
+            assert_eq!(filter(&[unknown], &[]), Err(unknown.to_owned()));
         }
     }
 }

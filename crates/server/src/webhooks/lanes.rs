@@ -11,19 +11,19 @@ use super::deliver::NotDelivered;
 use super::duty::{Duty, Now};
 use super::limits::REQUESTS_MAX;
 use crate::clock::Clock;
-use crate::ledger::{Outgoing, Waiting};
+use crate::ledger::{Outgoing, UnansweredEvent};
 
 /// An event that is to be sent, and its row if it waited.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) event: Outgoing,
     pub(super) about: String,
-    pub(super) waiting: Option<Waiting>,
-    pub(super) outcome: Outcome,
+    pub(super) waiting: Option<UnansweredEvent>,
+    pub(super) outcome: DeliveryOutcome,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum DeliveryOutcome {
     /// One before it failed, too many failed, or it is not this server's task any more.
     NotTried,
     Answered,
@@ -86,11 +86,11 @@ impl Round<'_> {
                 continue;
             }
             let outcome = self.send_batch(&batch.iter().map(|job| &job.event).collect::<Vec<_>>());
-            if outcome == Outcome::Answered {
+            if outcome == DeliveryOutcome::Answered {
                 self.answered.fetch_add(1, Ordering::Relaxed);
                 self.failures.store(0, Ordering::Relaxed);
             } else {
-                let of_event = matches!(&outcome, Outcome::Failed(why) if why.of_event);
+                let of_event = matches!(&outcome, DeliveryOutcome::Failed(why) if why.of_event);
                 self.failures.fetch_add(u32::from(!of_event), Ordering::Relaxed);
                 failed.extend(batch.iter().map(|job| job.about.clone()));
             }
@@ -105,10 +105,10 @@ impl Round<'_> {
         duty.now() != was
     }
 
-    fn send_batch(&self, events: &[&Outgoing]) -> Outcome {
+    fn send_batch(&self, events: &[&Outgoing]) -> DeliveryOutcome {
         match self.endpoint.to.deliver(events, self.clock.wall().0) {
-            Ok(()) => Outcome::Answered,
-            Err(why) => Outcome::Failed(why),
+            Ok(()) => DeliveryOutcome::Answered,
+            Err(why) => DeliveryOutcome::Failed(why),
         }
     }
 }

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 pub use control::{Control, EndpointState};
 pub use counts::Counts;
-pub use deliver::{Client, Deliver, NotDelivered, Shop};
+pub use deliver::{Client, Deliver, NotDelivered, ShopEndpoint};
 pub use duty::{Busy, Duty};
-pub use event::{KINDS, Wanted};
+pub use event::{EventFilter, KINDS};
 pub use noticing::Noticing;
 pub use sender::{Sender, Surroundings};
 pub use signature::{NotASecret, Secret};
@@ -55,7 +55,7 @@ pub struct Endpoint {
     /// Under which its progress is stored, at most 32 bytes. The shop's have letters, digits, `-` and `_`.
     pub name: String,
     pub url: Arc<str>,
-    pub wanted: Wanted,
+    pub filter: EventFilter,
     /// Events that are handed over together.
     pub batch_events_max: usize,
     pub to: Arc<dyn Deliver>,

@@ -13,15 +13,21 @@ const SPREAD: u64 = 5;
 
 /// What is next for an event that was tried so often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextAttempt {
     At(UnixMs),
     GivenUp,
 }
 
 /// `since`: when it was to be sent first. `asked`: what the endpoint asks for (`Retry-After`). `chance`: any number.
-pub(super) fn next(attempts: u32, since: UnixMs, now: UnixMs, asked: Option<Duration>, chance: u64) -> Next {
+pub(super) fn next(
+    attempts: u32,
+    since: UnixMs,
+    now: UnixMs,
+    asked: Option<Duration>,
+    chance: u64,
+) -> NextAttempt {
     if Duration::from_millis(now.0.saturating_sub(since.0)) >= GIVEN_UP_AFTER {
-        return Next::GivenUp;
+        return NextAttempt::GivenUp;
     }
     let tried = usize::try_from(attempts).unwrap_or(usize::MAX).saturating_sub(1);
     let pause_ms = 1_000 * PAUSES_S[tried.min(PAUSES_S.len() - 1)];
@@ -30,7 +36,7 @@ pub(super) fn next(attempts: u32, since: UnixMs, now: UnixMs, asked: Option<Dura
     let longest_ms = 1_000 * PAUSES_S[PAUSES_S.len() - 1];
     let asked_ms =
         asked.map_or(0, |asked| u64::try_from(asked.as_millis()).unwrap_or(u64::MAX).min(longest_ms));
-    Next::At(now.plus(pause_ms.max(asked_ms)))
+    NextAttempt::At(now.plus(pause_ms.max(asked_ms)))
 }
 
 /// Whether an event's time has come. One that is further away than any pause is of a clock that was wrong.
@@ -48,7 +54,7 @@ mod tests {
         let since = UnixMs(1_000_000);
         let (mut now, mut attempts, mut pauses) = (since, 0, Vec::new());
         // The middle of each spread.
-        while let Next::At(at) = next(attempts + 1, since, now, None, 0) {
+        while let NextAttempt::At(at) = next(attempts + 1, since, now, None, 0) {
             pauses.push((at.0 - now.0) / 1_000);
             (now, attempts) = (at, attempts + 1);
         }
@@ -62,8 +68,8 @@ mod tests {
         let now = UnixMs(1_000_000);
         let pause =
             |asked: Option<u64>, chance| match next(1, now, now, asked.map(Duration::from_secs), chance) {
-                Next::At(at) => at.0 - now.0,
-                Next::GivenUp => panic!("it has just begun"),
+                NextAttempt::At(at) => at.0 - now.0,
+                NextAttempt::GivenUp => panic!("it has just begun"),
             };
         assert_eq!([0, 1_000, 2_000, 2_001].map(|chance| pause(None, chance)), [4_000, 5_000, 6_000, 4_000]);
         assert_eq!(pause(Some(60), 0), 60_000);

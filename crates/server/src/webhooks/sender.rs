@@ -14,13 +14,13 @@ use super::control::Control;
 use super::counts::EndpointCounts;
 use super::deliver::NotDelivered;
 use super::duty::{Duty, Now};
-use super::lanes::{self, Job, Outcome};
+use super::lanes::{self, DeliveryOutcome, Job};
 use super::limits::{DEAD_MAX, WAITING_MAX};
-use super::schedule::{self, Next};
+use super::schedule::{self, NextAttempt};
 use super::{Counts, Endpoint};
 use crate::clock::Clock;
 use crate::intake::{Health, Remark, Remarks};
-use crate::ledger::{EndpointProgress, EventReader, OpenError, StoredEndpoint, Waiting};
+use crate::ledger::{EndpointProgress, EventReader, OpenError, StoredEndpoint, UnansweredEvent};
 use crate::recurring::Recurring;
 
 /// Events of one round.
@@ -55,7 +55,7 @@ pub struct Sender {
     number: Option<u64>,
     sent_to: u64,
     disabled: bool,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, UnansweredEvent>,
     breaker: Breaker,
     ledger_faults: Recurring,
     /// Spreads the pauses.
@@ -143,7 +143,7 @@ impl Sender {
             );
             stored.sent_to = last;
         }
-        self.stand(stored);
+        self.take(stored);
         self.number = Some(number);
         self.note(Vec::new(), Vec::new());
         Ok(())
@@ -153,13 +153,13 @@ impl Sender {
     fn look(&mut self) -> Result<(), OpenError> {
         self.number = None;
         let stored = self.reader.endpoint(&self.endpoint.name)?.unwrap_or_default();
-        self.stand(stored);
+        self.take(stored);
         self.show();
         self.ledger_faults.well();
         Ok(())
     }
 
-    fn stand(&mut self, stored: StoredEndpoint) {
+    fn take(&mut self, stored: StoredEndpoint) {
         (self.sent_to, self.disabled) = (stored.sent_to, stored.disabled);
         self.waiting = stored.waiting.into_iter().map(|row| (row.seq, row)).collect();
         self.breaker = Breaker::default();
@@ -168,7 +168,7 @@ impl Sender {
     fn send_tests(&self) {
         for number in self.control.take_tests() {
             let sent = self.endpoint.to.test(number, self.shared.clock.wall().0);
-            self.control.show(|standing| standing.test = Some((number, sent.err().map(|error| error.why))));
+            self.control.show(|state| state.test = Some((number, sent.err().map(|error| error.why))));
         }
     }
 
@@ -202,7 +202,7 @@ impl Sender {
     /// The waiting events whose time has come: the first about each thing.
     fn due(&mut self, now: UnixMs) -> Result<Vec<Job>, OpenError> {
         let mut first = HashSet::new();
-        let due: Vec<Waiting> = self
+        let due: Vec<UnansweredEvent> = self
             .waiting
             .values()
             .filter(|row| !row.dead && first.insert(row.about.as_str()) && schedule::is_due(row.next_at, now))
@@ -212,13 +212,13 @@ impl Sender {
         let mut jobs = Vec::with_capacity(due.len());
         for row in due {
             let found = self.reader.read(row.seq - 1, row.seq)?.events.pop();
-            match found.filter(|event| self.endpoint.wanted.has(event)) {
+            match found.filter(|event| self.endpoint.filter.has(event)) {
                 Some(event) => {
                     jobs.push(Job {
                         event,
                         about: row.about.clone(),
                         waiting: Some(row),
-                        outcome: Outcome::NotTried,
+                        outcome: DeliveryOutcome::NotTried,
                     });
                 }
                 // Nobody wants it any more.
@@ -236,20 +236,20 @@ impl Sender {
         &mut self,
         now: UnixMs,
         jobs: &mut Vec<Job>,
-        changed: &mut Vec<Waiting>,
+        changed: &mut Vec<UnansweredEvent>,
     ) -> Result<(), OpenError> {
         let page = self.reader.read(self.sent_to, u64::MAX)?;
         self.sent_to = page.to;
         let blocked: HashSet<String> =
             self.waiting.values().filter(|row| !row.dead).map(|row| row.about.clone()).collect();
-        for event in page.events.into_iter().filter(|event| self.endpoint.wanted.has(event)) {
+        for event in page.events.into_iter().filter(|event| self.endpoint.filter.has(event)) {
             let about = event.about();
             if blocked.contains(&about) {
                 let row = behind(event.seq, about, now);
                 self.waiting.insert(row.seq, row.clone());
                 changed.push(row);
             } else {
-                jobs.push(Job { event, about, waiting: None, outcome: Outcome::NotTried });
+                jobs.push(Job { event, about, waiting: None, outcome: DeliveryOutcome::NotTried });
             }
         }
         Ok(())
@@ -261,7 +261,7 @@ impl Sender {
         jobs: Vec<Job>,
         (answered, failures): (bool, u32),
         now: UnixMs,
-        changed: &mut Vec<Waiting>,
+        changed: &mut Vec<UnansweredEvent>,
     ) -> Vec<u64> {
         let name = self.endpoint.name.clone();
         if self.breaker.judge(answered, failures, now) {
@@ -274,16 +274,16 @@ impl Sender {
         for Job { event, about, waiting, outcome } in jobs {
             let row = waiting.clone().unwrap_or_else(|| behind(event.seq, about, now));
             let row = match outcome {
-                Outcome::Answered => {
+                DeliveryOutcome::Answered => {
                     self.counts.answered.inc();
                     if self.waiting.remove(&event.seq).is_some() {
                         done.push(event.seq);
                     }
                     continue;
                 }
-                Outcome::NotTried if waiting.is_some() => continue,
-                Outcome::NotTried => row,
-                Outcome::Failed(why) => self.failed(row, why, now),
+                DeliveryOutcome::NotTried if waiting.is_some() => continue,
+                DeliveryOutcome::NotTried => row,
+                DeliveryOutcome::Failed(why) => self.failed(row, why, now),
             };
             self.waiting.insert(row.seq, row.clone());
             changed.push(row);
@@ -292,7 +292,7 @@ impl Sender {
         done
     }
 
-    fn failed(&mut self, mut row: Waiting, why: NotDelivered, now: UnixMs) -> Waiting {
+    fn failed(&mut self, mut row: UnansweredEvent, why: NotDelivered, now: UnixMs) -> UnansweredEvent {
         self.counts.failed.inc();
         if why.gone {
             self.disabled = true;
@@ -305,12 +305,12 @@ impl Sender {
         self.chance =
             self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let next = match why.hopeless {
-            true => Next::GivenUp,
+            true => NextAttempt::GivenUp,
             false => schedule::next(row.attempts, row.since, now, why.retry_after, self.chance >> 33),
         };
         match next {
-            Next::At(at) => row.next_at = at,
-            Next::GivenUp => {
+            NextAttempt::At(at) => row.next_at = at,
+            NextAttempt::GivenUp => {
                 row.dead = true;
                 tracing::error!(
                     endpoint = self.endpoint.name,
@@ -321,7 +321,7 @@ impl Sender {
                 );
             }
         }
-        self.control.show(|standing| standing.error.clone_from(&why.why));
+        self.control.show(|state| state.error.clone_from(&why.why));
         row.error = why.why;
         row
     }
@@ -336,7 +336,7 @@ impl Sender {
     }
 
     /// What is to be stored, and shown.
-    fn note(&self, waiting: Vec<Waiting>, answered: Vec<u64>) {
+    fn note(&self, waiting: Vec<UnansweredEvent>, answered: Vec<u64>) {
         let Some(number) = self.number else { return };
         let progress = EndpointProgress { sent_to: self.sent_to, disabled: self.disabled, waiting, answered };
         self.shared.duty.note(number, &self.endpoint.name, progress);
@@ -347,24 +347,24 @@ impl Sender {
         let alive = self.waiting.values().filter(|row| !row.dead);
         let waiting_since = alive.clone().map(|row| row.since).min();
         let waiting = alive.count();
-        self.control.show(|standing| {
-            standing.here = self.number.is_some();
-            standing.sent_to = self.sent_to;
-            (standing.waiting, standing.waiting_since) = (waiting, waiting_since);
-            standing.dead = self.waiting.len() - waiting;
-            standing.disabled = self.disabled;
-            standing.paused_until = self.breaker.paused_until();
+        self.control.show(|state| {
+            state.here = self.number.is_some();
+            state.sent_to = self.sent_to;
+            (state.waiting, state.waiting_since) = (waiting, waiting_since);
+            state.dead = self.waiting.len() - waiting;
+            state.disabled = self.disabled;
+            state.paused_until = self.breaker.paused_until();
         });
-        let standing = self.control.standing();
-        self.counts.show(&standing);
+        let state = self.control.state();
+        self.counts.show(&state);
         let mut remark = Remark::default();
         let name = &self.endpoint.name;
-        if standing.here && standing.dead > 0 {
-            let events = standing.dead;
+        if state.here && state.dead > 0 {
+            let events = state.dead;
             remark.add(&"given up", format!("the shop's endpoint {name}: {events} events were given up"));
         }
-        if standing.here && standing.paused_until.is_some() {
-            let error = &standing.error;
+        if state.here && state.paused_until.is_some() {
+            let error = &state.error;
             remark.add(&"paused", format!("the shop's endpoint {name} fails again and again: {error}"));
         }
         self.shared.health.remark(Remarks::Webhook(self.place), remark);
@@ -372,6 +372,14 @@ impl Sender {
 }
 
 /// The row of an event that was not sent yet.
-fn behind(seq: u64, about: String, now: UnixMs) -> Waiting {
-    Waiting { seq, about, since: now, attempts: 0, next_at: UnixMs(0), dead: false, error: String::new() }
+fn behind(seq: u64, about: String, now: UnixMs) -> UnansweredEvent {
+    UnansweredEvent {
+        seq,
+        about,
+        since: now,
+        attempts: 0,
+        next_at: UnixMs(0),
+        dead: false,
+        error: String::new(),
+    }
 }

@@ -28,8 +28,8 @@ const endsSooner = (sale, ends) => {
   return { ...titleOf(sale), says: `“${sale.title}” ends ${left > 0 ? `in ${duration(left)}` : "at once"}, ${duration(sale.ends_at_ms - Math.max(ends, serverNow()))} before its time, with ${unitsOf(leftOf(sale.units))} left.${reaches(sale)}` };
 };
 
-// Whether an action is for a sale as it is now. `before_start`: also while it is paused.
-export const isOffered = ({ states }, sale) => states.includes(sale.state) || (states.includes("before_start") && !hasStarted(sale));
+// Whether an action is for a sale as it is now: for any, without `states`. `before_start`: also while it is paused.
+export const isOffered = ({ states }, sale) => !states || states.includes(sale.state) || (states.includes("before_start") && !hasStarted(sale));
 
 const joinedIn = (sale) => sale.items.reduce((sum, { line }) => sum + (line?.joined ?? 0), 0);
 
@@ -45,7 +45,7 @@ export const ACTIONS = {
         { name: "title", label: "Title", value: sale.title },
         ...(hasStarted(sale) ? [] : [{ name: "starts_at_ms", label: "Starts at", type: "datetime-local", value: localTime(sale.starts_at_ms) }]),
         { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(sale.ends_at_ms) },
-        ...(payment === null ? [] : [{ name: "payment_s", label: "Seconds to pay, for orders from now on", type: "number", min: "1", value: String(payment) }]),
+        ...(payment === null ? [] : [{ name: "payment_s", label: "Seconds to pay, for orders from now on", min: "1", value: String(payment) }]),
       ];
     },
     request: (sale, values) => {
@@ -89,8 +89,8 @@ export const ACTIONS = {
       const { why_not: why } = await get(`/api/v1/rehearsal?sale=${sale.id}`);
       if (why) throw new Error(why);
       return [
-        { name: "buyers", label: "Buyers, up to 200,000", type: "number", min: "1", value: "20000" },
-        { name: "over_s", label: "They come within so many seconds, 4 to 60", type: "number", min: "4", value: "10" },
+        { name: "buyers", label: "Buyers, up to 200,000", min: "1", value: "20000" },
+        { name: "over_s", label: "They come within so many seconds, 4 to 60", min: "4", value: "10" },
       ];
     },
     request: (sale, values, _, key) => ({
@@ -119,7 +119,7 @@ const units = (verb, name, says, sum, done) => ({
   states: ["not_started", "live", "paused"],
   says,
   sum: (item, values) => (isWhole(values.units.now) ? sum(item, Number(values.units.now)) : ""),
-  fields: () => [{ name: "units", label: "Units", type: "number", min: "1", value: "" }],
+  fields: () => [{ name: "units", label: "Units", min: "1", value: "" }],
   request: (sale, values, item, key) => ({
     method: "POST",
     path: `/api/v1/sales/${sale.id}/items/${item.product}/${verb}`,
@@ -129,7 +129,7 @@ const units = (verb, name, says, sum, done) => ({
   }),
   done,
 });
-const amount = (label, value, currency) => ({ label: `${label}, in the smallest unit of ${currency}`, type: "number", min: "0", value: String(value) });
+const amount = (label, value, currency) => ({ label: `${label}, in the smallest unit of ${currency}`, min: "0", value: String(value) });
 // A limit can be changed again; whoever was called because there is none stays called.
 const paceRequest = (sale, item, limit) => ({ method: "POST", path: `/api/v1/sales/${sale.id}/items/${item.product}/line/pace`, body: { per_s_max: limit }, typed: limit === null ? titleOf(sale) : undefined });
 export const ITEM_ACTIONS = {
@@ -146,7 +146,7 @@ export const ITEM_ACTIONS = {
         { name: "description", label: "Description", value: now.description, optional: true },
         { name: "price", ...amount("Price", now.price, currency) },
         { name: "list_price", ...amount("List price", now.list_price, currency) },
-        { name: "limit", label: "Units per buyer; empty: no limit", type: "number", min: "1", value: now.limit === null ? "" : String(now.limit), optional: true },
+        { name: "limit", label: "Units per buyer; empty: no limit", min: "1", value: now.limit === null ? "" : String(now.limit), optional: true },
       ];
     },
     request: (sale, values, item) => {
@@ -166,13 +166,12 @@ export const ITEM_ACTIONS = {
   pace: {
     name: "Limit the pace",
     ofLine: true,
-    states: ["not_started", "live", "paused", "ended"],
     says: (sale, item) => {
       const { pace_max_per_s: limit, turns } = item.line;
       const now = limit === null ? "no limit of its own" : `at most ${count(limit)} per second`;
       return `So many places in the line of “${item.title}” are reached per second at most, from now on; now it has ${now}. 0: nobody more is reached. Whoever was reached is called as before, the ${count(turns)} open turns stay, and whoever is sure stays sure and waits longer.`;
     },
-    fields: (sale, item) => [{ name: "per_s_max", label: "Places per second; empty: no limit", type: "number", min: "0", value: item.line.pace_max_per_s === null ? "" : String(item.line.pace_max_per_s), optional: true }],
+    fields: (sale, item) => [{ name: "per_s_max", label: "Places per second; empty: no limit", min: "0", value: item.line.pace_max_per_s === null ? "" : String(item.line.pace_max_per_s), optional: true }],
     request: (sale, values, item) => paceRequest(sale, item, values.per_s_max.now === "" ? null : Number(values.per_s_max.now)),
     done: "The pace is limited so.",
   },
@@ -180,7 +179,6 @@ export const ITEM_ACTIONS = {
     name: "Let all in",
     typed: titleOf,
     ofLine: true,
-    states: ["not_started", "live", "paused", "ended"],
     says: (sale, item) => `The pace of the line of “${item.title}” has no limit any more: everybody who is there is called at once, as far as there are units. ${count(item.line.waiting)} people wait, ${count(item.available)} units are free. Nobody overtakes anybody. This can't be undone.`,
     request: (sale, values, item) => paceRequest(sale, item, null),
     done: "No limit holds the line back.",
@@ -188,7 +186,6 @@ export const ITEM_ACTIONS = {
   message: {
     name: "Tell the line",
     ofLine: true,
-    states: ["not_started", "live", "paused", "ended"],
     says: (sale, item) => `Everybody who has the page of the line of “${item.title}” open reads this within seconds, ${count(item.line.joined)} people if all who joined have. It is shown as it is typed, in one language, until it is changed; an empty one takes it away.`,
     // What they read now.
     fields: async (sale, item) => {
@@ -218,26 +215,40 @@ const UNANSWERED = "unanswered";
 const UNKNOWN = "No answer came: it is not known whether it was done. The figures show it. Pressing again asks for the same, and does it once.";
 const DRAFT = "This is what you typed before you were signed out; nothing of it was done.";
 const unanswered = JSON.parse(sessionStorage.getItem(UNANSWERED) ?? "{}");
+// Drafts are of that night: not so many, nor so old. A press that nobody answered stays.
+const DRAFTS_MAX = 20;
+const DRAFT_MS_MAX = 12 * 3_600_000;
+const dropDrafts = () => {
+  const latest = Object.keys(unanswered).filter((name) => unanswered[name].draft).reverse();
+  for (const [at, name] of latest.entries()) if (at >= DRAFTS_MAX || Date.now() - unanswered[name].draft > DRAFT_MS_MAX) delete unanswered[name];
+};
+// The latest is the last.
 const keep = (name, press) => {
-  unanswered[name] = press;
+  delete unanswered[name];
+  if (press) unanswered[name] = press;
+  dropDrafts();
   sessionStorage.setItem(UNANSWERED, JSON.stringify(unanswered));
 };
-const typedValues = () => Object.fromEntries(inputs().map(({ name, value }) => [name, value]));
+// What was changed, or all that stands there; with what stood there, which somebody else may change meanwhile.
+const entered = (isAll) => {
+  const found = inputs().filter(({ value, dataset }) => isAll || value !== dataset.before);
+  const of = (what) => Object.fromEntries(found.map((input) => [input.name, what(input)]));
+  return { values: of(({ value }) => value), seen: of(({ dataset }) => dataset.before) };
+};
 
-/** The session ends: what is typed and was not sent is there again for whoever typed it, once they have signed in; with what stood there, which somebody else may change meanwhile. */
+/** The session ends: what is typed and was not sent is there again for whoever typed it, once they have signed in. */
 export const keepTyped = () => {
   if (!dialog.open || !(unanswered[asked.name]?.draft ?? !unanswered[asked.name])) return;
-  const typed = inputs().filter(({ value, dataset }) => value !== dataset.before);
-  const of = (what) => Object.fromEntries(typed.map((input) => [input.name, what(input)]));
-  keep(asked.name, { values: of(({ value }) => value), seen: of(({ dataset }) => dataset.before), draft: true });
+  keep(asked.name, { ...entered(), draft: Date.now() });
 };
 export const sayKept = () => {
+  dropDrafts();
   const who = byId("who").textContent;
-  const kept = Object.keys(unanswered).filter((name) => unanswered[name]?.draft).map((name) => JSON.parse(name)).find((of) => of[0] === who);
+  const kept = Object.keys(unanswered).map((name) => JSON.parse(name)).find((of) => of[0] === who);
   if (kept) say(`What you typed at “${kept[1]}” is kept until you press that again.`);
 };
 dialog.addEventListener("close", () => {
-  if (unanswered[asked.name]?.draft) keep(asked.name, undefined);
+  if (unanswered[asked.name]?.draft) keep(asked.name);
 });
 const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 
@@ -245,7 +256,12 @@ const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 let place = null;
 const placeOf = (button) => {
   const within = button.closest("article, #found-order");
-  return { button, id: within?.id, at: [...(within?.querySelectorAll("button") ?? [])].indexOf(button), above: button.closest("[aria-labelledby$=-title]")?.getAttribute("aria-labelledby") };
+  const above = button.closest("#verdict") ? "says" : button.closest("[aria-labelledby$=-title]")?.getAttribute("aria-labelledby");
+  return { button, id: within?.id, at: [...(within?.querySelectorAll("button") ?? [])].indexOf(button), above };
+};
+/** Before what has it may be made anew. */
+export const notePlace = () => {
+  if (!dialog.open && !place?.above) place = placeOf(document.activeElement);
 };
 document.addEventListener("pointerdown", () => {
   if (!dialog.open) place = null;
@@ -271,11 +287,21 @@ export const keepFocus = () => {
   next.focus({ preventScroll: true });
 };
 
+const nameOf = (action, sale, item) => {
+  const about = item ? item.title : sale.title;
+  return about ? `${action.name}: ${about}` : action.name;
+};
+
+// What is asked for may come late, and then something else has been opened.
+let opened = 0;
+
 // `sale`: what it is about, with a title: a sale or an order.
-export const open = async (action, sale, item) => {
+const open = async (action, sale, item) => {
   const pressed = document.activeElement;
+  const own = ++opened;
   if (![sale.id, item?.product].every((number) => number === undefined || Number.isSafeInteger(number))) return say(TOO_LARGE);
   const name = JSON.stringify([byId("who").textContent, action.name, sale.id, item?.product, sale.order?.id, sale.payment?.payment_id]);
+  dropDrafts();
   const before = unanswered[name];
   let fields, key;
   try {
@@ -285,12 +311,12 @@ export const open = async (action, sale, item) => {
   } catch (error) {
     return say(error.message);
   }
+  if (own !== opened) return;
   asked = { name, action, sale, item, key };
-  const about = item ? item.title : sale.title;
-  set(byId("ask-title"), about ? `${action.name}: ${about}` : action.name);
-  set(byId("ask-says"), action.says(sale, item));
-  set(byId("ask-do"), action.name);
-  set(byId("ask-problem"), before?.draft ? DRAFT : before ? UNKNOWN : "");
+  set("ask-title", nameOf(action, sale, item));
+  set("ask-says", action.says(sale, item));
+  set("ask-do", action.name);
+  set("ask-problem", before?.draft ? DRAFT : before ? UNKNOWN : "");
   byId("ask-do").className = action.typed ? "grave" : "";
   wait(false);
   askToType(action.typed?.(sale));
@@ -314,7 +340,8 @@ const askToType = (typed) => {
   set(byId("ask-typed").firstElementChild, `To go on, type ${typed?.what}`);
 };
 
-const field = ({ name, label, type = "text", min, max, value, optional }) => {
+// With a `min` a number.
+const field = ({ name, label, min, type = min ? "number" : "text", max, value, optional }) => {
   const input = element("input", { id: `field-${name}`, name, type, autocomplete: "off", "data-before": value });
   input.required = !optional;
   if (type === "datetime-local") input.step = "1";
@@ -330,27 +357,46 @@ const field = ({ name, label, type = "text", min, max, value, optional }) => {
 const showSum = () => {
   const { action, sale, item } = asked;
   const now = action.sum && night.figures.sales.find(({ id }) => id === sale.id)?.items.find(({ product }) => product === item.product);
-  set(byId("ask-sum"), action.sum?.(now ?? item, typedIn()) ?? "");
+  set("ask-sum", action.sum?.(now ?? item, typedIn()) ?? "");
 };
 byId("ask-fields").addEventListener("input", showSum);
 
 byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
 byId("rehearsal-stop").addEventListener("click", () => open(stop, played));
 
-// The buttons of a sale; `latest` finds it as it is when one is pressed.
-export const saleButtons = (latest) =>
-  Object.entries(ACTIONS).map(([call, action]) => {
-    const button = element("button", { "data-call": call, class: action.typed ? "grave" : "quiet" }, action.name);
-    button.addEventListener("click", () => open(action, latest()));
-    return button;
-  });
-
-export const itemButtons = (latest, ofLine = false) =>
-  Object.entries(ITEM_ACTIONS).filter(([, action]) => Boolean(action.ofLine) === ofLine).map(([call, action]) => {
-    const button = element("button", { "data-item-call": call, class: action.typed ? "grave" : "quiet" }, action.name);
+/** A button for each action, by its call; `latest` finds what they are about as it is when one is pressed. */
+export const buttonsOf = (actions, attribute, latest) =>
+  actions.map(([call, action]) => {
+    const button = element("button", { [attribute]: call, class: action.typed ? "grave" : "quiet" }, action.name);
     button.addEventListener("click", () => open(action, ...latest()));
     return button;
   });
+export const saleButtons = (latest) => buttonsOf(Object.entries(ACTIONS), "data-call", latest);
+export const itemButtons = (latest, ofLine = false) => buttonsOf(Object.entries(ITEM_ACTIONS).filter(([, action]) => Boolean(action.ofLine) === ofLine), "data-item-call", latest);
+
+// What the verdict says to do, of what can be pressed below as the sale is now; undefined: nothing.
+const toPress = ({ kind, sale: id, product }) => {
+  if (kind === "create") return [create, { title: "" }];
+  const isOfItem = (product ?? null) !== null;
+  const action = (isOfItem ? ITEM_ACTIONS : ACTIONS)[kind];
+  const sale = night.figures.sales.find((of) => of.id === id);
+  const item = isOfItem ? sale?.items.find((of) => of.product === product) : undefined;
+  if (action && sale && isOffered(action, sale) && (item || !isOfItem) && (item?.line || !action.ofLine)) return [action, sale, item];
+};
+/** Its button, which asks as the others do; the same node until it is for something else. */
+export const showAct = (act) => {
+  const now = act ? toPress(act) : undefined;
+  const [box, name] = [byId("act"), now ? nameOf(...now) : ""];
+  const shown = now ? JSON.stringify([act, name]) : "";
+  if ((box.dataset.shown ?? "") === shown) return;
+  box.dataset.shown = shown;
+  if (box.contains(document.activeElement)) notePlace();
+  box.replaceChildren();
+  if (!now) return;
+  const button = element("button", { [now[2] ? "data-item-call" : "data-call"]: act.kind, class: now[0].typed ? "grave" : "" }, name);
+  button.addEventListener("click", () => open(...toPress(act)));
+  box.append(button);
+};
 
 const inputs = () => [...byId("ask-fields").querySelectorAll("input")];
 const typedIn = () => Object.fromEntries(inputs().map((input) => [input.name, { before: input.dataset.before, now: input.value }]));
@@ -383,7 +429,7 @@ const objection = (press, request) => {
   if (request.problem) return request.problem;
   const typed = action.typed?.(sale) ?? request.typed;
   if (typed) {
-    if (typed.says) set(byId("ask-says"), typed.says);
+    if (typed.says) set("ask-says", typed.says);
     const isAsked = !byId("ask-typed").hidden;
     if (!isAsked) askToType(typed);
     if (typed.alike(byId("typed").value) !== typed.alike(typed.text)) {
@@ -404,13 +450,17 @@ const send = async (press, request) => {
   if (request.key) headers["Idempotency-Key"] = request.key;
   const why = byId(`field-${WHY.name}`).value;
   if (why) headers["Operator-Reason"] = encodeURIComponent(why);
-  keep(press.name, { key: press.key, values: typedValues() });
+  const before = unanswered[press.name];
+  // Defaults are part of what is made, and a change has only what was changed.
+  keep(press.name, { key: press.key, ...entered(request.method !== "PATCH") });
   const answer = await call(request.path, { method: request.method, headers, body: JSON.stringify(request.body ?? {}) }).catch(() => null);
   const problem = !answer || answer.ok ? {} : await problemOf(answer);
   // What has no code is a proxy's.
   if (!answer || problem.code === "outcome_unknown" || (answer.status >= 500 && !problem.code)) return UNKNOWN;
-  // Who asked was not known any more.
-  keep(press.name, answer.status === 401 ? { values: unanswered[press.name].values, draft: true } : undefined);
+  // Who asked was not known any more, or it was not looked at, as by a proxy: that says nothing of an earlier sending.
+  const isJudged = answer.ok || (problem.code && answer.status < 500 && ![401, 403, 429].includes(answer.status));
+  const draft = answer.status === 401 && !before?.key && { ...unanswered[press.name], key: undefined, draft: Date.now() };
+  keep(press.name, isJudged ? undefined : draft || before);
   if (answer.ok) return null;
   if (problem.code !== "key_conflict") return (await press.action.refused?.(problem, press)) ?? problem.detail;
   press.key = newKey();
@@ -431,14 +481,14 @@ byId("ask-form").addEventListener("submit", async (event) => {
     wait(false);
   }
   const problem = objection(press, request);
-  set(byId("ask-problem"), problem);
+  set("ask-problem", problem);
   if (problem) return;
   wait(true);
   const told = await send(press, request).catch((error) => error.message);
   // Whoever closed the dialog meanwhile is told all the same.
   const isOpen = asked === press && dialog.open;
   if (isOpen) wait(false);
-  if (told !== null) return isOpen ? set(byId("ask-problem"), told) : say(`${action.name}: ${told}`);
+  if (told !== null) return isOpen ? set("ask-problem", told) : say(`${action.name}: ${told}`);
   if (isOpen) dialog.close();
   say(action.done);
   action.after?.();

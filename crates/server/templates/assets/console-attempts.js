@@ -22,6 +22,7 @@ const time = byId("attempts-time");
 let timer = 0;
 let asks = 0;
 let offered = "";
+let shownOf = "";
 
 // The choice stays when others come and go.
 const offerItems = () => {
@@ -36,8 +37,8 @@ const offerItems = () => {
 
 const table = (whose, tried) => {
   const row = (one) => {
-    const times = ([head, key]) => element("td", { class: "number", role: "cell", "data-head": head }, key === "attempts" && one.missed_max > 0 ? `${count(one.attempts)} to ${count(one.attempts + one.missed_max)}` : count(one[key]));
-    return rowOf([element("td", { role: "cell" }, one.who), ...COLUMNS.map(times)]);
+    const times = ([head, key]) => element("td", { class: "number", "data-head": head }, key === "attempts" && one.missed_max > 0 ? `${count(one.attempts)} to ${count(one.attempts + one.missed_max)}` : count(one[key]));
+    return rowOf([element("td", {}, one.who), ...COLUMNS.map(times)]);
   };
   return tableOf(`${whose} with the most attempts`, [[whose, ""], ...COLUMNS.map(([text]) => [text, "number"])], tried.map(row));
 };
@@ -46,7 +47,7 @@ const show = (lists, { servers, servers_missing: missing }) => {
   aged("attempts-title");
   const whose = missing > 0 ? `Of ${servers} of ${servers + missing} servers, the others have not reported.` : servers > 1 ? `Of all ${servers} servers.` : "";
   const { buyers, addresses } = lists;
-  set(byId("attempts-says"), buyers.length > 0 ? `${whose} Many buyers behind one address may be a company's or a carrier's.` : "Nobody tried.");
+  set("attempts-says", buyers.length > 0 ? `${whose} Many buyers behind one address may be a company's or a carrier's.` : "Nobody tried.");
   byId("attempts-tables").replaceChildren(...(buyers.length > 0 ? [table("Buyer", buyers), table("Address", addresses)] : []));
 };
 
@@ -56,6 +57,13 @@ const read = async () => {
   const asked = asks;
   if (!panel.open || night.figures === null) return;
   offerItems();
+  const wanted = of.value + time.value;
+  if (wanted !== shownOf) {
+    // What stands there is of something else.
+    shownOf = wanted;
+    set("attempts-says", "");
+    byId("attempts-tables").replaceChildren();
+  }
   let wait = EVERY_MS;
   if (of.value !== "" && !document.hidden) {
     let problem = "";
@@ -71,7 +79,7 @@ const read = async () => {
       problem = "The server can't be reached: what stands here is of before.";
     }
     if (asked !== asks) return;
-    set(byId("attempts-problem"), problem);
+    set("attempts-problem", problem);
   }
   timer = setTimeout(read, wait);
 };

@@ -1,5 +1,5 @@
 // The console's charts: what the server has kept of the past, and each second as it comes. Drawn by uPlot.
-import { aged, byId, call, clockTime, count, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
+import { aged, byId, call, clockTime, count, elapsed, element, hasStarted, leftOf, night, rate, serverNow, set, short } from "./console-words.js";
 
 const SPANS = [["5 min", 300], ["1 h", 3600], ["24 h", 86400], ["3 days", 259200]];
 const POINTS = 1200;
@@ -143,13 +143,14 @@ const show = (sale, of) => {
   chosen = { sale: sale.id, product: of.product };
   // Until its own are read, those of the item before are not taken for them.
   for (const units of charts.units.data.slice(1)) units.fill(null);
-  set(byId("units-of"), of.title);
-  for (const button of document.querySelectorAll("#sales td button")) {
-    const row = button.closest("tr");
-    const own = button.closest("article").id === `sale-${sale.id}` && row.dataset.product === String(of.product);
-    button.setAttribute("aria-pressed", String(own));
-  }
+  set("units-of", of.title);
+  mark();
   read();
+};
+
+// A sale that has changed is made anew.
+const mark = () => {
+  for (const button of document.querySelectorAll("#sales [aria-pressed]")) button.setAttribute("aria-pressed", String(button.id === `item-${chosen?.sale}-${chosen?.product}`));
 };
 
 // The time and the item that are asked for now.
@@ -169,12 +170,12 @@ byId("csv").addEventListener("click", (event) => (event.target.href = `/api/v1/f
 const read = async () => {
   const turn = ++reading;
   clearTimeout(retrying);
-  readAt = performance.now();
+  readAt = elapsed();
   const answer = await call(`/api/v1/figures/history?${askedFor()}`).catch(() => null);
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (turn !== reading) return;
   if (!history) {
-    set(byId("history-says"), answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
+    set("history-says", answer?.status === 503 ? "History busy, asking again." : "No history came, asking again.");
     retrying = setTimeout(read, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
     failures += 1;
     return;
@@ -189,12 +190,12 @@ const read = async () => {
     for (const row of history.rows) append(kind, row[place.at_ms] / 1000, kind.columns.map((name) => valueOf(row, name)));
   }
   partial = history.rows.filter((row) => row[place.servers_heard] < row[place.servers_known]).map((row) => row[place.at_ms] / 1000);
-  aged("over-time");
+  aged("over-time", readAt);
   redraw();
   sayPartial();
 };
 
-const sayPartial = () => set(byId("history-says"), partial.length > 0 ? "Shaded: not every server was heard, and what the others did then is missing." : "");
+const sayPartial = () => set("history-says", partial.length > 0 ? "Shaded: not every server was heard, and what the others did then is missing." : "");
 
 const isGap = (from, to) => (to - from) * 1000 > Math.max(GAP_MS_MIN, 1.5 * stepMs);
 
@@ -210,7 +211,7 @@ const STEP_S_MIN = 0.9;
 export const appendToCharts = (latest) => {
   follow();
   if (stepMs > 1000) {
-    if (failures === 0 && performance.now() - readAt > Math.max(REREAD_MS, stepMs)) read();
+    if (failures === 0 && elapsed() - readAt > Math.max(REREAD_MS, stepMs)) read();
     return;
   }
   const { rates, order_route: route } = latest;
@@ -226,7 +227,7 @@ export const appendToCharts = (latest) => {
   if (isLive && failures === 0 && isGap(known[known.length - 1], latest.at_ms / 1000)) {
     // What only this page has missed, the server knows.
     clearTimeout(retrying);
-    retrying = setTimeout(read, Math.max(0, readAt + MISSED_MS - performance.now()));
+    retrying = setTimeout(read, Math.max(0, readAt + MISSED_MS - elapsed()));
   }
   isLive = true;
   for (const [kind, chart] of Object.entries(charts)) {
@@ -285,7 +286,7 @@ for (const kind of Object.keys(charts)) {
     const at = Math.max(0, Math.min(last, from + KEYS[event.key] || 0));
     shownAt[kind] = times[at];
     plot.setCursor({ left: Math.max(0, plot.valToPos(times[at], "x")), top: 0 });
-    set(byId("chart-says"), wordsAt(kind, at));
+    set("chart-says", wordsAt(kind, at));
   });
   node.addEventListener("blur", () => {
     delete shownAt[kind];
@@ -297,6 +298,7 @@ for (const kind of Object.keys(charts)) {
 const STATES = ["live", "paused", "not_started", "ended"];
 const rankOf = (sale) => STATES.indexOf(hasStarted(sale) ? sale.state : "not_started");
 const follow = () => {
+  mark();
   if (isPressed) return;
   const items = night.figures.sales.flatMap((sale) => sale.items.map((of) => ({ sale, of, rank: rankOf(sale) })));
   const [first] = items.sort((a, b) => a.rank - b.rank || b.of.held + b.of.sold - a.of.held - a.of.sold);

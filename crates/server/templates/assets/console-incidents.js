@@ -9,27 +9,30 @@ const WRITTEN_MS = 2000;
 
 let judged = "";
 let timer = 0;
+// A reading is about to begin, or goes on.
+let isReading = false;
 let shown = "";
 
-/** With each sample: another verdict may be another incident. */
+/** With each sample: another verdict may be another incident. One that comes and goes each second puts nothing off. */
 export const followIncidents = ({ level, code }) => {
-  if (judged === `${level} ${code}`) return;
+  if (isReading || judged === `${level} ${code}`) return;
   // The first time what was before the page is read at once.
   const wait = judged === "" ? 0 : WRITTEN_MS;
   judged = `${level} ${code}`;
+  isReading = true;
   clearTimeout(timer);
   timer = setTimeout(read, wait);
 };
 
 const read = async () => {
-  const asked = timer;
+  isReading = true;
   const now = Math.floor(serverNow());
   const query = new URLSearchParams({ from_ms: now - SPAN_MS, to_ms: now, points: 1 });
   const answer = document.hidden || night.figures === null ? null : await call(`/api/v1/figures/history?${query}`).catch(() => null);
   const history = answer?.ok ? await answer.json().catch(() => null) : null;
   if (history) draw(history.incidents.slice(-SHOWN).reverse());
-  // Unless another verdict came meanwhile.
-  if (timer === asked) timer = setTimeout(read, EVERY_MS);
+  isReading = false;
+  timer = setTimeout(read, EVERY_MS);
 };
 
 const draw = (incidents) => {
@@ -38,7 +41,7 @@ const draw = (incidents) => {
   if (wanted === shown) return;
   shown = wanted;
   byId("incidents").replaceChildren(...incidents.map(line));
-  set(byId("incidents-say"), says(incidents.length));
+  set("incidents-say", says(incidents.length));
 };
 
 const says = (number) => {

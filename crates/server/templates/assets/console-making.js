@@ -45,21 +45,22 @@ const refused = async ({ code }, press) => {
   return `No. ${taken} was made in the meantime, by somebody else or by an earlier press: look at it first. Pressing again makes no. ${press.key}.`;
 };
 
-// That is made like another.
-let like = null;
+// By its number, the sale that another is made like.
+const likes = {};
 
 export const duplicate = {
   name: "Duplicate",
-  states: ["not_started", "live", "paused", "ended"],
   says: (sale) => `Another sale of the items of “${sale.title}”, on the terms that they have now, and with their whole totals. Times are yours, to the second.`,
   fields: async (sale) => {
-    like = await whole(sale.id);
+    const like = await whole(sale.id);
+    likes[sale.id] = like;
     if (!like.items.every((item) => Number.isSafeInteger(item.product))) throw new Error(TOO_LARGE);
     const length = sale.ends_at_ms - sale.starts_at_ms;
     return [{ name: "title", label: "Title", value: sale.title }, ...times(Math.max(serverNow(), sale.starts_at_ms) + DAY_MS, length)];
   },
   key: nextId,
-  request: (_, values, __, id) => {
+  request: (sale, values, _, id) => {
+    const like = likes[sale.id];
     const item = ({ product, title, description, price, list_price, total, limit, image, line }) => ({
       product,
       title,
@@ -92,13 +93,13 @@ export const create = {
   fields: () => [
     { name: "title", label: "Title", value: "" },
     ...times(serverNow() + DAY_MS, 2 * HOUR_MS),
-    { name: "payment_min", label: "Minutes to pay; empty: paid on placing", type: "number", min: "1", value: "15", optional: true },
-    { name: "product", label: "Product, the shop's number", type: "number", min: "0", value: "" },
+    { name: "payment_min", label: "Minutes to pay; empty: paid on placing", min: "1", value: "15", optional: true },
+    { name: "product", label: "Product, the shop's number", min: "0", value: "" },
     { name: "item", label: "Its title", value: "" },
-    { name: "price", label: "Price, in the smallest unit of the currency", type: "number", min: "0", value: "" },
+    { name: "price", label: "Price, in the smallest unit of the currency", min: "0", value: "" },
     { name: "currency", label: "Currency", value: night.figures.sales[0]?.currency ?? "EUR", max: "3" },
-    { name: "total", label: "Units", type: "number", min: "1", value: "" },
-    { name: "limit", label: "Units per buyer; empty: no limit", type: "number", min: "1", value: "1", optional: true },
+    { name: "total", label: "Units", min: "1", value: "" },
+    { name: "limit", label: "Units per buyer; empty: no limit", min: "1", value: "1", optional: true },
   ],
   key: nextId,
   request: (_, values, __, id) => {

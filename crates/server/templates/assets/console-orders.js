@@ -1,6 +1,6 @@
 // Support: one order by its number, what became of it, and what can be done about it.
-import { open } from "./console-actions.js";
-import { aged, byId, count, dayAndTime, element, get, set, tiles } from "./console-words.js";
+import { buttonsOf } from "./console-actions.js";
+import { aged, byId, count, dayAndTime, elapsed, element, get, set, tiles } from "./console-words.js";
 
 const ID = /^[0-9a-f]{40}$/;
 const ORDER = "/api/v1/orders";
@@ -35,8 +35,8 @@ const ACTIONS = {
     says: ({ order }) => `Notes that money of this order was given back: nothing is moved from here. Of ${money(order.amount, order.currency)}, ${money(left(order), order.currency)} were not refunded. The note can't be taken back.`,
     fields: ({ order }) => [
       { name: "reference", label: "Reference of the refund at your bank or provider", value: "", max: 255 },
-      { name: "amount", label: `Amount, in the smallest unit of ${order.currency}`, type: "number", min: "1", value: String(left(order)) },
-      { name: "units", label: "Units that go back on sale", type: "number", min: "0", value: "0" },
+      { name: "amount", label: `Amount, in the smallest unit of ${order.currency}`, min: "1", value: String(left(order)) },
+      { name: "units", label: "Units that go back on sale", min: "0", value: "0" },
     ],
     request: ({ order }, values) => ({
       method: "POST",
@@ -76,26 +76,26 @@ let latest = 0;
 const find = async (typed) => {
   latest += 1;
   const asked = latest;
-  set(byId("order-problem"), "");
+  const at = elapsed();
+  set("order-problem", "");
   try {
     const found = await read(typed);
     const due = await refundsDue(found.order);
-    if (asked === latest) show(found, due);
+    if (asked === latest) show(found, due, at);
   } catch (error) {
     if (asked !== latest) return;
     byId("found-order").replaceChildren();
-    set(byId("order-problem"), error.message);
+    set("order-problem", error.message);
   }
 };
 
-const button = (call, action, subject) => {
-  const node = element("button", { class: action.typed ? "grave" : "quiet", "data-order-call": call }, action.name);
-  node.addEventListener("click", () => open({ ...action, after: () => find(subject.order.number ?? subject.order.id) }, subject));
-  return node;
+const buttons = (actions, subject) => {
+  const after = () => find(subject.order.number ?? subject.order.id);
+  return buttonsOf(actions.map(([call, action]) => [call, { ...action, after }]), "data-order-call", () => [subject]);
 };
 
-const show = ({ order, life, more }, due) => {
-  aged("orders-title");
+const show = ({ order, life, more }, due, at) => {
+  aged("orders-title", at);
   const title = order.number ?? "No number yet";
   const facts = [
     ["Ordered", `${count(order.quantity)} of product ${order.product}, sale ${order.sale}: ${money(order.amount, order.currency)}`],
@@ -109,7 +109,7 @@ const show = ({ order, life, more }, due) => {
   };
   const actions = Object.entries(ACTIONS).filter(([, action]) => action.offered({ order }));
   const dues = due.map((payment) =>
-    element("p", { class: "row" }, `${money(payment.amount, order.currency)} of ${payment.payment_id} are to be given back.`, button("settle", settle, { title, order, payment })),
+    element("p", { class: "row" }, `${money(payment.amount, order.currency)} of ${payment.payment_id} are to be given back.`, ...buttons([["settle", settle]], { title, order, payment })),
   );
   const list = element("dl", { class: "health" });
   tiles(list, facts);
@@ -118,7 +118,7 @@ const show = ({ order, life, more }, due) => {
     list,
     element("ol", {}, ...life.map(step), ...(more ? [element("li", {}, "More refunds follow.")] : [])),
     ...dues,
-    element("p", { class: "row" }, ...actions.map(([call, action]) => button(call, action, { title, order }))),
+    element("p", { class: "row" }, ...buttons(actions, { title, order })),
   );
 };
 

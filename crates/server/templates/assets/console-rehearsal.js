@@ -30,16 +30,20 @@ const show = (latest) => {
   aged("rehearsal-title");
   const none = latest.state === "none";
   section.hidden = none && !latest.elsewhere;
-  set(byId("rehearsal-elsewhere"), latest.elsewhere ?? "");
-  if (none) return;
+  set("rehearsal-elsewhere", latest.elsewhere ?? "");
   const playing = latest.state === "playing";
-  played = latest;
-  const about = `“${latest.title}”, no. ${latest.sale}: ${count(latest.buyers)} buyers within ${latest.over_s} s, begun by ${latest.by} `;
-  set(byId("rehearsal-about"), about + (playing ? `${duration(serverNow() - latest.began_at_ms)} ago` : `on ${dayAndTime(latest.began_at_ms)}`));
-  byId("rehearsal-says").dataset.level = playing ? "" : OUTCOMES[latest.outcome];
-  set(byId("rehearsal-says"), playing ? latest.progress || "It begins." : latest.says);
   byId("rehearsal-stop").hidden = !playing;
   tiles(byId("rehearsal-found"), latest.report ? found(latest.report) : []);
+  if (none) {
+    // The server may have been started anew.
+    set("rehearsal-about", "");
+    return set("rehearsal-says", "");
+  }
+  played = latest;
+  const about = `“${latest.title}”, no. ${latest.sale}: ${count(latest.buyers)} buyers within ${latest.over_s} s, begun by ${latest.by} `;
+  set("rehearsal-about", about + (playing ? `${duration(serverNow() - latest.began_at_ms)} ago` : `on ${dayAndTime(latest.began_at_ms)}`));
+  byId("rehearsal-says").dataset.level = playing ? "" : OUTCOMES[latest.outcome];
+  set("rehearsal-says", playing ? latest.progress || "It begins." : latest.says);
 };
 
 // Of a press: at once; then by itself, more often while one is played.

@@ -1,7 +1,9 @@
 // What the console's scripts share: how its figures are written, and the figures themselves.
 
 export const byId = (id) => document.getElementById(id);
-export const set = (node, text) => {
+/** `of`: a node, or its id. */
+export const set = (of, text) => {
+  const node = of.localName ? of : byId(of);
   if (node.textContent !== text) node.textContent = text;
 };
 
@@ -57,12 +59,15 @@ export const tiles = (list, rows) => {
 };
 
 /** A row by its cells, or heads. The roles stay when a narrow page makes other boxes of the rows. */
-export const rowOf = (cells, attributes = {}) => element("tr", { role: "row", ...attributes }, ...cells);
+export const rowOf = (cells, attributes = {}) => {
+  for (const cell of cells) cell.setAttribute("role", cell.localName === "th" ? "columnheader" : "cell");
+  return element("tr", { role: "row", ...attributes }, ...cells);
+};
 export const tableOf = (label, heads, rows) =>
   element(
     "table",
     { class: "items", role: "table", "aria-label": label },
-    element("thead", { role: "rowgroup" }, rowOf(heads.map(([text, of]) => element("th", { scope: "col", class: of, role: "columnheader" }, text)))),
+    element("thead", { role: "rowgroup" }, rowOf(heads.map(([text, of]) => element("th", { scope: "col", class: of }, text)))),
     element("tbody", { role: "rowgroup" }, ...rows),
   );
 
@@ -76,21 +81,33 @@ export const localTime = (ms) => {
 };
 export const unixTime = (text) => new Date(text).getTime();
 
-// When what stands under a heading was read or taken, and what of it is older.
+// Milliseconds that have passed, also while the machine slept, which performance.now() leaves out. A clock that is set back changes nothing.
+let [seen, clock, slept] = [performance.now(), Date.now(), 0];
+export const elapsed = () => {
+  const [now, time] = [performance.now(), Date.now()];
+  const leftOut = time - clock - (now - seen);
+  if (leftOut > 1000) slept += leftOut;
+  [seen, clock] = [now, time];
+  return now + slept;
+};
+
+// When what stands under a heading was read or taken: of several parts, the one that is oldest; but of units that are older than the
+// rest, their own time beside it.
 const ages = new Map();
-export const aged = (title, at = performance.now(), older = "") => {
+export const aged = (title, at = elapsed(), unitsAt = at) => {
   if (!ages.has(title)) byId(title).after(element("small", { class: "soft" }));
-  ages.set(title, [at, older]);
+  ages.set(title, [at, unitsAt]);
 };
 export const showAges = () => {
-  for (const [title, [at, older]] of ages) set(byId(title).nextElementSibling, `as of ${duration(performance.now() - at)} ago${older}`);
+  const ago = (at) => `${duration(elapsed() - at)} ago`;
+  for (const [title, [at, unitsAt]] of ages) set(byId(title).nextElementSibling, `as of ${ago(at)}${unitsAt < at ? `; held and sold, ${ago(unitsAt)}` : ""}`);
 };
 
 // The latest figures, and when they were taken, by this page's clock; null before the first.
 export const night = { figures: null, takenAt: 0 };
 
 // The server's clock, as far as its latest figures say.
-export const serverNow = () => night.figures.at_ms + (performance.now() - night.takenAt);
+export const serverNow = () => night.figures.at_ms + (elapsed() - night.takenAt);
 
 // One that is paused before its start has not started.
 export const hasStarted = ({ state, starts_at_ms: starts }) => state !== "not_started" && !(state === "paused" && serverNow() < starts);
@@ -126,9 +143,9 @@ export const TOO_LARGE = "Its number has more than 15 digits, which this page wo
 const SAID_MS = 5000;
 let saidAt = 0;
 export const say = (text) => {
-  saidAt = performance.now();
-  set(byId("done"), text);
+  saidAt = elapsed();
+  set("done", text);
 };
 for (const what of ["pointerdown", "keydown"]) {
-  document.addEventListener(what, () => performance.now() - saidAt > SAID_MS && set(byId("done"), ""));
+  document.addEventListener(what, () => elapsed() - saidAt > SAID_MS && set("done", ""));
 }

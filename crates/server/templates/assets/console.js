@@ -1,14 +1,15 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than LIVE_MS is not called live, and what is older
 // than STALE_MS says nothing of now.
-import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, saleButtons, sayKept } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, notePlace, saleButtons, sayKept, showAct } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
 import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
-import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
+import { showServers } from "./console-servers.js";
+import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, elapsed, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
 
 // Figures come once a second.
 const LIVE_MS = 2000;
@@ -27,6 +28,7 @@ const SIGNED_OUT = "signed-out";
 const board = byId("board");
 const NO_OPERATOR = "No operator has this token: it is mistyped, or was revoked.";
 const signIn = byId("sign-in");
+const signInSays = (text) => set("sign-in-problem", text);
 
 let stream = null;
 let connectedAt = 0;
@@ -40,7 +42,7 @@ let hasJustSignedIn = false;
 const connect = () => {
   stream?.close();
   stream = new EventSource(EVENTS);
-  connectedAt = performance.now();
+  connectedAt = elapsed();
   stream.onmessage = (event) => {
     failures = 0;
     receive(JSON.parse(event.data));
@@ -66,7 +68,7 @@ const enter = async () => {
   if (attempt !== attempts) return;
   refused = session?.signed_in && failures > ENDED_MAX ? await whyNone() : "";
   if (attempt !== attempts) return;
-  set(byId("away-says"), refused || "The server can't be reached. It is asked again by itself.");
+  set("away-says", refused || "The server can't be reached. It is asked again by itself.");
   byId("away").hidden = (session !== null && !refused) || night.figures !== null;
   if (session === null) return enter();
   if (session.signed_in) admit(session);
@@ -76,21 +78,16 @@ const enter = async () => {
 // A stream of events does not say why it was refused.
 let refused = "";
 const whyNone = async () => {
-  const asking = new AbortController();
-  try {
-    const answer = await fetch(EVENTS, { signal: asking.signal });
-    return answer.ok ? "" : await reason(answer);
-  } catch {
-    return "";
-  } finally {
-    asking.abort();
-  }
+  const answer = await call(EVENTS).catch(() => null);
+  if (answer && !answer.ok) return reason(answer);
+  answer?.body.cancel();
+  return "";
 };
 
 // Who acts here, and so what there is to press; the server judges every call anyway.
 const admit = ({ operator, role }) => {
   signIn.hidden = true;
-  set(byId("who"), `${operator}, ${role}`);
+  set("who", `${operator}, ${role}`);
   if (hasJustSignedIn) sayKept();
   hasJustSignedIn = false;
   document.body.dataset.role = role;
@@ -103,10 +100,10 @@ const askToSignIn = () => {
     keepTyped();
     return leave("You were signed out.");
   }
-  if (hasJustSignedIn) set(byId("sign-in-problem"), "The browser has no session now: it keeps no cookie of this page, or the token has just ended.");
+  if (hasJustSignedIn) signInSays("The browser has no session now: it keeps no cookie of this page, or the token has just ended.");
   hasJustSignedIn = false;
   signIn.hidden = false;
-  set(byId("age"), "not signed in");
+  set("age", "not signed in");
   byId("token").focus();
 };
 
@@ -130,21 +127,21 @@ document.addEventListener("doubted", async () => {
 
 signIn.addEventListener("submit", async (event) => {
   event.preventDefault();
-  set(byId("sign-in-problem"), "");
+  signInSays("");
   const token = byId("token").value.trim();
   // More than ASCII a header does not carry, and no token has it.
-  if (!/^[ -~]+$/.test(token)) return set(byId("sign-in-problem"), NO_OPERATOR);
+  if (!/^[ -~]+$/.test(token)) return signInSays(NO_OPERATOR);
   try {
     const headers = { Authorization: `Bearer ${token}` };
     const answer = await call(SESSION, { method: "POST", headers });
-    if (answer.status === 401) return set(byId("sign-in-problem"), NO_OPERATOR);
-    if (!answer.ok) return set(byId("sign-in-problem"), await reason(answer));
+    if (answer.status === 401) return signInSays(NO_OPERATOR);
+    if (!answer.ok) return signInSays(await reason(answer));
     byId("token").value = "";
     failures = 0;
     hasJustSignedIn = true;
     enter();
   } catch {
-    set(byId("sign-in-problem"), "The server can't be reached. Try again.");
+    signInSays("The server can't be reached. Try again.");
   }
 });
 
@@ -163,7 +160,7 @@ byId("sign-out").addEventListener("click", async () => {
 
 const receive = (latest) => {
   const before = night.figures;
-  heardAt = performance.now();
+  heardAt = elapsed();
   // A stream begins with the latest sample, however old it is, and again if it was seen before.
   const takenAt = heardAt - latest.age_ms;
   const isSeen = before !== null && ["server", "number", "at_ms"].every((name) => before[name] === latest[name]);
@@ -174,42 +171,45 @@ const receive = (latest) => {
     startCharts();
     readRehearsal();
   }
-  if (!isSeen) appendToCharts(latest);
   draw();
+  if (!isSeen) appendToCharts(latest);
   tick();
 };
 
-const age = () => performance.now() - night.takenAt;
+const age = () => elapsed() - night.takenAt;
 
 // Whoever hears the page hears what is new of it, and not each second how many orders there were.
 let announced = "";
 
-const verdict = (level, says, toDo, section) => {
+const verdict = (level, says, toDo, section, act = null) => {
   byId("verdict").dataset.level = level;
   if (announced !== level + section) {
     announced = level + section;
-    set(byId("announced"), `${level}: ${says} ${toDo}`);
+    set("announced", `${level}: ${says} ${toDo}`);
   }
-  set(byId("level"), level);
-  set(byId("says"), says);
+  set("level", level);
+  set("says", says);
   byId("runbook").href = `/console/runbook#${encodeURIComponent(section)}`;
   if (byId("do").dataset.text !== toDo) {
     byId("do").dataset.text = toDo;
     // Between backticks there is something to be typed.
     byId("do").replaceChildren(...toDo.split("`").map((part, at) => (at % 2 === 1 ? element("code", {}, part) : part)));
   }
+  showAct(act);
 };
 
 const draw = () => {
   const { figures } = night;
   const { health, rates, order_route: route, sales, servers } = figures;
   if (age() <= STALE_MS) {
-    verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook);
+    verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook, figures.verdict.action);
     document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
   }
-  set(byId("server"), figures.server ?? "");
+  set("server", figures.server ?? "");
   const { units: open } = figures.open;
-  const units = asOf(health.units_age_ms);
+  // Of a cluster: not read from the ledger for a while, which a server does each second.
+  const unitsAge = health.units_age_ms >= STALE_MS ? health.units_age_ms : 0;
+  const units = unitsAge > 0 ? `, as of ${clockTime(figures.at_ms - unitsAge)}` : "";
   const reasons = mostFirst(figures.refused_by_code);
   const since = figures.totals_since_ms ?? null;
   const sinceStart = since === null ? "since the start" : `since each server's start, the last ${dayAndTime(since)}`;
@@ -218,8 +218,7 @@ const draw = () => {
     ["Refused per second", rate(rates.refused), reasons.slice(0, 2).map(([code, per]) => worded(code, per)).join(", ")],
     ["Busy per second", rate(rates.busy), "asked to come again"],
     ["Unknown per second", rate(rates.unknown), `${count(figures.totals.unknown)} ${sinceStart}`],
-    ["Order, p50", route ? `${milliseconds(route.p50_ms)} ms` : "–", "to answer, but those refused at once"],
-    ["Order, p99", route ? `${milliseconds(route.p99_ms)} ms` : "–", "to answer, but those refused at once"],
+    ...["p50", "p99"].map((of) => [`Order, ${of}`, route ? `${milliseconds(route[`${of}_ms`])} ms` : "–", "to answer, but those refused at once"]),
     ["Left", count(leftOf(open)), "units of what sells"],
     ["Held", count(open.held), `not paid yet${units}`],
     ["Sold", count(open.sold), `paid${units}`],
@@ -235,18 +234,27 @@ const draw = () => {
     ["Commit, p50 and p99", health.commit ? `${milliseconds(health.commit.p50_ms)} and ${milliseconds(health.commit.p99_ms)} ms` : "none now"],
     ["Refunds due", known(health.refunds_due, count)],
     ...(health.webhooks ? [["Webhooks waiting", count(health.webhooks.waiting), toldLate(health.webhooks)]] : []),
-    ...(health.dead_letters === null ? [] : [["Messages waiting", health.backlog === null ? "not known" : count(health.backlog), health.backlog_age_ms >= 1000 ? `the oldest for ${duration(health.backlog_age_ms)}` : "in all queues"]]),
-    ...(health.dead_letters === null ? [] : [["Dead letters", count(health.dead_letters), health.dead_letter_age_ms === null ? "since the servers' start" : `the last ${duration(health.dead_letter_age_ms)} ago`]]),
+    ...(health.dead_letters === null
+      ? []
+      : [
+          ["Messages waiting", health.backlog === null ? "not known" : count(health.backlog), health.backlog_age_ms >= 1000 ? `the oldest for ${duration(health.backlog_age_ms)}` : "in all queues"],
+          ["Dead letters", count(health.dead_letters), health.dead_letter_age_ms === null ? "since the servers' start" : `the last ${duration(health.dead_letter_age_ms)} ago`],
+        ]),
     ["Processors busy", known(health.processors_busy, (part) => `${Math.round(part * 100)} %`)],
-    ["Memory", known(health.memory_bytes, bytes)],
-    ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
-    ["Size of the ledger", known(health.ledger_bytes, bytes)],
     ["Connections", count(health.connections)],
     ["Requests per second", rate(rates.requests)],
-    ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
+    // Of a cluster each server has its own, below.
+    ...(health.dead_letters === null
+      ? [
+          ["Memory", known(health.memory_bytes, bytes)],
+          ["Disk free", known(health.disk_free_bytes, (free) => `${bytes(free)} of ${bytes(health.disk_bytes)}`)],
+          ["Size of the ledger", known(health.ledger_bytes, bytes)],
+          ["Clock", health.clock_confirmed ? `${count(Math.abs(health.clock_difference_ms))} ms from the system's` : "not confirmed"],
+        ]
+      : []),
   ]);
   aged("now-title", night.takenAt);
-  aged("sales-title", night.takenAt, units && `; held and sold${units}`);
+  aged("sales-title", night.takenAt, night.takenAt - unitsAge);
   aged("health-title", night.takenAt);
   drawEvents(figures.events);
   followIncidents(figures.verdict);
@@ -256,9 +264,6 @@ const draw = () => {
   set(byId("more-sales").firstElementChild, count(more));
   byId("more-sales").hidden = more <= 0;
 };
-
-// Units that were not read from the ledger for a while, which a server of a cluster does each second.
-const asOf = (age) => (age >= STALE_MS ? `, ${duration(age)} ago` : "");
 
 // What the installation was found to carry.
 const carried = (peak) => (peak ? `of a measured ${count(peak.orders_per_s)}${peak.on && `, bench peak of ${peak.on}`}` : "");
@@ -280,13 +285,16 @@ let actionsReadAt = Infinity;
 let shownEvents = "";
 
 const readActions = async () => {
-  actionsAt = performance.now();
+  const asked = elapsed();
+  actionsAt = asked;
   if (!["support", "operator", "admin"].includes(document.body.dataset.role)) return;
   try {
     const words = ({ who, what, sale, about, why }) => [`${who}: ${what.replaceAll("_", " ")}`, sale === null ? about : `no. ${sale} ${about}`, why && `(${why})`].filter((part) => part.trim()).join(" ");
     const found = (await get(`/api/v1/operators/log?limit=${EVENTS_SHOWN}`)).log;
+    // A later answer may have come sooner.
+    if (asked < actionsReadAt && actionsReadAt < Infinity) return;
     actions = found.map((action) => ({ at_ms: action.at_ms, says: words(action) }));
-    actionsReadAt = performance.now();
+    actionsReadAt = asked;
   } catch {
     // The age says that the server can't be reached.
   }
@@ -295,7 +303,7 @@ const readActions = async () => {
 const drawEvents = (events) => {
   aged("events-title", Math.min(night.takenAt, actionsReadAt));
   const newest = JSON.stringify(events[0] ?? null);
-  if (byId("events").dataset.newest !== newest || performance.now() - actionsAt > ACTIONS_EVERY_MS) {
+  if (byId("events").dataset.newest !== newest || elapsed() - actionsAt > ACTIONS_EVERY_MS) {
     byId("events").dataset.newest = newest;
     readActions();
   }
@@ -314,10 +322,10 @@ const ofServer = (of) => {
 };
 
 // Of a cluster, whose part of the sum is older than the rest.
-const behind = ({ servers }) => servers.filter((of) => of.silent_ms >= STALE_MS).map((of) => `, ${of.server} ${duration(of.silent_ms)} old`).join("");
+const behind = ({ servers }) => servers.filter((of) => of.silent_ms >= STALE_MS).map((of) => `, ${of.server} ${duration(of.silent_ms + age())} old`).join("");
 
 const tick = () => {
-  if (stream && performance.now() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
+  if (stream && elapsed() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
   if (night.figures === null) return;
   const old = age() > STALE_MS;
   const isLive = stream !== null && age() < LIVE_MS;
@@ -335,6 +343,7 @@ const tick = () => {
     const node = byId(`when-${sale.id}`);
     if (node) set(node, when(sale));
   }
+  showServers();
   showAges();
   keepFocus();
 };
@@ -396,24 +405,28 @@ const nodeOf = (sale) => {
 
 const drawSales = (sales) => {
   const [shown, nodes] = [byId("sales").children, sales.map(nodeOf)];
-  // One that only goes to another place stays what somebody may be about to press.
-  if (shown.length !== nodes.length || nodes.some((node, at) => node !== shown[at])) byId("sales").replaceChildren(...nodes);
+  // One that only goes to another place stays what somebody may be about to press, and where the keyboard is.
+  if (shown.length !== nodes.length || nodes.some((node, at) => node !== shown[at])) {
+    notePlace();
+    byId("sales").replaceChildren(...nodes);
+  }
   for (const sale of sales) {
     const node = byId(`sale-${sale.id}`);
     node.dataset.state = sale.state;
     set(node.querySelector(".state"), STATES[sale.state]);
-    set(byId(`when-${sale.id}`), when(sale));
-    set(byId(`does-${sale.id}`), doing(sale));
-    set(byId(`holds-${sale.id}`), holding(sale));
-    node.querySelector(".report").hidden = !hasStarted(sale) || !Number.isSafeInteger(sale.id);
-    for (const button of node.querySelectorAll("button[data-call]")) {
-      button.hidden = !isOffered(ACTIONS[button.dataset.call], sale);
+    set(`when-${sale.id}`, when(sale));
+    set(`does-${sale.id}`, doing(sale));
+    set(`holds-${sale.id}`, holding(sale));
+    node.querySelector(".report").hidden = sale.state !== "ended" || !Number.isSafeInteger(sale.id);
+    for (const button of node.querySelectorAll("[data-call], [data-item-call]")) {
+      const { call, itemCall } = button.dataset;
+      button.hidden = !isOffered(ACTIONS[call] ?? ITEM_ACTIONS[itemCall], sale);
     }
-    for (const button of node.querySelectorAll("button[data-item-call]")) {
-      button.hidden = !isOffered(ITEM_ACTIONS[button.dataset.itemCall], sale);
-    }
-    sale.items.forEach((item, at) => drawItem(node.querySelectorAll("tbody tr")[at], item));
-    for (const item of sale.items) drawLine(sale, item);
+    const rows = node.querySelectorAll("tbody tr");
+    sale.items.forEach((item, at) => {
+      drawItem(rows[at], item);
+      drawLine(sale, item);
+    });
   }
 };
 
@@ -431,9 +444,9 @@ const newSale = (sale) => {
     const choose = element("button", { id: `item-${sale.id}-${item.product}`, class: "quiet", "aria-pressed": "false" }, item.title);
     choose.addEventListener("click", () => chooseItem(sale, item));
     const share = element("div", { class: "share", "aria-hidden": "true" }, element("span", { class: "sold" }), element("span", { class: "held" }));
-    const cells = heads.slice(2, -1).map(([head, of]) => element("td", { class: of, role: "cell", "data-head": head }));
-    const [named, changed] = [element("td", { role: "cell" }, choose, element("small", { class: "does soft" })), element("td", { class: "change", role: "cell" }, ...described(itemButtons(latestOf(item)), choose))];
-    return rowOf([named, element("td", { class: "wide", role: "cell" }, share), ...cells, changed], { "data-product": item.product });
+    const cells = heads.slice(2, -1).map(([head, of]) => element("td", { class: of, "data-head": head }));
+    const [named, changed] = [element("td", {}, choose, element("small", { class: "does soft" })), element("td", { class: "change" }, ...described(itemButtons(latestOf(item)), choose))];
+    return rowOf([named, element("td", { class: "wide" }, share), ...cells, changed], { "data-product": item.product });
   };
   const table = tableOf(`Items of ${sale.title}`, heads, sale.items.map(row));
   const title = element("h3", { id: `title-${sale.id}` }, `${sale.title} `, element("span", { class: "soft" }, `no. ${sale.id}`));
@@ -451,7 +464,7 @@ const newSale = (sale) => {
     });
     more.unshift(element("p", {}, show));
   }
-  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described([...saleButtons(now), element("a", { class: "report", href: `/api/v1/sales/${sale.id}/report`, download: `sale-${sale.id}.json` }, "Report as JSON")], title)));
+  return element("article", { class: "sale", id: `sale-${sale.id}`, "aria-labelledby": title.id }, title, line, table, ...more, ...newLines(sale, latestOf), element("p", { class: "row" }, ...described([...saleButtons(() => [now()]), element("a", { class: "report", href: `/console/sales/${sale.id}/report` }, "Report")], title)));
 };
 
 const drawItem = (row, item) => {
@@ -469,8 +482,8 @@ const drawItem = (row, item) => {
   set(soldOut, item.sold_out_at_ms === null ? "" : clockTime(item.sold_out_at_ms));
 };
 
-set(byId("sign-in-problem"), sessionStorage.getItem(SIGNED_OUT) ?? "");
+signInSays(sessionStorage.getItem(SIGNED_OUT) ?? "");
 sessionStorage.removeItem(SIGNED_OUT);
-set(byId("zone"), Intl.DateTimeFormat().resolvedOptions().timeZone);
+set("zone", Intl.DateTimeFormat().resolvedOptions().timeZone);
 setInterval(tick, 250);
 enter();

@@ -22,8 +22,8 @@ fn id(hash: u128) -> OrderId {
 }
 
 /// Three orders of buyer 7, without an address: the last is paid.
-fn placed(place: &LedgerHome) -> (Ledger, Book, [Seq; 3]) {
-    let (mut ledger, mut book) = (place.open(), Book::new());
+fn placed(home: &LedgerHome) -> (Ledger, Book, [Seq; 3]) {
+    let (mut ledger, mut book) = (home.open(), Book::new());
     let mut spec =
         SaleSpec { starts_at: UnixMs(0), ends_at: UnixMs(engine::limits::SALE_TIME_MS_MAX), ..sale(1) };
     spec.items[0].limit = None;
@@ -65,17 +65,17 @@ fn give(book: &mut Book, ledger: &mut Ledger, hash: u128) -> Seq {
     entry.unwrap()
 }
 
-fn exported(place: &LedgerHome, since: u64) -> Vec<OrderLine> {
+fn exported(home: &LedgerHome, since: u64) -> Vec<OrderLine> {
     let mut lines = Vec::new();
-    place.source().export(since, &mut |line| lines.push(line)).unwrap();
+    home.source().export(since, &mut |line| lines.push(line)).unwrap();
     lines
 }
 
 #[test]
 fn an_address_that_is_given_later_is_with_the_order_from_then_on() {
     let text = String::from_utf8(BONN.to_vec()).unwrap();
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book, seqs) = placed(&place);
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book, seqs) = placed(&home);
         let before = book.next_seq().0 - 1;
         assert_eq!(ledger.kept_address(seqs[0]).unwrap(), KeptAddress::Missing);
         let entries = [give(&mut book, &mut ledger, 1), give(&mut book, &mut ledger, 3)];
@@ -85,20 +85,20 @@ fn an_address_that_is_given_later_is_with_the_order_from_then_on() {
         };
         let (one, three) = ((1, Status::Held, Some(text.clone())), (3, Status::Paid, Some(text.clone())));
         let two = (2, Status::Held, None);
-        assert_eq!(addresses(exported(&place, 0)), [one.clone(), two, three.clone()]);
-        assert_eq!(addresses(exported(&place, before)), [one.clone(), three.clone()]);
-        assert_eq!(addresses(exported(&place, entries[0].0)), std::slice::from_ref(&three));
-        let page = place.source().changes(before, 1).unwrap();
+        assert_eq!(addresses(exported(&home, 0)), [one.clone(), two, three.clone()]);
+        assert_eq!(addresses(exported(&home, before)), [one.clone(), three.clone()]);
+        assert_eq!(addresses(exported(&home, entries[0].0)), std::slice::from_ref(&three));
+        let page = home.source().changes(before, 1).unwrap();
         assert_eq!((addresses(page.orders), page.cursor, page.more), (vec![one], entries[0].0, true));
         // What else changes later brings it once, with its address.
         let cancel = Command::Cancel { order: id(1), buyer: BuyerId(7) };
         commit(&mut book, &mut ledger, AT, vec![cancel]);
         let cancelled = (1, Status::Cancelled, Some(text.clone()));
-        let mut now = addresses(exported(&place, before));
+        let mut now = addresses(exported(&home, before));
         now.sort_by_key(|(hash, ..)| *hash);
         assert_eq!(now, [cancelled, three]);
 
-        let mut reader = place.source().event_reader().unwrap();
+        let mut reader = home.source().event_reader().unwrap();
         let events: Vec<_> = reader.read(before, u64::MAX).unwrap().events.into_iter().collect();
         let addressed: Vec<_> = events
             .iter()
@@ -112,23 +112,23 @@ fn an_address_that_is_given_later_is_with_the_order_from_then_on() {
             addressed,
             [(first, 1, Status::Held, Some(text.clone())), (second, 3, Status::Paid, Some(text.clone()))]
         );
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
         drop((ledger, reader));
-        assert_eq!(place.load().unwrap().next_seq(), book.next_seq(), "it replays");
+        assert_eq!(home.load().unwrap().next_seq(), book.next_seq(), "it replays");
     }
 }
 
 #[test]
 fn an_address_that_is_given_later_goes_with_its_time_and_with_its_buyer() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book, seqs) = placed(&place);
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book, seqs) = placed(&home);
         give(&mut book, &mut ledger, 1);
         commit(&mut book, &mut ledger, AT, vec![Command::EraseBuyer(BuyerId(7))]);
         while ledger.erase_addresses(10).unwrap() > 0 {}
         assert_eq!(ledger.kept_address(seqs[0]).unwrap(), KeptAddress::Missing, "it was erased");
         give(&mut book, &mut ledger, 3);
         while ledger.purge_addresses(AT + 1, 10).unwrap() > 0 {}
-        assert!(exported(&place, 0).iter().all(|line| line.address.is_none()), "its time was over");
+        assert!(exported(&home, 0).iter().all(|line| line.address.is_none()), "its time was over");
         // Nobody would remove it any more.
         for (hash, seq) in [(2, seqs[1]), (3, seqs[2])] {
             let kept = ledger.kept_address(seq).unwrap();
@@ -136,7 +136,7 @@ fn an_address_that_is_given_later_goes_with_its_time_and_with_its_buyer() {
             let given = book.give_address(UnixMs(AT), (id(hash), BuyerId(7)), BONN, &kept);
             assert!(matches!(given, Err(Refusal::TakesNoAddress(_))), "{given:?}");
         }
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
     }
 }
 

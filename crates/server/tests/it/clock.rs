@@ -365,10 +365,10 @@ fn a_new_ledger_asks_nothing_and_an_old_one_only_about_the_past() {
 
 #[test]
 fn a_ledger_on_mysql_keeps_the_clock_as_well() {
-    let place = LedgerHome::MySql(Database::shared().into());
+    let home = LedgerHome::MySql(Database::shared().into());
     let start = |past_noon_ms| {
         set::<9>(past_noon_ms);
-        Harness::at(wall::<9>, place.open(), NO_LIMITS, CHECKS)
+        Harness::at(wall::<9>, home.open(), NO_LIMITS, CHECKS)
     };
     let mut writer = start(0);
     writer.one(open_sale(PAYMENT_MS));
@@ -389,7 +389,7 @@ fn a_ledger_on_mysql_keeps_the_clock_as_well() {
         assert!(writer.shared.clock.is_confirmed());
         writer.finish().unwrap();
     }
-    assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+    assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
 }
 
 #[test]

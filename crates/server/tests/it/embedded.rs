@@ -12,7 +12,7 @@ use faultvfs::{Effect, Fault, FaultVfs, Operation, Which};
 use server::clock::{Checks, Trust, WallClock, wall_clock};
 use server::embedded::{Options, Writer};
 use server::intake::admission::{BuyerBounds, Limits, NotAdmitted};
-use server::intake::{Client, Envelope, Intake, Judged, Mailbox, NewOrder, Reply, Request};
+use server::intake::{Envelope, Intake, Judged, Mailbox, MailboxClient, NewOrder, Reply, Request};
 use server::ledger::sqlite::{self, SqliteLedger, Synchronous, audit};
 use server::ledger::{AppendError, Ledger};
 use server::net::{self, EventLoop, Ticket};
@@ -21,7 +21,7 @@ use crate::history::sale;
 
 /// A writer on its thread, and the loop that would be woken by its answers.
 pub(crate) struct Harness {
-    pub(crate) client: Client,
+    pub(crate) client: MailboxClient,
     mailbox: Arc<Mailbox>,
     pub(crate) shared: Intake,
     thread: JoinHandle<Result<(), AppendError>>,

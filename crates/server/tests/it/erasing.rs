@@ -11,9 +11,9 @@ fn erase(book: &mut Book, ledger: &mut Ledger, at: u64, buyers: &[BuyerId]) {
     commit(book, ledger, at, buyers.iter().map(|buyer| Command::EraseBuyer(*buyer)).collect());
 }
 
-fn exported(place: &LedgerHome) -> Vec<OrderLine> {
+fn exported(home: &LedgerHome) -> Vec<OrderLine> {
     let mut lines = Vec::new();
-    place.source().export(0, &mut |line| lines.push(line)).unwrap();
+    home.source().export(0, &mut |line| lines.push(line)).unwrap();
     lines
 }
 
@@ -24,22 +24,19 @@ fn buyers() -> [BuyerId; 2] {
 
 #[test]
 fn what_names_a_buyer_goes_and_the_books_stay() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let end = history(&mut book, &mut ledger, 9, 150);
-        let before = exported(&place);
+        let before = exported(&home);
         let [number, hash] = buyers();
         assert!(text_of(hash).is_some() && text_of(number).is_none());
         erase(&mut book, &mut ledger, end, &[number, hash]);
         let marker = format!("erased:{hash}");
-        assert!(
-            exported(&place).iter().all(|line| line.buyer != "O'Neil №3"),
-            "the name goes with the entry"
-        );
+        assert!(exported(&home).iter().all(|line| line.buyer != "O'Neil №3"), "the name goes with the entry");
         assert_eq!(ledger.erase_addresses(5).unwrap(), 5);
         // A kill in the middle, and somebody else while the pass runs: the next one serves them.
         drop(ledger);
-        let mut ledger = place.open();
+        let mut ledger = home.open();
         let later = Buyers::new(b"secret of a test").find("6").unwrap().id;
         erase(&mut book, &mut ledger, end, &[later]);
         let looked: Vec<u32> =
@@ -49,45 +46,45 @@ fn what_names_a_buyer_goes_and_the_books_stay() {
         assert_eq!(looked.last(), Some(&0));
         let erased = |line: &OrderLine| ["4", "6", "O'Neil №3"].contains(&&*line.buyer);
         assert!(before.iter().any(|line| erased(line) && line.address.is_some()));
-        for (old, new) in before.iter().zip(exported(&place)) {
+        for (old, new) in before.iter().zip(exported(&home)) {
             let name = if old.buyer == "O'Neil №3" { &marker } else { &old.buyer };
             let address = if erased(old) { None } else { old.address.clone() };
             let expected = OrderLine { buyer: name.clone(), address, ..old.clone() };
             assert_eq!(new, expected);
         }
-        if let LedgerHome::Sqlite(dir) = &place {
+        if let LedgerHome::Sqlite(dir) = &home {
             gone_from_the_file(dir.path(), &mut ledger, &before, erased);
         }
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
         // Whoever orders again is there again.
         history(&mut book, &mut ledger, 10, 60);
-        let names: Vec<_> = exported(&place).into_iter().map(|line| line.buyer).collect();
+        let names: Vec<_> = exported(&home).into_iter().map(|line| line.buyer).collect();
         assert!(names.iter().any(|name| name == "O'Neil №3") && !names.contains(&marker));
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
         drop(ledger);
-        assert_eq!(seen(&place.load().unwrap()), seen(&book));
+        assert_eq!(seen(&home.load().unwrap()), seen(&book));
     }
 }
 
 #[test]
 fn an_audit_still_finds_a_text_that_nobody_erased() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let end = history(&mut book, &mut ledger, 9, 60);
         let [_, hash] = buyers();
         // Erased before their latest orders: those have a name again.
         erase(&mut book, &mut ledger, end, &[hash]);
         history(&mut book, &mut ledger, 11, 60);
-        place.tamper("DELETE FROM buyers WHERE text = 'O''Neil №3'");
-        let broken = place.source().audit().unwrap().broken;
+        home.tamper("DELETE FROM buyers WHERE text = 'O''Neil №3'");
+        let broken = home.source().audit().unwrap().broken;
         assert!(broken[0].ends_with("orders are of buyers who are hashes and have no text"), "{broken:?}");
     }
 }
 
 #[test]
 fn who_orders_in_the_batch_of_their_erasure_has_a_name() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let [_, hash] = buyers();
         let order = |key| {
             let id = OrderId { sku: SkuId(0), hash: key };
@@ -99,9 +96,9 @@ fn who_orders_in_the_batch_of_their_erasure_has_a_name() {
             1_000,
             vec![Command::CreateSale(sale(1)), order(1), Command::EraseBuyer(hash)],
         );
-        assert_eq!(exported(&place)[0].buyer, format!("erased:{hash}"));
+        assert_eq!(exported(&home)[0].buyer, format!("erased:{hash}"));
         commit(&mut book, &mut ledger, 1_001, vec![Command::EraseBuyer(hash), order(2)]);
-        assert!(exported(&place).iter().all(|line| line.buyer == "O'Neil №3"));
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert!(exported(&home).iter().all(|line| line.buyer == "O'Neil №3"));
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
     }
 }

@@ -81,15 +81,15 @@ fn refunds(payments: impl Iterator<Item = engine::PaymentView>) -> Value {
 
 #[test]
 fn embedded_ledgers_of_older_formats_read_as_they_did() {
-    let places = [(old_sqlite(), "sqlite-1"), (LedgerHome::MySql(old_mysql("mysql-2").into()), "mysql-2")];
-    for (place, name) in places {
-        let older = place.source().audit().unwrap_err().to_string();
+    let homes = [(old_sqlite(), "sqlite-1"), (LedgerHome::MySql(old_mysql("mysql-2").into()), "mysql-2")];
+    for (home, name) in homes {
+        let older = home.source().audit().unwrap_err().to_string();
         assert!(older.contains("older format") && older.contains("serve on it once"), "{older}");
-        let book = place.load().unwrap();
+        let book = home.load().unwrap();
         assert_eq!(refunds(book.refunds_due()), answers(name)["refunds_due"], "{name}");
-        check(&place.source(), name);
+        check(&home.source(), name);
         // Once more, as every later start does.
-        place.load().unwrap();
+        home.load().unwrap();
     }
 }
 
@@ -236,19 +236,19 @@ fn a_server_that_runs_is_refused_by_name_when_a_newer_one_has_migrated() {
 
 #[test]
 fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
-    for place in LedgerHome::each() {
-        place.open();
+    for home in LedgerHome::each() {
+        home.open();
         let kind = "INSERT INTO further_entries (seq, at, kind, body) VALUES (1, 1, 'turn', x'00')";
-        place.tamper(kind);
-        for refused in refusals(&place) {
+        home.tamper(kind);
+        for refused in refusals(&home) {
             assert!(refused.contains("entry 1 is of the kind \"turn\""), "{refused}");
             assert!(refused.contains("run the release that wrote it"), "{refused}");
         }
-        let version = match &place {
+        let version = match &home {
             LedgerHome::Sqlite(_) => "PRAGMA user_version = 9",
             LedgerHome::MySql(_) => "REPLACE INTO meta VALUES ('version', '9')",
         };
-        match &place {
+        match &home {
             LedgerHome::Sqlite(dir) => {
                 rusqlite::Connection::open(dir.path().join(FILE_NAME))
                     .unwrap()
@@ -257,8 +257,8 @@ fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
             }
             LedgerHome::MySql(database) => database.connection().query_drop(version).unwrap(),
         }
-        let known = if matches!(place, LedgerHome::Sqlite(_)) { "up to 5" } else { "up to 8" };
-        for refused in refusals(&place) {
+        let known = if matches!(home, LedgerHome::Sqlite(_)) { "up to 5" } else { "up to 8" };
+        for refused in refusals(&home) {
             assert!(refused.contains("format 9") && refused.contains(known), "{refused}");
             assert!(refused.contains("run the newer one"), "{refused}");
         }
@@ -266,16 +266,16 @@ fn ledgers_of_newer_formats_and_of_unknown_kinds_are_refused_by_name() {
 }
 
 /// Of a writer, an audit, an export and a page of the feed.
-fn refusals(place: &LedgerHome) -> [String; 4] {
+fn refusals(home: &LedgerHome) -> [String; 4] {
     let text = |error: OpenError| {
         assert!(!error.is_damage(), "{error}");
         error.to_string()
     };
     [
-        text(place.try_open().map(drop).unwrap_err()),
-        text(place.source().audit().map(drop).unwrap_err()),
-        text(place.source().export(0, &mut |_| ()).map(drop).unwrap_err()),
-        text(place.source().changes(0, 10).map(drop).unwrap_err()),
+        text(home.try_open().map(drop).unwrap_err()),
+        text(home.source().audit().map(drop).unwrap_err()),
+        text(home.source().export(0, &mut |_| ()).map(drop).unwrap_err()),
+        text(home.source().changes(0, 10).map(drop).unwrap_err()),
     ]
 }
 
@@ -297,8 +297,8 @@ fn a_migration_of_a_file_that_fails_anywhere_is_finished_by_a_later_start() {
         (Operation::Grow, Effect::DiskFull),
     ] {
         for nth in 1.. {
-            let place = old_sqlite();
-            let LedgerHome::Sqlite(dir) = &place else { unreachable!("it is a file") };
+            let home = old_sqlite();
+            let LedgerHome::Sqlite(dir) = &home else { unreachable!("it is a file") };
             vfs.arm(Fault { operation, nth, effect, lasting: true, files: Which::Any });
             let opened = SqliteLedger::open(options(dir.path(), name));
             let fired = vfs.fired() > 0;

@@ -17,9 +17,9 @@ fn names(source: &Source, after: &str, max: usize) -> Vec<String> {
 
 #[test]
 fn images_are_kept_by_their_names_until_they_are_removed() {
-    for place in LedgerHome::each() {
-        drop(place.open());
-        let source = place.source();
+    for home in LedgerHome::each() {
+        drop(home.open());
+        let source = home.source();
         assert_eq!((source.image(&name(1)).unwrap(), names(&source, "", 9)), (None, Vec::new()));
         assert_eq!(source.missing_image(&[]).unwrap(), None);
         // Every byte there is, and more than a packet's first fragment.

@@ -59,31 +59,31 @@ fn correct_clock(book: &mut Book, ledger: &mut Ledger, from: u64, to: u64) {
 
 #[test]
 fn the_clocks_notes_are_kept_and_void_after_a_correction() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         assert_eq!(ledger.clock_notes().unwrap(), Notes::default());
         let never = Some(UnixMs(i64::MAX.unsigned_abs()));
         for (noted_at, confirmed_since) in [(Some(UnixMs(9)), never), (Some(UnixMs(7)), Some(UnixMs(3)))] {
             let notes = Notes { noted_at, confirmed_since };
             ledger.note_clock(&notes).unwrap();
-            assert_eq!(ledger.clock_notes().unwrap(), notes, "{place:?}");
+            assert_eq!(ledger.clock_notes().unwrap(), notes, "{home:?}");
         }
         let mut book = ledger.load().unwrap();
         commit(&mut book, &mut ledger, 5_000, vec![Command::CreateSale(sale(1))]);
         correct_clock(&mut book, &mut ledger, 6_000, 500);
         commit(&mut book, &mut ledger, 500, vec![Command::Pause(engine::SaleId(1))]);
         let notes = Notes { noted_at: Some(UnixMs(500)), confirmed_since: Some(UnixMs(500)) };
-        assert_eq!(ledger.clock_notes().unwrap(), notes, "{place:?}");
+        assert_eq!(ledger.clock_notes().unwrap(), notes, "{home:?}");
         let again = ledger.load().unwrap();
-        assert_eq!((seen(&again), again.corrections_len()), (seen(&book), 1), "{place:?}");
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!((seen(&again), again.corrections_len()), (seen(&book), 1), "{home:?}");
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
     }
 }
 
 #[test]
 fn addresses_are_as_old_as_the_corrected_clock_says() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = ledger.load().unwrap();
         let place_one = |hash: u128| {
             let id = engine::OrderId { sku: engine::SkuId(1), hash };
@@ -98,7 +98,7 @@ fn addresses_are_as_old_as_the_corrected_clock_says() {
         commit(&mut book, &mut ledger, 15_000, vec![place_one(3)]);
         // By the clock as it is now they were placed at 6,000, at 14,000 and at 15,000.
         for (cutoff_ms, purged) in [(6_000, 0), (6_001, 1), (14_000, 0), (14_001, 1), (15_001, 1)] {
-            assert_eq!(ledger.purge_addresses(cutoff_ms, 10).unwrap(), purged, "{cutoff_ms}, {place:?}");
+            assert_eq!(ledger.purge_addresses(cutoff_ms, 10).unwrap(), purged, "{cutoff_ms}, {home:?}");
         }
     }
 }
@@ -107,12 +107,12 @@ fn addresses_are_as_old_as_the_corrected_clock_says() {
 fn what_was_appended_comes_back_as_the_same_book() {
     for seed in 0..12 {
         let mut states = Vec::new();
-        for place in LedgerHome::each() {
+        for home in LedgerHome::each() {
             let mut book = Book::new();
             for part in 0..3 {
-                let mut ledger = place.open();
+                let mut ledger = home.open();
                 let loaded = ledger.load().unwrap();
-                assert_eq!(seen(&loaded), seen(&book), "seed {seed}, part {part}, {place:?}");
+                assert_eq!(seen(&loaded), seen(&book), "seed {seed}, part {part}, {home:?}");
                 book = loaded;
                 let at = history(&mut book, &mut ledger, seed * 10 + part, 60);
                 correct_clock(&mut book, &mut ledger, at, if part == 0 { at / 2 } else { at + 100 });
@@ -120,8 +120,8 @@ fn what_was_appended_comes_back_as_the_same_book() {
                     ledger.close().unwrap();
                 }
             }
-            let audit = place.source().audit().unwrap();
-            assert_eq!(audit.broken, Vec::<String>::new(), "seed {seed}, {place:?}");
+            let audit = home.source().audit().unwrap();
+            assert_eq!(audit.broken, Vec::<String>::new(), "seed {seed}, {home:?}");
             assert!(audit.complete);
             assert_eq!(audit.entries + 1, book.next_seq().0);
             assert_eq!(audit.orders, book.orders_len() as u64);
@@ -131,7 +131,7 @@ fn what_was_appended_comes_back_as_the_same_book() {
                 let expected = (stock.total(), stock.available(), stock.held(), stock.sold());
                 assert_eq!((found.total, found.available, found.held, found.sold), expected);
             }
-            states.push((seen(&book), exported(&place)));
+            states.push((seen(&book), exported(&home)));
         }
         assert_eq!(states[0], states[1], "seed {seed}: the backends differ");
     }
@@ -139,54 +139,54 @@ fn what_was_appended_comes_back_as_the_same_book() {
 
 #[test]
 fn entries_about_sales_are_read_alone_and_from_one_on() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let id = engine::SaleId(1);
         let created = vec![Command::CreateSale(sale(1)), Command::Pause(id), Command::Resume(id)];
         commit(&mut book, &mut ledger, 1_000, created);
         history(&mut book, &mut ledger, 7, 5);
         let at = book.last_at().0;
         commit(&mut book, &mut ledger, at, vec![Command::CreateSale(sale(2)), Command::End(id)]);
-        let read = |after: Seq| place.source().sale_entries(after).unwrap();
+        let read = |after: Seq| home.source().sale_entries(after).unwrap();
         let all = read(Seq(0));
         let mut sales = engine::Sales::new();
         all.iter().for_each(|entry| sales.replay(entry).unwrap());
         let of = |sales: &engine::Sales| sales.iter().map(|sale| format!("{sale:?}")).collect::<Vec<_>>();
-        assert_eq!(of(&sales), of(book.registry()), "{place:?}");
-        assert!(all.len() > 3 && (all.len() as u64) < all.last().unwrap().seq.0, "{place:?}");
-        assert_eq!(format!("{:?}", read(all[1].seq)), format!("{:?}", &all[2..]), "{place:?}");
+        assert_eq!(of(&sales), of(book.registry()), "{home:?}");
+        assert!(all.len() > 3 && (all.len() as u64) < all.last().unwrap().seq.0, "{home:?}");
+        assert_eq!(format!("{:?}", read(all[1].seq)), format!("{:?}", &all[2..]), "{home:?}");
         assert!(read(sales.seen()).is_empty());
     }
 }
 
-fn exported(place: &LedgerHome) -> Vec<OrderLine> {
+fn exported(home: &LedgerHome) -> Vec<OrderLine> {
     let mut lines = Vec::new();
-    place.source().export(0, &mut |line| lines.push(line)).unwrap();
+    home.source().export(0, &mut |line| lines.push(line)).unwrap();
     lines
 }
 
 #[test]
 fn the_id_secret_is_made_once() {
-    for place in LedgerHome::each() {
-        let first = place.open().id_secret().unwrap();
+    for home in LedgerHome::each() {
+        let first = home.open().id_secret().unwrap();
         assert_ne!(first, [0; 16]);
-        assert_eq!(place.open().id_secret().unwrap(), first);
+        assert_eq!(home.open().id_secret().unwrap(), first);
     }
 }
 
 #[test]
 fn a_demo_takes_an_empty_ledger_or_its_own() {
-    for place in LedgerHome::each() {
-        assert!(!place.open().is_for_demo(false).unwrap());
-        assert!(place.open().is_for_demo(true).unwrap());
-        assert!(place.open().is_for_demo(false).unwrap());
+    for home in LedgerHome::each() {
+        assert!(!home.open().is_for_demo(false).unwrap());
+        assert!(home.open().is_for_demo(true).unwrap());
+        assert!(home.open().is_for_demo(false).unwrap());
     }
 }
 
 #[test]
 fn readers_refuse_what_is_not_there() {
-    for place in LedgerHome::each() {
-        let refused = place.source().audit().unwrap_err();
+    for home in LedgerHome::each() {
+        let refused = home.source().audit().unwrap_err();
         assert!(
             matches!(
                 refused,
@@ -195,13 +195,13 @@ fn readers_refuse_what_is_not_there() {
             ),
             "{refused}"
         );
-        match &place {
+        match &home {
             LedgerHome::Sqlite(dir) => std::fs::write(dir.path().join(FILE_NAME), "no database").unwrap(),
             LedgerHome::MySql(database) => {
                 database.connection().query_drop("CREATE TABLE meta (other INT)").unwrap();
             }
         }
-        for refused in [place.source().audit().unwrap_err(), place.try_open().unwrap_err()] {
+        for refused in [home.source().audit().unwrap_err(), home.try_open().unwrap_err()] {
             assert!(
                 matches!(
                     refused,
@@ -216,8 +216,8 @@ fn readers_refuse_what_is_not_there() {
 
 #[test]
 fn an_export_has_every_order_once_and_goes_on_from_its_cursor() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 77, 150);
         let mut known: HashMap<String, (Status, u64)> = HashMap::new();
@@ -225,7 +225,7 @@ fn an_export_has_every_order_once_and_goes_on_from_its_cursor() {
             assert!(known.insert(line.id.to_string(), stands(&line)).is_none(), "{} came twice", line.id);
             assert_eq!(line.address.is_some(), !book.order(line.id).unwrap().seq.0.is_multiple_of(3));
         };
-        let cursor = place.source().export(0, &mut take).unwrap();
+        let cursor = home.source().export(0, &mut take).unwrap();
         assert_eq!(known.len(), book.orders_len());
         history(&mut book, &mut ledger, 78, 60);
         let mut changed = 0;
@@ -233,7 +233,7 @@ fn an_export_has_every_order_once_and_goes_on_from_its_cursor() {
             changed += 1;
             known.insert(line.id.to_string(), stands(&line));
         };
-        place.source().export(cursor, &mut take).unwrap();
+        home.source().export(cursor, &mut take).unwrap();
         assert!(changed > 0);
         assert_eq!(known.len(), book.orders_len());
         assert_are_of_book(&known, &book);
@@ -257,11 +257,11 @@ fn assert_are_of_book(known: &HashMap<String, (Status, u64)>, book: &Book) {
 
 #[test]
 fn the_feed_reaches_the_same_state_page_by_page() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 5, 120);
-        let source = place.source();
+        let source = home.source();
         let mut known: HashMap<String, (Status, u64)> = HashMap::new();
         let mut since = 0;
         loop {
@@ -292,14 +292,14 @@ fn the_feed_reaches_the_same_state_page_by_page() {
 
 #[test]
 fn addresses_go_after_their_time_and_no_sooner() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = Book::new();
         let end = history(&mut book, &mut ledger, 9, 150);
-        let before = exported(&place);
+        let before = exported(&home);
         let cutoff = end / 2;
         while ledger.purge_addresses(cutoff, 3).unwrap() > 0 {}
-        for (old, new) in before.iter().zip(exported(&place)) {
+        for (old, new) in before.iter().zip(exported(&home)) {
             let expected = if old.placed_at.0 < cutoff { None } else { old.address.clone() };
             assert_eq!(new.address, expected);
         }
@@ -307,14 +307,14 @@ fn addresses_go_after_their_time_and_no_sooner() {
             before.iter().any(|old| old.placed_at.0 < cutoff && old.address.is_some()),
             "nothing was there to purge"
         );
-        if let LedgerHome::Sqlite(dir) = &place {
+        if let LedgerHome::Sqlite(dir) = &home {
             gone_from_the_file(dir.path(), &mut ledger, &before, |line| line.placed_at.0 < cutoff);
         }
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
         // The ledger goes on after a purge.
         history(&mut book, &mut ledger, 10, 20);
         drop(ledger);
-        assert_eq!(seen(&place.load().unwrap()), seen(&book));
+        assert_eq!(seen(&home.load().unwrap()), seen(&book));
     }
 }
 
@@ -339,9 +339,9 @@ pub(crate) fn gone_from_the_file(
 
 #[test]
 fn messages_are_kept_and_go_with_their_time() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
-        let count = |place: &LedgerHome| match place {
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
+        let count = |home: &LedgerHome| match home {
             LedgerHome::Sqlite(dir) => {
                 let connection = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
                 connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap()
@@ -358,11 +358,11 @@ fn messages_are_kept_and_go_with_their_time() {
                 Batch { entries: &[], addresses: &[], buyers: &[], messages: &messages, at: UnixMs(at) };
             ledger.append(&batch).unwrap();
         }
-        assert_eq!(count(&place), 6);
+        assert_eq!(count(&home), 6);
         assert_eq!(ledger.purge_addresses(2_500, 3).unwrap(), 3);
         assert_eq!(ledger.purge_addresses(2_500, 3).unwrap(), 1);
         assert_eq!(ledger.purge_addresses(2_500, 3).unwrap(), 0);
-        assert_eq!(count(&place), 2);
+        assert_eq!(count(&home), 2);
     }
 }
 
@@ -382,8 +382,8 @@ fn an_audit_names_what_is_broken() {
         ("UPDATE sale_events SET kind = 'burnt' WHERE seq = 1", "makes no sense"),
     ];
     for (sql, expected) in tampered {
-        for place in LedgerHome::each() {
-            let mut ledger = place.open();
+        for home in LedgerHome::each() {
+            let mut ledger = home.open();
             let mut book = Book::new();
             let place_order = |hash| {
                 Command::Place(engine::Placement {
@@ -399,27 +399,27 @@ fn an_audit_names_what_is_broken() {
                 commit(&mut book, &mut ledger, 2_001, vec![Command::Pause(engine::SaleId(1))]);
             }
             drop(ledger);
-            place.tamper(sql);
-            let audit = place.source().audit().unwrap();
+            home.tamper(sql);
+            let audit = home.source().audit().unwrap();
             assert!(audit.broken.iter().any(|line| line.contains(expected)), "{sql}: {:?}", audit.broken);
-            assert!(place.load().is_err(), "{sql}: a broken ledger must not be served");
+            assert!(home.load().is_err(), "{sql}: a broken ledger must not be served");
         }
     }
 }
 
 #[test]
 fn an_audit_that_had_to_stop_says_so() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 33, 60);
         drop(ledger);
-        let whole = place.source().audit().unwrap();
+        let whole = home.source().audit().unwrap();
         assert!(whole.complete && whole.entries + 1 == book.next_seq().0, "{whole:?}");
         let middle = whole.entries / 2;
         let order = format!("(SELECT min(seq) FROM orders WHERE seq > {middle})");
-        place.tamper(&format!("UPDATE orders SET quantity = 1000 WHERE seq = {order}"));
-        let part = place.source().audit().unwrap();
+        home.tamper(&format!("UPDATE orders SET quantity = 1000 WHERE seq = {order}"));
+        let part = home.source().audit().unwrap();
         assert!(!part.complete && !part.broken.is_empty(), "{part:?}");
         assert!((middle..whole.entries).contains(&part.entries), "{part:?}");
         assert!(part.orders < whole.orders);
@@ -428,25 +428,25 @@ fn an_audit_that_had_to_stop_says_so() {
 
 #[test]
 fn a_number_that_is_far_off_is_a_gap_and_costs_no_time_and_no_memory() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         history(&mut Book::new(), &mut ledger, 33, 60);
         drop(ledger);
         let far = 1_u64 << 60;
-        place.tamper(&format!("UPDATE orders SET seq = {far} WHERE seq = (SELECT max(seq) FROM orders)"));
-        let audit = place.source().audit().unwrap();
+        home.tamper(&format!("UPDATE orders SET seq = {far} WHERE seq = (SELECT max(seq) FROM orders)"));
+        let audit = home.source().audit().unwrap();
         assert!(audit.broken[0].contains("gap") && !audit.complete, "{:?}", audit.broken);
-        assert!(place.load().is_err());
+        assert!(home.load().is_err());
     }
 }
 
 #[test]
 fn a_report_is_what_the_orders_add_up_to_and_stays_so_as_of_its_entry() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = Book::new();
         history(&mut book, &mut ledger, 34, 60);
-        let source = place.source();
+        let source = home.source();
         let mut orders = Vec::new();
         source.export(0, &mut |order| orders.push(order)).unwrap();
         let sales: BTreeSet<_> = book.sales().map(|sale| sale.spec.id).collect();
@@ -462,21 +462,21 @@ fn a_report_is_what_the_orders_add_up_to_and_stays_so_as_of_its_entry() {
             let by_status =
                 [found.held, found.paid + found.paid_late, found.cancelled, found.expired, found.refunded];
             let statuses = [Status::Held, Status::Paid, Status::Cancelled, Status::Expired, Status::Refunded];
-            assert_eq!(by_status, statuses.map(count), "{place:?}: {sale:?}");
+            assert_eq!(by_status, statuses.map(count), "{home:?}: {sale:?}");
             let skus: Vec<_> = audit.skus.iter().filter(|sku| sku.sale == sale).collect();
             assert_eq!(report.items.len(), skus.len());
             for (item, sku) in report.items.iter().zip(skus) {
                 let found = (item.total, item.available, item.held, item.sold, item.orders.placed);
-                assert_eq!(found, (sku.total, sku.available, sku.held, sku.sold, sku.orders), "{place:?}");
+                assert_eq!(found, (sku.total, sku.available, sku.held, sku.sold, sku.orders), "{home:?}");
             }
             reports.push((sale, report));
         }
-        assert!(reports.iter().map(|(_, report)| report.orders.placed).sum::<u64>() > 20, "{place:?}");
+        assert!(reports.iter().map(|(_, report)| report.orders.placed).sum::<u64>() > 20, "{home:?}");
         history(&mut book, &mut ledger, 35, 30);
         for (sale, report) in reports {
             let (audit, again) = source.report(sale, Some(report.entry)).unwrap();
-            assert_eq!((audit.entries, audit.broken), (report.entry, Vec::new()), "{place:?}");
-            assert_eq!(again, Some(report), "{place:?}");
+            assert_eq!((audit.entries, audit.broken), (report.entry, Vec::new()), "{home:?}");
+            assert_eq!(again, Some(report), "{home:?}");
         }
         let ahead = source.report(engine::SaleId(1), Some(1 << 40)).unwrap_err().to_string();
         assert!(ahead.contains("ahead of this ledger"), "{ahead}");

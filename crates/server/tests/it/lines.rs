@@ -63,8 +63,8 @@ fn at(book: &Book, place: u32) -> BuyerId {
 
 #[test]
 fn every_entry_of_a_line_comes_back_as_it_was() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
         let mut book = ledger.load().unwrap();
         let mut kinds = BTreeSet::new();
         let mut step = |book: &mut Book, at_ms: u64, commands: Vec<Command>| {
@@ -83,19 +83,19 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
                     _ => "other",
                 });
             }
-            assert_eq!(line_of(&ledger.load().unwrap()), line_of(book), "{place:?} at {at_ms}");
-            assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new(), "{place:?} at {at_ms}");
+            assert_eq!(line_of(&ledger.load().unwrap()), line_of(book), "{home:?} at {at_ms}");
+            assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new(), "{home:?} at {at_ms}");
         };
         let of = (sold_to_its_line().id, ProductId(1));
         step(&mut book, 1_000, vec![Command::CreateSale(sold_to_its_line())]);
         step(&mut book, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
-        assert_eq!(place.source().draw(Some(of.0), of.1).unwrap().unwrap_err(), NoDraw::Open(UnixMs(50_000)));
+        assert_eq!(home.source().draw(Some(of.0), of.1).unwrap().unwrap_err(), NoDraw::Open(UnixMs(50_000)));
         step(&mut book, 50_000, Vec::new());
-        assert_eq!(place.source().draw(Some(of.0), of.1).unwrap().unwrap_err(), NoDraw::Waiting);
+        assert_eq!(home.source().draw(Some(of.0), of.1).unwrap().unwrap_err(), NoDraw::Waiting);
         let round = book.line_of(SKU).unwrap().draw.closed().unwrap().round.unwrap();
         let spoken = Box::new(Spoken { round, signature: [9; 48] });
         step(&mut book, 60_000, vec![Command::Draw { sku: SKU, spoken }]);
-        let drawn = place.source().draw(Some(of.0), of.1).unwrap().unwrap();
+        let drawn = home.source().draw(Some(of.0), of.1).unwrap().unwrap();
         assert!(matches!(drawn.line.draw, DrawView::Drawn { spoken: Some(_), .. }));
         assert_eq!(drawn.leaves.len() as u64, PEOPLE);
 
@@ -128,10 +128,10 @@ fn every_entry_of_a_line_comes_back_as_it_was() {
             "expired",
             "given back",
         ];
-        assert!(all.iter().all(|kind| kinds.contains(kind)), "{place:?}: {kinds:?}");
+        assert!(all.iter().all(|kind| kinds.contains(kind)), "{home:?}: {kinds:?}");
         let mut products = Vec::new();
-        place.source().export(0, &mut |line| products.push(line.product)).unwrap();
-        assert_eq!(products, [ProductId(1)], "{place:?}");
+        home.source().export(0, &mut |line| products.push(line.product)).unwrap();
+        assert_eq!(products, [ProductId(1)], "{home:?}");
     }
 }
 
@@ -147,8 +147,8 @@ fn turns_notified(reader: &mut EventReader) -> Vec<OpenedTurn> {
 
 #[test]
 fn the_shop_is_notified_of_each_turn_once_and_whose_it_is() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let mut sale = sold_to_its_line();
         let item = &mut sale.items[0];
         (item.total, item.limit) = (5, Some(2));
@@ -158,7 +158,7 @@ fn the_shop_is_notified_of_each_turn_once_and_whose_it_is() {
         commit(&mut book, &mut ledger, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
         commit(&mut book, &mut ledger, 50_000, Vec::new());
         let present = || everybody(|buyer| Command::ShowPresence { sku: SKU, buyer });
-        let mut reader = place.source().event_reader().unwrap();
+        let mut reader = home.source().event_reader().unwrap();
         assert_eq!(turns_notified(&mut reader), [], "nobody is called before the start");
         commit(&mut book, &mut ledger, STARTS_AT, present());
         // A server that starts again calls nobody twice.
@@ -182,7 +182,7 @@ fn the_shop_is_notified_of_each_turn_once_and_whose_it_is() {
                 }
             })
             .into();
-        assert_eq!(notified, expected, "{place:?}");
+        assert_eq!(notified, expected, "{home:?}");
         assert!(notified.iter().any(|turn| turn.buyer.contains('№')), "one of them is a text");
         // Whoever is erased has no name any more, in what is sent again either.
         let hash = (1..=4).map(|place| at(&book, place)).find(|buyer| buyer.is_hash()).unwrap();
@@ -190,15 +190,15 @@ fn the_shop_is_notified_of_each_turn_once_and_whose_it_is() {
         let erased = format!("erased:{hash}");
         assert_eq!(turns_notified(&mut reader).iter().filter(|turn| turn.buyer == erased).count(), 1);
         drop(ledger);
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new(), "{place:?}");
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new(), "{home:?}");
     }
 }
 
 /// What was set aside for somebody may come back to the line.
 #[test]
 fn the_shop_is_not_notified_that_what_is_in_turns_is_sold_out() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let mut sale = sold_to_its_line();
         sale.items.truncate(1);
         let item = &mut sale.items[0];
@@ -208,7 +208,7 @@ fn the_shop_is_not_notified_that_what_is_in_turns_is_sold_out() {
         let found = |book: &Book, at: u64| {
             let catalog = Catalog::of(book.registry(), &Catalog::default());
             catalog.skus[0].counters.publish(book.stock(SKU).unwrap());
-            Noticing::new(place.source().event_reader().unwrap()).look(UnixMs(at), &catalog).unwrap()
+            Noticing::new(home.source().event_reader().unwrap()).look(UnixMs(at), &catalog).unwrap()
         };
         commit(&mut book, &mut ledger, 1_000, vec![Command::CreateSale(sale)]);
         commit(&mut book, &mut ledger, 2_000, everybody(|buyer| Command::Join { sku: SKU, buyer }));
@@ -217,10 +217,10 @@ fn the_shop_is_not_notified_that_what_is_in_turns_is_sold_out() {
         commit(&mut book, &mut ledger, STARTS_AT + 1, present);
         let stock = book.stock(SKU).unwrap();
         assert_eq!((stock.available(), stock.turns()), (0, 1));
-        assert_eq!(found(&book, STARTS_AT + 1), [started], "{place:?}");
+        assert_eq!(found(&book, STARTS_AT + 1), [started], "{home:?}");
         let id = OrderId { sku: SKU, hash: 5 };
         let order = Placement { id, buyer: at(&book, 1), quantity: 1, fingerprint: Fingerprint(0) };
         commit(&mut book, &mut ledger, STARTS_AT + 2, vec![Command::Place(order)]);
-        assert_eq!(found(&book, STARTS_AT + 2), [started, Notice::SoldOut(SKU)], "{place:?}");
+        assert_eq!(found(&book, STARTS_AT + 2), [started, Notice::SoldOut(SKU)], "{home:?}");
     }
 }

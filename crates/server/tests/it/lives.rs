@@ -66,10 +66,10 @@ fn said(life: &OrderLife) -> Vec<String> {
 
 #[test]
 fn what_became_of_an_order_is_found_by_its_entry_with_who_did_it() {
-    for place in LedgerHome::each() {
-        let mut shop = Shop { ledger: place.open(), book: Book::new(), at: 1_000 };
+    for home in LedgerHome::each() {
+        let mut shop = Shop { ledger: home.open(), book: Book::new(), at: 1_000 };
         shop.does(vec![Command::CreateSale(sale(1))]);
-        let source = place.source();
+        let source = home.source();
         let (cancelled, cancelled_seq) = shop.place(1, 1);
         let (paid, paid_seq) = shop.place(2, 2);
         let (early, late) = (OrderId { hash: 3, ..paid }, OrderId { hash: 4, ..paid });
@@ -89,7 +89,7 @@ fn what_became_of_an_order_is_found_by_its_entry_with_who_did_it() {
         shop.at += 1_000;
         shop.does(Vec::new());
         shop.does(vec![pay(late, "pay_4", 1)]);
-        assert_eq!(said(&life(&source, cancelled_seq)), ["placed", "cancelled by sam: moved"], "{place:?}");
+        assert_eq!(said(&life(&source, cancelled_seq)), ["placed", "cancelled by sam: moved"], "{home:?}");
         let expected = [
             "placed".to_owned(),
             "paid pay_2".to_owned(),
@@ -99,20 +99,20 @@ fn what_became_of_an_order_is_found_by_its_entry_with_who_did_it() {
             format!("refund_made re_c {} by sam: by bank", 2 * 4_999 - 8),
             "refunded by sam: by bank".to_owned(),
         ];
-        assert_eq!(said(&life(&source, paid_seq)), expected, "{place:?}");
-        assert_eq!(said(&life(&source, early_seq)), ["placed", "paid pay_3"], "{place:?}");
-        assert_eq!(said(&life(&source, late_seq)), ["placed", "expired", "paid_late pay_4"], "{place:?}");
+        assert_eq!(said(&life(&source, paid_seq)), expected, "{home:?}");
+        assert_eq!(said(&life(&source, early_seq)), ["placed", "paid pay_3"], "{home:?}");
+        assert_eq!(said(&life(&source, late_seq)), ["placed", "expired", "paid_late pay_4"], "{home:?}");
         assert_eq!(life(&source, late_seq).id, late);
         for none in [0, 1, late_seq.0 + 100, 1 << 40, u64::MAX] {
-            assert_eq!(source.order_life(none).unwrap(), None, "{place:?} {none}");
+            assert_eq!(source.order_life(none).unwrap(), None, "{home:?} {none}");
         }
     }
 }
 
 #[test]
 fn an_order_with_more_refunds_than_are_shown_is_shown_with_the_first() {
-    for place in LedgerHome::each() {
-        let mut shop = Shop { ledger: place.open(), book: Book::new(), at: 1_000 };
+    for home in LedgerHome::each() {
+        let mut shop = Shop { ledger: home.open(), book: Book::new(), at: 1_000 };
         shop.does(vec![Command::CreateSale(sale(1))]);
         let (order, seq) = shop.place(1, 1);
         shop.does(vec![pay(order, "pay", 1)]);
@@ -120,10 +120,10 @@ fn an_order_with_more_refunds_than_are_shown_is_shown_with_the_first() {
             (from..to).map(|n| refund(order, &format!("re_{n}"), Some(1), n % 2 == 0)).collect::<Vec<_>>()
         };
         shop.does(refunds(0, 100));
-        let whole = life(&place.source(), seq);
-        assert_eq!((whole.more, whole.steps.len()), (false, 102), "{place:?}");
+        let whole = life(&home.source(), seq);
+        assert_eq!((whole.more, whole.steps.len()), (false, 102), "{home:?}");
         shop.does(refunds(100, 130));
-        let first = life(&place.source(), seq);
-        assert_eq!((first.more, &first.steps[..]), (true, &whole.steps[..]), "{place:?}");
+        let first = life(&home.source(), seq);
+        assert_eq!((first.more, &first.steps[..]), (true, &whole.steps[..]), "{home:?}");
     }
 }

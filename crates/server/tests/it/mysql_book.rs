@@ -70,10 +70,10 @@ fn sound(database: Database) {
 
 #[test]
 fn the_one_that_starts_takes_over_and_the_one_before_stops() {
-    let place = LedgerHome::MySql(Database::shared().into());
-    let (mut first, mut book) = (place.open(), Book::new());
+    let home = LedgerHome::MySql(Database::shared().into());
+    let (mut first, mut book) = (home.open(), Book::new());
     history(&mut book, &mut first, 3, 20);
-    let mut second = place.open();
+    let mut second = home.open();
     let mut seconds_book = second.load().unwrap();
     assert_eq!(seen(&seconds_book), seen(&book));
     let fenced = place_one(&mut book, &mut first, 900).unwrap_err();
@@ -91,7 +91,7 @@ fn the_one_that_starts_takes_over_and_the_one_before_stops() {
     }
     history(&mut seconds_book, &mut second, 4, 20);
     drop(second);
-    assert_eq!(seen(&place.load().unwrap()), seen(&seconds_book));
+    assert_eq!(seen(&home.load().unwrap()), seen(&seconds_book));
 }
 
 #[test]

@@ -60,13 +60,13 @@ fn settle(harness: &mut Harness, hash: u128) -> Duration {
 
 /// Every order that somebody was answered is accepted.
 fn all_there(database: Database, accepted: &[u128]) {
-    let place = LedgerHome::MySql(database.into());
-    let book = place.load().unwrap();
+    let home = LedgerHome::MySql(database.into());
+    let book = home.load().unwrap();
     for hash in accepted {
         let id = OrderId { sku: SkuId(0), hash: *hash };
         assert!(book.order(id).is_some(), "order {hash} was accepted and is lost");
     }
-    let audit = place.source().audit().unwrap();
+    let audit = home.source().audit().unwrap();
     assert_eq!(audit.broken, Vec::<String>::new());
     assert!(audit.complete);
 }

@@ -7,7 +7,7 @@ use engine::{
 };
 use server::intake::catalog::Catalog;
 use server::ledger::{
-    EndpointChange, EndpointProgress, EventReader, Outgoing, StoredEndpoint, Waiting, What,
+    EndpointChange, EndpointProgress, EventReader, Outgoing, StoredEndpoint, UnansweredEvent, What,
 };
 
 use server::webhooks::Noticing;
@@ -30,9 +30,9 @@ fn all(reader: &mut EventReader) -> Vec<Outgoing> {
 
 #[test]
 fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
-        let mut reader = place.source().event_reader().unwrap();
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
+        let mut reader = home.source().event_reader().unwrap();
         history(&mut book, &mut ledger, 9, 200);
         // A sale that comes after the reader has read the others.
         let some = all(&mut reader).len();
@@ -68,7 +68,7 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
             }
         }
         let mut exported = Vec::new();
-        place.source().export(0, &mut |line| exported.push(line)).unwrap();
+        home.source().export(0, &mut |line| exported.push(line)).unwrap();
         assert_eq!(orders.len(), exported.len());
         for line in exported {
             let mut expected = orders[&line.id].clone();
@@ -91,10 +91,10 @@ fn the_events_of_a_ledger_add_up_to_its_orders_and_refunds() {
 
 #[test]
 fn the_payment_that_paid_for_an_order_is_found_from_its_entries() {
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let at = history(&mut book, &mut ledger, 9, 300);
-        let mut reader = place.source().event_reader().unwrap();
+        let mut reader = home.source().event_reader().unwrap();
         let (mut paid, mut refunds) = (BTreeMap::new(), 0);
         for event in all(&mut reader) {
             match event.what {
@@ -124,11 +124,11 @@ fn the_payment_that_paid_for_an_order_is_found_from_its_entries() {
 
 #[test]
 fn how_far_an_endpoint_has_come_is_kept() {
-    for place in LedgerHome::each() {
-        let mut ledger = place.open();
-        let mut reader = place.source().event_reader().unwrap();
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
+        let mut reader = home.source().event_reader().unwrap();
         assert_eq!(reader.endpoint("shop").unwrap(), None);
-        let row = |seq, error: &str| Waiting {
+        let row = |seq, error: &str| UnansweredEvent {
             seq,
             about: "O'Neil's №1".to_owned(),
             since: UnixMs(5),
@@ -137,7 +137,7 @@ fn how_far_an_endpoint_has_come_is_kept() {
             dead: seq == 3,
             error: error.to_owned(),
         };
-        let progress = |sent_to, waiting: &[Waiting], answered: &[u64]| {
+        let progress = |sent_to, waiting: &[UnansweredEvent], answered: &[u64]| {
             let (waiting, answered) = (waiting.to_vec(), answered.to_vec());
             EndpointProgress { sent_to, disabled: sent_to == 12, waiting, answered }
         };
@@ -171,8 +171,8 @@ fn how_far_an_endpoint_has_come_is_kept() {
 #[test]
 fn what_the_clock_and_the_stock_do_is_noticed_once() {
     const SKU: SkuId = SkuId(0);
-    for place in LedgerHome::each() {
-        let (mut ledger, mut book) = (place.open(), Book::new());
+    for home in LedgerHome::each() {
+        let (mut ledger, mut book) = (home.open(), Book::new());
         let mut spec = SaleSpec { starts_at: UnixMs(100_000), ends_at: UnixMs(200_000), ..sale(1) };
         spec.items.truncate(1);
         let (product, total) = (spec.items[0].product, spec.items[0].total);
@@ -196,19 +196,19 @@ fn what_the_clock_and_the_stock_do_is_noticed_once() {
             catalog.skus[0].counters.publish(book.stock(SKU).unwrap());
             // As a server that has just started: what was noticed before is in the ledger alone.
             for again in [false, true] {
-                let mut noticing = Noticing::new(place.source().event_reader().unwrap());
+                let mut noticing = Noticing::new(home.source().event_reader().unwrap());
                 let found = noticing.look(UnixMs(at), &catalog).unwrap();
                 assert_eq!(found, if again { &[] } else { expected }, "at {at}");
                 commit(&mut book, &mut ledger, at, found.into_iter().map(Command::Notice).collect());
             }
         }
-        let events = all(&mut place.source().event_reader().unwrap());
+        let events = all(&mut home.source().event_reader().unwrap());
         let item = |sold_out| What::Stock { sale: 1, product: product.0, sold_out };
         let expected =
             [What::SaleStarted { sale: 1 }, item(true), item(false), item(true), What::SaleEnded { sale: 1 }];
         assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), expected);
         drop(ledger);
-        assert_eq!(place.load().unwrap().next_seq(), book.next_seq(), "it replays");
-        assert_eq!(place.source().audit().unwrap().broken, Vec::<String>::new());
+        assert_eq!(home.load().unwrap().next_seq(), book.next_seq(), "it replays");
+        assert_eq!(home.source().audit().unwrap().broken, Vec::<String>::new());
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::working_set::{Needs, WorkingSet};
-use engine::{Entry, Sales, Seq, SkuId, UnixMs};
+use engine::{Entry, Event, OrderId, Sales, Seq, SkuId, UnixMs};
 use server::intake::HoldEnded;
 use server::ledger::mysql::cluster::{Continuity, Lease, LedgerError, correction_id};
 use server::time::{self, Instant};
@@ -60,6 +60,8 @@ struct Inside {
     keeps_states: bool,
     /// What fail-overs have undone.
     undone: Vec<Entry>,
+    /// Orders whose closing is among that.
+    closings_undone: BTreeSet<OrderId>,
     /// How often another database has taken over: no connection outlives that.
     lives: u64,
     /// What its clock said when the run began, and how far it was set since.
@@ -93,6 +95,7 @@ impl Database {
             states: Vec::new(),
             keeps_states: true,
             undone: Vec::new(),
+            closings_undone: BTreeSet::new(),
             lives: 0,
             began,
             begun: Instant::now(),
@@ -154,6 +157,11 @@ impl Database {
         if let Some(state) = undone.into_iter().next() {
             let was = std::mem::replace(&mut inside.tables, state);
             let kept = inside.tables.entries.len();
+            let closed = |entry: &Entry| match entry.event {
+                Event::OrderClosed { order, .. } => Some(was.order_id(order)),
+                _ => None,
+            };
+            inside.closings_undone.extend(was.entries[kept..].iter().filter_map(closed));
             inside.undone.extend_from_slice(&was.entries[kept..]);
         }
     }
@@ -173,6 +181,11 @@ impl Database {
     /// Everything that fail-overs have undone.
     pub fn undone(&self) -> Vec<Entry> {
         self.lock().undone.clone()
+    }
+
+    /// Orders that were closed once, and whose closing a fail-over has undone.
+    pub fn closings_undone(&self) -> BTreeSet<OrderId> {
+        self.lock().closings_undone.clone()
     }
 
     /// Of the gate that there is to be for a SKU, 0: of none.

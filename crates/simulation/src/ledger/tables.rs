@@ -192,6 +192,10 @@ impl Tables {
         self.skus.iter()
     }
 
+    pub(super) fn order_id(&self, placed: Seq) -> OrderId {
+        self.order_ids[&placed]
+    }
+
     pub(super) fn order(&self, id: OrderId) -> Option<&OrderRow> {
         self.orders.get(&id)
     }

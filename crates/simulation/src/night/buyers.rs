@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{Accepted, BuyerId, Command, Fingerprint, OrderId, Pay, Placement, Refund, Refusal, Status};
 use server::intake::admission::{BuyerBounds, NotAdmitted};
-use server::intake::{Judged, NewOrder, Reply, Request};
+use server::intake::{Asker, Intake, Judged, NewOrder, Reply, Request};
 use server::time::{self, Instant};
 
 use super::order_of;
@@ -57,14 +57,23 @@ pub(super) struct Answered {
     pub(super) answer: Answer,
 }
 
+/// Somebody with an order has asked for it, and from when to when that took.
+#[derive(Clone, Debug)]
+pub(super) struct Looked {
+    pub(super) order: OrderId,
+    pub(super) asked: Duration,
+    pub(super) at: Duration,
+    /// To whoever was asked.
+    pub(super) is_known: bool,
+}
+
 /// What everybody was answered.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     pub(super) orders: BTreeMap<OrderId, Vec<Answered>>,
     /// What was asked for, under some keys twice, with other bodies.
     pub(super) wanted: BTreeMap<OrderId, (BuyerId, BTreeSet<u32>)>,
-    /// When those with an order looked at it, and whether it was known to whoever they asked.
-    pub(super) looked: Vec<(OrderId, Duration, bool)>,
+    pub(super) looked: Vec<Looked>,
     pub(super) paid: Vec<Paid>,
     pub(super) cancelled: Vec<OrderId>,
     /// From when on the sale was paused, as its operator was answered, until it was to be resumed.
@@ -76,8 +85,8 @@ pub(super) struct Answers {
 
 impl Answers {
     /// When somebody asked for their order, and it was not known.
-    pub(super) fn not_known(&self, order: &OrderId) -> Option<Duration> {
-        self.looked.iter().find_map(|(of, at, is_known)| (of == order && !is_known).then_some(*at))
+    pub(super) fn not_known(&self, order: OrderId) -> impl Iterator<Item = &Looked> {
+        self.looked.iter().filter(move |looked| looked.order == order && !looked.is_known)
     }
 }
 
@@ -112,21 +121,55 @@ impl People {
 
     /// Somebody who asks once, whatever comes of it.
     pub(super) fn buy_once(&self, key: u128, buyer: BuyerId, quantity: u32, random: &mut Random) -> Answer {
+        self.ask_for(key, (buyer, quantity), true, random)
+    }
+
+    /// Somebody whose order has no key: the event loop admits it, and nobody can ask for it again.
+    pub(super) fn buy_without_key(
+        &self,
+        key: u128,
+        buyer: BuyerId,
+        quantity: u32,
+        random: &mut Random,
+    ) -> Answer {
+        self.ask_for(key, (buyer, quantity), false, random)
+    }
+
+    fn ask_for(
+        &self,
+        key: u128,
+        (buyer, quantity): (BuyerId, u32),
+        is_keyed: bool,
+        random: &mut Random,
+    ) -> Answer {
         let id = order_of(key);
         self.answers().wanted.entry(id).or_insert((buyer, BTreeSet::new())).1.insert(quantity);
         let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
         let asked = self.begun.elapsed();
-        let answer = self.place(place, random);
+        let answer = self.place(place, is_keyed, random);
         let answered = Answered { asked, at: self.begun.elapsed(), quantity, answer: answer.clone() };
         self.answers().orders.entry(id).or_default().push(answered);
         answer
     }
 
-    fn place(&self, place: Placement, random: &mut Random) -> Answer {
-        let admission = Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted };
-        let asked_at = Instant::now();
-        let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
-        match self.ask(Request::Place(order), random) {
+    fn place(&self, place: Placement, is_keyed: bool, random: &mut Random) -> Answer {
+        let reply = self.of_any(random).map(|(asker, intake)| {
+            let admission = match is_keyed {
+                true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
+                false => {
+                    let Intake { admission, shelf, clock, .. } = &intake;
+                    let asks = (place.buyer, place.id.sku);
+                    match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.now()) {
+                        Ok(permit) => Judged::ByTheLoop(permit),
+                        Err(why) => return Reply::NotAdmitted(why),
+                    }
+                }
+            };
+            let asked_at = Instant::now();
+            let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
+            asker.ask(Request::Place(order), PATIENCE)
+        });
+        match reply {
             Some(Reply::Pending { .. } | Reply::Order(_)) => Answer::Ordered,
             Some(Reply::Accepted(Accepted::Order { .. })) => Answer::Ordered,
             Some(
@@ -144,10 +187,14 @@ impl People {
         }
     }
 
-    /// One of the servers that run.
     fn ask(&self, request: Request, random: &mut Random) -> Option<Reply> {
-        let host = &self.hosts[random.below(self.hosts.len())];
-        Some(self.askers.of(host)?.ask(request, PATIENCE))
+        let (asker, _) = self.of_any(random)?;
+        Some(asker.ask(request, PATIENCE))
+    }
+
+    /// One of the servers, if it runs.
+    fn of_any(&self, random: &mut Random) -> Option<(Asker, Intake)> {
+        self.askers.of(&self.hosts[random.below(self.hosts.len())])
     }
 
     /// Once, at any server.
@@ -160,7 +207,8 @@ impl People {
             None | Some(Reply::Unknown | Reply::Unavailable) => return,
             Some(other) => panic!("whoever reads an order is not answered so: {other:?}"),
         };
-        self.answers().looked.push((order, asked, is_known));
+        let at = self.begun.elapsed();
+        self.answers().looked.push(Looked { order, asked, at, is_known });
     }
 
     /// Reports a payment, as often as it takes.

@@ -7,8 +7,8 @@ use crate::gate;
 use crate::random::Random;
 use crate::{ledger, queue};
 
-use super::gates::Step;
-use super::{BROKERS, Night, QUEUES_EACH, RESTOCKED, SERVERS, host};
+use super::gates::{PROMOTED_AFTER_MS, Step};
+use super::{BROKERS, Night, QUEUES_EACH, SERVERS, host};
 
 /// From the first to the last fault.
 const FAULTY_S: (usize, usize) = (3, 16);
@@ -286,87 +286,23 @@ pub fn plan(seed: u64) -> Plan {
     plan
 }
 
-/// By a seed: a database that fails over just after units were added, and nothing else.
-pub(super) fn after_the_restock(seed: u64) -> Plan {
-    let mut random = Random(!seed);
-    let at = RESTOCKED + Duration::from_millis(20 + random.below(200) as u64);
-    vec![(at, Fault::LedgerFailsOver { without: 8 + random.below(24) })]
-}
-
-/// By a seed: every server is killed, and a database that fails over has lost what they alone had seen.
-pub(super) fn forgotten_by_all(seed: u64) -> Plan {
-    let at = Duration::from_millis(5_000 + Random(!seed).below(9_000) as u64);
-    let killed = (0..SERVERS).map(|server| (at, Fault::Crash { server, down: 1_000 }));
-    killed.chain([(at, Fault::LedgerFailsOver { without: 31 })]).collect()
-}
-
-/// By a seed: sends fail in every way, and Redis loses what it knew of their orders.
-pub(super) fn wiped_while_sends_fail(seed: u64) -> Plan {
-    wiped(seed, Fault::FaultyQueue { one_in: 1, lasts: 9_000 })
-}
-
-/// By a seed: some messages come seconds late, and Redis has lost what it knew of their orders.
-pub(super) fn wiped_while_messages_are_late(seed: u64) -> Plan {
-    wiped(seed, Fault::FaultyQueue { one_in: 1, lasts: 12_000 })
-}
-
-/// By a seed: calls of the database fail, and Redis loses what it knew of their orders.
-pub(super) fn wiped_while_the_database_fails(seed: u64) -> Plan {
-    wiped(seed, Fault::FaultyLedger { one_in: 2, lasts: 9_000 })
-}
-
-/// By a seed: nothing is taken into the ledger for a while, and Redis loses what it knew of the orders that wait.
-pub(super) fn wiped_with_a_backlog(seed: u64) -> Plan {
-    wiped(seed, Fault::LedgerAway { lasts: 3_000 })
-}
-
-/// By a seed: a server does not reach a broker any more, and gates wait for all that the brokers have.
-pub(super) fn wiped_while_a_broker_is_cut(seed: u64) -> Plan {
-    let server = usize::try_from(seed).expect("it is small") % SERVERS;
-    let cut = Fault::BrokerCut { server, broker: 0, lasts: 90_000 };
-    vec![(Duration::from_secs(4), cut), (Duration::from_secs(8), Fault::GateWiped)]
-}
-
-/// By a seed: what each server has asked Redis comes seconds later.
-pub(super) fn gate_cut(seed: u64) -> Plan {
-    let mut random = Random(!seed);
-    let cut = |server| {
-        let at = Duration::from_millis(4_000 + random.below(4_000) as u64);
-        (at, Fault::GateCut { server, lasts: 9_000 })
-    };
-    let mut plan: Plan = (0..SERVERS).map(cut).collect();
-    plan.sort();
-    plan
-}
-
-/// By a seed: a server goes on with a master of Redis that is cut off, while its replica is promoted, and nothing else.
-pub(super) fn fails_over_with_one(seed: u64) -> Plan {
-    let mut random = Random(!seed);
-    let at = Duration::from_millis(4_000 + random.below(4_000) as u64);
-    vec![(at, Fault::GateFailsOver { server: random.below(SERVERS), behind: 0, alone: 10_000, lasts: 9_000 })]
-}
-
-/// A fault, and Redis wiped as early as two seconds and as late as eight after it began.
-fn wiped(seed: u64, fault: Fault) -> Plan {
-    let mut random = Random(!seed);
-    let mut after = |from: u64| Duration::from_millis(from + random.below(2_000) as u64);
-    let (at, first, last) = (after(4_000), after(6_000), after(10_000));
-    vec![(at, fault), (first, Fault::GateWiped), (last, Fault::GateWiped)]
-}
-
-/// By a seed: the network to Redis fails, and nothing else.
-pub(super) fn faulty_gate(seed: u64) -> Plan {
-    let at = Duration::from_millis(5_000 + Random(!seed).below(2_000) as u64);
-    vec![(at, Fault::FaultyGate { one_in: 2, lasts: 9_000 })]
-}
-
 impl Fault {
     pub(super) fn is_of_clock(&self) -> bool {
         matches!(self, Fault::ServerClock { .. } | Fault::GateClock { .. } | Fault::LedgerClock { .. })
     }
 
-    /// For how long it may keep servers from the engines.
-    pub(super) fn lasts(&self) -> Duration {
+    /// From when to when it may keep servers from the engines, if it begins at this time.
+    pub(super) fn disturbs(&self, at: Duration) -> (Duration, Duration) {
+        let from = match *self {
+            Fault::GateRestored { age: after } | Fault::GateFailsOver { behind: after, .. } => {
+                at + Duration::from_millis(after)
+            }
+            _ => at,
+        };
+        (from, from + self.lasts())
+    }
+
+    fn lasts(&self) -> Duration {
         let ms = match *self {
             Fault::Crash { down, .. } => down,
             Fault::Freeze { lasts, .. }
@@ -375,7 +311,6 @@ impl Fault {
             | Fault::FaultyQueue { lasts, .. }
             | Fault::BrokerDown { lasts, .. }
             | Fault::GateCut { lasts, .. }
-            | Fault::GateFailsOver { lasts, .. }
             | Fault::BrokerCut { lasts, .. }
             | Fault::LedgerAway { lasts }
             | Fault::LedgerCut { lasts, .. }
@@ -383,6 +318,8 @@ impl Fault {
             | Fault::ServerClock { lasts, .. }
             | Fault::GateClock { lasts, .. }
             | Fault::LedgerClock { lasts, .. } => lasts,
+            // Whoever is left with the old master hears of the new epoch from the database.
+            Fault::GateFailsOver { .. } => PROMOTED_AFTER_MS,
             Fault::GateWiped
             | Fault::GateRestarted
             | Fault::GateRestored { .. }

@@ -4,7 +4,7 @@ use crate::gate::{Network, Role, Snapshot};
 
 use super::planted::run;
 use super::watch::{GATE, LEFT};
-use super::{BEGAN, Fault, Night, Planted, REDIS, SENTINEL, SERVERS, host};
+use super::{BEGAN, Fault, Night, Planted, REDIS, SENTINEL, SERVERS, SKU, host};
 
 /// From the time that nobody hears of the master until its replica takes over.
 pub(super) const PROMOTED_AFTER_MS: u64 = 1_500;
@@ -38,11 +38,32 @@ pub(super) fn network(planted: Planted, seed: u64) -> (Network, Gates) {
     (network, Gates { master: 0, fails_over: false, lives: 2 })
 }
 
+/// What a Redis has to sell.
+pub(super) fn units_at(network: &Network, address: &str) -> Option<i64> {
+    let left = network.change(address, |redis| redis.field(GATE, LEFT))?;
+    std::str::from_utf8(&left).ok()?.parse().ok()
+}
+
 impl Night {
     /// What the master has to sell.
     pub(super) fn units_at_gate(&self) -> Option<i64> {
-        let left = self.engines.network.change(REDIS[self.gate.master], |redis| redis.field(GATE, LEFT))?;
-        std::str::from_utf8(&left).ok()?.parse().ok()
+        units_at(&self.engines.network, REDIS[self.gate.master])
+    }
+
+    /// Why the master does not sell, when the night is over.
+    pub(super) fn closed_at_the_end(&self) -> Option<String> {
+        let gate = self.engines.network.change(REDIS[self.gate.master], |redis| redis.field(GATE, b"gate"));
+        let Some((_, [flag, phase, rest @ ..])) = gate.as_deref().and_then(|gate| gate.split_at_checked(40))
+        else {
+            return Some("there is no gate when the night is over".to_owned());
+        };
+        let (flag, phase) = (char::from(*flag), char::from(*phase));
+        let epoch = rest.first_chunk::<8>().map(|epoch| u64::from_be_bytes(*epoch));
+        let newest = self.engines.database.epoch(SKU);
+        let is_open = (flag, phase, epoch) == ('O', 'l', Some(newest));
+        (!is_open).then(|| {
+            format!("the gate is {flag}, {phase}, of epoch {epoch:?} of {newest} when the night is over")
+        })
     }
 
     fn next_life(&mut self) -> u64 {
@@ -92,6 +113,7 @@ impl Night {
             }
             Step::Reached { server } => self.cut(server, &REDIS, false),
             Step::CutOff { server, alone, lasts, snapshot } => {
+                self.watch.cut_off(&self.engines, REDIS[master]);
                 self.cut(server, &[REDIS[1 - master], SENTINEL], true);
                 (0..SERVERS).filter(|other| *other != server).for_each(|other| {
                     self.cut(other, &[REDIS[master]], true);
@@ -120,6 +142,7 @@ impl Night {
                 network.replace(REDIS[redis], |redis| redis.set_role(Role::Replica));
                 (0..SERVERS).for_each(|server| self.cut(server, &[REDIS[0], REDIS[1], SENTINEL], false));
                 self.gate.fails_over = false;
+                self.watch.mended();
             }
         }
         Vec::new()

@@ -43,6 +43,9 @@ const SKU: SkuId = SkuId(0);
 const UNITS: u64 = 30;
 /// What an operator adds, once most is sold, and when.
 const RESTOCK: u64 = 30;
+/// What an operator calls that, and the units that are taken off.
+const MORE: &str = "more";
+const FEWER: &str = "fewer";
 const RESTOCKED: Duration = Duration::from_secs(9);
 /// Between these the sale is paused, for a moment, and a few units are taken off.
 const PAUSED_MS: (usize, usize) = (5_000, 14_000);
@@ -168,7 +171,7 @@ impl Night {
 
     /// Operators, who ask until they are answered: units are added, the sale is paused for a moment, and some units do not exist.
     fn operators_come(&mut self, random: &mut Random) {
-        let restock = Command::Adjust { sku: SKU, how: Adjust::Restock, units: RESTOCK, key: "more".into() };
+        let restock = Command::Adjust { sku: SKU, how: Adjust::Restock, units: RESTOCK, key: MORE.into() };
         self.operator(random, RESTOCKED, move |people, random| {
             let added = people.command(&restock, random);
             assert!(matches!(added, Reply::Accepted(_)), "{added:?}");
@@ -189,7 +192,7 @@ impl Night {
             }
         });
         let (corrected, units) = (random.below(to - from) + from, 1 + random.below(3) as u64);
-        let correct = Command::Adjust { sku: SKU, how: Adjust::Correct, units, key: "fewer".into() };
+        let correct = Command::Adjust { sku: SKU, how: Adjust::Correct, units, key: FEWER.into() };
         self.operator(random, Duration::from_millis(corrected as u64), move |people, random| {
             people.answers().corrected.0 = units;
             let answered = people.command(&correct, random);
@@ -301,7 +304,7 @@ fn visit(people: &People, buyer: u128, random: &mut Random) {
         let id = order_of(key);
         let (answer, quantity) = match buyer % 10 {
             // Without a key nobody can ask again.
-            3 => (people.buy_once(key, BuyerId(buyer), quantity, random), quantity),
+            3 => (people.buy_without_key(key, BuyerId(buyer), quantity, random), quantity),
             7 => buy_with_two_bodies(people, key, (BuyerId(buyer), quantity), random),
             _ => (people.buy(key, BuyerId(buyer), quantity, random), quantity),
         };

@@ -25,18 +25,18 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// The servers that run, by their hosts, and what all that ever ran have counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Askers {
-    running: Arc<Mutex<BTreeMap<String, Asker>>>,
+    running: Arc<Mutex<BTreeMap<String, (Asker, Intake)>>>,
     metrics: Arc<Mutex<Vec<Arc<Metrics>>>>,
 }
 
 impl Askers {
-    pub(super) fn of(&self, host: &str) -> Option<Asker> {
+    pub(super) fn of(&self, host: &str) -> Option<(Asker, Intake)> {
         locked(&self.running).get(host).cloned()
     }
 
-    fn add(&self, host: &str, asker: Asker, metrics: Arc<Metrics>) {
-        locked(&self.running).insert(host.to_owned(), asker);
-        locked(&self.metrics).push(metrics);
+    fn add(&self, host: &str, asker: Asker, intake: Intake) {
+        locked(&self.metrics).push(Arc::clone(&intake.metrics));
+        locked(&self.running).insert(host.to_owned(), (asker, intake));
     }
 
     pub(super) fn remove(&self, host: &str) {
@@ -114,14 +114,14 @@ fn gate_config(host: &str, engines: &Engines, config: &Config) -> GateConfig {
 pub(super) fn start(host: &str, life: u64, engines: &Engines, askers: &Askers) {
     let config = Config::default();
     let limits = Limits { gate_judges: true, ..config.admission.limits(1) };
-    let (mailbox, shared) = (Mailbox::new(Vec::new(), COMMANDS_MAX), Intake::new(wall, limits));
+    let (mailbox, intake) = (Mailbox::new(Vec::new(), COMMANDS_MAX), Intake::new(wall, limits));
     let number = host.bytes().fold(0, |number, byte| number * 31 + u64::from(byte)) % 1_000_000;
     let identity = Identity { name: host.to_owned(), id: number * 1_000 + life };
     let server = loop {
         let (engines, topic) = (engines.clone(), config.queue.topic.clone());
         let (gate, ledger) = (gate_config(host, &engines, &config), engines.database.connect(host));
         let ways = Box::new(Ways { host: host.to_owned(), engines, ledger, topic, gate });
-        match Server::new(&config, identity.clone(), Arc::clone(&mailbox), shared.clone(), ways) {
+        match Server::new(&config, identity.clone(), Arc::clone(&mailbox), intake.clone(), ways) {
             Ok(server) => break server,
             Err(_) => time::sleep(AGAIN),
         }
@@ -129,5 +129,5 @@ pub(super) fn start(host: &str, life: u64, engines: &Engines, askers: &Askers) {
     for stage in server.stages() {
         schedule::spawn(host, stage.run);
     }
-    askers.add(host, mailbox.asker(), shared.metrics);
+    askers.add(host, mailbox.asker(), intake);
 }

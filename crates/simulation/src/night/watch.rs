@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use engine::{Book, Closing, Entry, Event, LedgerKind, OrderId, Seq, UnixMs};
 
-use super::{BEGAN, Engines, HOLD_MS, RESTOCK, SKU, UNITS};
+use super::gates::units_at;
+use super::{BEGAN, Engines, HOLD_MS, RESTOCK, SALE, SKU, UNITS};
 
 /// Where a gate has how many units it can sell.
 pub(super) const GATE: &[u8] = b"{db:00000000}:s";
@@ -34,6 +35,13 @@ pub(super) struct Watch {
     /// The epoch of the gate, as the ledger has it, and when it was raised.
     epoch: u64,
     pub(super) raised: Vec<Duration>,
+    /// From when until when the sale went on, though it was to be paused: that was undone with the tail of the database.
+    unpaused: Vec<(Duration, Option<Duration>)>,
+    /// The master that is cut off while its replica is promoted, and what it had to sell when it was looked at last.
+    cut_off: Option<(&'static str, i64)>,
+    /// Orders that such masters had reserved then, which may be published again, what they had to sell, and what has come back
+    /// to them since: no more orders can be accepted there.
+    pub(super) units_cut_off: u64,
     /// By how much an order may expire early, for clocks differ.
     early_ms_max: u64,
     pub(super) broken: Option<String>,
@@ -42,6 +50,23 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn new(clock_is_set: bool) -> Watch {
         Watch { early_ms_max: if clock_is_set { EARLY_MS_MAX } else { ROUNDED_MS }, ..Watch::default() }
+    }
+
+    /// From now on this master sells apart from its replica.
+    pub(super) fn cut_off(&mut self, engines: &Engines, address: &'static str) {
+        self.cut_off = Some((address, 0));
+        let reserved = engines.network.change(address, |redis| redis.members(OPEN).len());
+        self.units_cut_off += reserved as u64;
+        self.look_at_master_cut_off(engines);
+    }
+
+    pub(super) fn mended(&mut self) {
+        self.cut_off = None;
+    }
+
+    /// Whether the sale went on at some time between these, though it was to be paused.
+    pub(super) fn was_unpaused(&self, from: Duration, to: Duration) -> bool {
+        self.unpaused.iter().any(|(since, until)| *since <= to && until.is_none_or(|until| from <= until))
     }
 
     pub(super) fn look(&mut self, engines: &Engines, at: Duration) {
@@ -57,7 +82,9 @@ impl Watch {
 
     fn look_at_ledger(&mut self, engines: &Engines, at: Duration) -> Option<String> {
         let (life, new) = engines.database.entries_since((self.life, self.followed));
-        if life != self.life {
+        let falls_back = life != self.life;
+        let was_paused = falls_back && self.is_paused();
+        if falls_back {
             (self.life, self.followed, self.book) = (life, 0, Book::new());
             self.pay_by.clear();
         }
@@ -69,8 +96,17 @@ impl Watch {
         if let Err(error) = followed {
             return Some(format!("the ledger does not follow: {error}"));
         }
+        if !self.is_paused() {
+            self.unpaused.extend(was_paused.then_some((at, None)));
+        } else if let Some((_, until)) = self.unpaused.last_mut() {
+            *until = until.or(Some(at));
+        }
         let early = new.iter().filter_map(|entry| self.expired_early(entry, at)).max();
         early.or_else(|| Some(self.book.check_invariants().err()?.join("; ")))
+    }
+
+    fn is_paused(&self) -> bool {
+        self.book.sale(SALE).is_some_and(|sale| sale.paused)
     }
 
     fn expired_early(&mut self, entry: &Entry, at: Duration) -> Option<String> {
@@ -99,6 +135,7 @@ impl Watch {
         if std::mem::replace(&mut self.carried, carried) == carried {
             return None;
         }
+        self.look_at_master_cut_off(engines);
         for hash in engines.network.members(OPEN) {
             if let Ok(hash) = <[u8; 16]>::try_from(hash) {
                 self.reserved.entry(u128::from_be_bytes(hash)).or_insert(at);
@@ -109,5 +146,12 @@ impl Watch {
         let most = i64::try_from(UNITS + RESTOCK).unwrap_or(i64::MAX);
         let too_many = left.max().filter(|left| *left > most)?;
         Some(format!("a gate has {too_many} units of SKU {} to sell, and there are {most}", SKU.0))
+    }
+
+    fn look_at_master_cut_off(&mut self, engines: &Engines) {
+        let Some((address, had)) = &mut self.cut_off else { return };
+        let has = units_at(&engines.network, address).unwrap_or(0);
+        self.units_cut_off += u64::try_from(has - *had).unwrap_or(0);
+        *had = has;
     }
 }

@@ -262,7 +262,7 @@ impl Caller {
                 let age_ms = self.random.of(&[0, 0, 1, 1_000, 3_600_000, limits::NUMBER_MAX, u64::MAX]);
                 let (asked_at, most) = (self.asked_at(), self.random.of(&[0, 1, 2, limits::OPEN_ROWS_MAX]));
                 drop(gate.open_of_each(&[SkuId(0), SkuId(1)], age_ms, asked_at, most));
-                drop(gate.open_beyond(sku, self.random.below(4) as u64));
+                drop(gate.open_beyond(&[(sku, self.random.below(4) as u64)]));
             }
             4 => {
                 drop(gate.states(&[SkuId(0), SkuId(1)]));

@@ -27,7 +27,10 @@ impl SlotMap {
     /// If it can't be reached, is no cluster, or serves not all slots.
     pub fn read(member: SocketAddr, password: Option<&str>) -> anyhow::Result<Self> {
         let mut redis = Redis::connect(member)?.authenticated(password)?;
-        Self::of(member, &redis.ask::<Vec<Value>>(&["CLUSTER", "SLOTS"]).with_context(|| member.to_string())?)
+        Self::of(
+            member,
+            &redis.query::<Vec<Value>>(&["CLUSTER", "SLOTS"]).with_context(|| member.to_string())?,
+        )
     }
 
     fn of(member: SocketAddr, ranges: &[Value]) -> anyhow::Result<Self> {

@@ -112,7 +112,7 @@ impl Gate<'_> {
         );
         let redis_benchmark_per_s = self.run_redis_benchmark(&said, &mut redis)?;
         for key in [keys(&said, 0), keys(&said, 1)].as_flattened() {
-            redis.tell(&["UNLINK", key])?;
+            redis.exec(&["UNLINK", key])?;
         }
         Ok(Sample { client_per_s: said.reserves as f64 / said.seconds, redis_benchmark_per_s, usage })
     }
@@ -181,7 +181,7 @@ impl Gate<'_> {
 }
 
 fn count(redis: &mut Redis, hash: &str) -> anyhow::Result<u64> {
-    redis.ask(&["HLEN", hash])
+    redis.query(&["HLEN", hash])
 }
 
 fn keys(said: &ClientSaid, sku: usize) -> [String; 4] {
@@ -190,7 +190,7 @@ fn keys(said: &ClientSaid, sku: usize) -> [String; 4] {
 
 /// Which run of which master the state was made for: the first 40 characters of its packed field.
 fn run_of(redis: &mut Redis, state: &str) -> anyhow::Result<String> {
-    let gate: Vec<u8> = redis.ask(&["HGET", state, "gate"])?;
+    let gate: Vec<u8> = redis.query(&["HGET", state, "gate"])?;
     gate.get(..40)
         .map(|run| String::from_utf8_lossy(run).into_owned())
         .with_context(|| format!("the gate's state {state} has no run"))

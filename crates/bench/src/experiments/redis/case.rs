@@ -142,7 +142,7 @@ pub(super) const INSTANT: Duration = Duration::from_millis(200);
 
 impl Instants {
     pub(super) fn look(&mut self, redis: &mut Redis) -> anyhow::Result<()> {
-        let text: String = redis.ask(&["INFO", "stats"])?;
+        let text: String = redis.query(&["INFO", "stats"])?;
         let number = |name: &str| {
             let value =
                 text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok());
@@ -169,7 +169,7 @@ impl Instants {
 }
 
 pub(super) fn keys_of(redis: &mut Redis) -> anyhow::Result<u64> {
-    redis.ask(&["DBSIZE"])
+    redis.query(&["DBSIZE"])
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ fn once(
 ) -> anyhow::Result<(Trial, Vec<Metric>)> {
     let key = format!("{}hot", subject.prefix());
     let mut redis = subject.client()?;
-    redis.tell(&["DEL", &key])?;
+    redis.exec(&["DEL", &key])?;
     let workload = workload(&format!("INCR {key}"), "", 1, 1, Order::Random)?;
     let before = processor(&mut redis)?;
     let mut instants = Instants::default();
@@ -67,9 +67,9 @@ fn once(
         || subject.session(context).run(threads, workload, Schedule::closed(window), repeat),
     )?;
     let after = processor(&mut redis)?;
-    let value = redis.ask(&["GET", &key]).context("the value of the hot key")?;
+    let value = redis.query(&["GET", &key]).context("the value of the hot key")?;
     check_sum(value, trial.outcomes.served, trial.outcomes.unknown, driver.highest())?;
-    redis.tell(&["DEL", &key])?;
+    redis.exec(&["DEL", &key])?;
     // Of one thread, which makes them one after the other: a hundred mean service times.
     let for_100_ms = trial.service.mean_us * 100.0 / 1000.0;
     let mut figures = vec![figure("time for 100 INCRs", "ms", Better::Lower, for_100_ms)];

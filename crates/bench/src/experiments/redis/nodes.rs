@@ -74,26 +74,26 @@ impl Nodes {
         let mut clients = self.servers.iter().map(Server::client).collect::<anyhow::Result<Vec<_>>>()?;
         let mut names = Vec::new();
         for (index, redis) in clients.iter_mut().enumerate() {
-            names.push(redis.ask::<String>(&["CLUSTER", "MYID"])?);
+            names.push(redis.query::<String>(&["CLUSTER", "MYID"])?);
             // Epochs that differ from the start spare the masters settling a conflict.
-            redis.tell(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
+            redis.exec(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
         }
         for (redis, [first, last]) in clients.iter_mut().zip(SLOTS) {
-            redis.tell(&["CLUSTER", "ADDSLOTSRANGE", first, last])?;
+            redis.exec(&["CLUSTER", "ADDSLOTSRANGE", first, last])?;
         }
         for server in &self.servers[1..] {
             let (port, bus) = (server.address.port(), server.address.port() + BUS);
-            clients[0].tell(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()])?;
+            clients[0].exec(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()])?;
         }
         for index in MASTERS..NODES {
             wait_for(context, "a replica knows its master", || {
                 // Refused until gossip has brought the master's name.
-                Ok(clients[index].tell(&["CLUSTER", "REPLICATE", &names[index - MASTERS]]).is_ok())
+                Ok(clients[index].exec(&["CLUSTER", "REPLICATE", &names[index - MASTERS]]).is_ok())
             })?;
         }
         for (index, redis) in clients.iter_mut().enumerate() {
             wait_for(context, "the cluster serves all slots", || {
-                let state: String = redis.ask(&["CLUSTER", "INFO"])?;
+                let state: String = redis.query(&["CLUSTER", "INFO"])?;
                 let whole = ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6"];
                 let linked = index < MASTERS || redis.info("replication", "master_link_status")? == "up";
                 Ok(linked && whole.iter().all(|line| state.contains(line)))
@@ -130,7 +130,7 @@ impl Nodes {
         for server in &self.servers {
             let mut redis = server.client()?;
             for (name, wanted) in [("appendonly", appendonly), ("appendfsync", appendfsync)] {
-                redis.tell(&["CONFIG", "SET", name, wanted])?;
+                redis.exec(&["CONFIG", "SET", name, wanted])?;
                 expect("Redis", name, &redis.setting(name)?, wanted)?;
             }
         }
@@ -142,7 +142,7 @@ impl Nodes {
         for server in &self.servers {
             let mut redis = server.client()?;
             wait_for(context, "the log of the writes is begun", || {
-                let text: String = redis.ask(&["INFO", "persistence"])?;
+                let text: String = redis.query(&["INFO", "persistence"])?;
                 let over =
                     ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "aof_last_bgrewrite_status:ok"];
                 Ok(over.iter().all(|line| text.contains(line)))
@@ -156,7 +156,7 @@ impl Nodes {
         for master in &self.slots()?.masters {
             let mut redis = self.client(*master)?;
             if self.ours() {
-                redis.tell(&["FLUSHALL", "SYNC"])?;
+                redis.exec(&["FLUSHALL", "SYNC"])?;
             } else {
                 forget(&mut redis)?;
             }

@@ -207,7 +207,7 @@ fn once(
         instants.look(redis)?;
         if !saved && keys_of(redis)? >= writes / 2 {
             // Refused while its own rule saves, which is as good.
-            saved = redis.tell(&["BGSAVE"]).is_ok();
+            saved = redis.exec(&["BGSAVE"]).is_ok();
         }
         Ok(())
     };
@@ -239,7 +239,7 @@ fn fork_time(context: &ScenarioContext, redis: &mut Redis, saved: bool) -> anyho
     };
     over(redis)?;
     if !saved {
-        redis.tell(&["BGSAVE"])?;
+        redis.exec(&["BGSAVE"])?;
         over(redis)?;
     }
     let status = redis.info("persistence", "rdb_last_bgsave_status")?;

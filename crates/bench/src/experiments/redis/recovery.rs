@@ -143,8 +143,8 @@ fn make(context: &ScenarioContext, keys: u64) -> anyhow::Result<Made> {
     let mut redis = server.client()?;
     let found = keys_of(&mut redis)?;
     ensure!(found == keys, "AUDIT FAILED: {keys} keys were acknowledged and {found} are there");
-    let digest: String = redis.ask(&["DEBUG", "DIGEST"])?;
-    redis.tell(&["SAVE"])?;
+    let digest: String = redis.query(&["DEBUG", "DIGEST"])?;
+    redis.exec(&["SAVE"])?;
     Ok(Made { server, keys, digest })
 }
 
@@ -185,7 +185,7 @@ fn load(made: &mut Made, from: From) -> anyhow::Result<Vec<Metric>> {
     let load = load_seconds(text.get(usize::try_from(log_before)?..).unwrap_or_default())
         .context("the server's log does not say how long loading took")?;
     let mut redis = made.server.client()?;
-    let (found, digest) = (keys_of(&mut redis)?, redis.ask::<String>(&["DEBUG", "DIGEST"])?);
+    let (found, digest) = (keys_of(&mut redis)?, redis.query::<String>(&["DEBUG", "DIGEST"])?);
     ensure!(
         found == made.keys && digest == made.digest,
         "AUDIT FAILED: {found} keys with digest {digest} were loaded, not {} with {}",

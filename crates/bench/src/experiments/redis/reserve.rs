@@ -70,17 +70,17 @@ fn once(
     let mut redis = subject.client()?;
     let keys = gate.keys();
     for key in &keys {
-        redis.tell(&["UNLINK", key])?;
+        redis.exec(&["UNLINK", key])?;
     }
-    let sha: String = redis.ask(&["SCRIPT", "LOAD", SCRIPT])?;
-    redis.tell(&gate.making())?;
+    let sha: String = redis.query(&["SCRIPT", "LOAD", SCRIPT])?;
+    redis.exec(&gate.making())?;
     let workload =
         Workload { depth, ..Workload::of(gate.order(&sha, 1)?, Keys::new("", 1, 1, Order::Random)?) };
     let (trial, _) = subject.session(context).run(USERS, workload, Schedule::closed(window), repeat)?;
 
     let [state, marks, _, buyers] = &keys;
-    let remaining: u64 = redis.ask(&["HGET", state, "avail"])?;
-    let orders: u64 = redis.ask(&["HLEN", marks])?;
+    let remaining: u64 = redis.query(&["HGET", state, "avail"])?;
+    let orders: u64 = redis.query(&["HLEN", marks])?;
     let (won, unknown) = (trial.outcomes.won, trial.outcomes.unknown);
     ensure!(
         gate.units == remaining + orders && (won..=won + unknown).contains(&orders),
@@ -89,7 +89,7 @@ fn once(
     );
     if gate.buyers <= SALE.1 {
         let mut sum = 0;
-        for has in redis.ask::<Vec<u64>>(&["HVALS", buyers])? {
+        for has in redis.query::<Vec<u64>>(&["HVALS", buyers])? {
             ensure!(
                 has <= u64::from(gate.limit),
                 "AUDIT FAILED: a buyer has {has} units, over {}",
@@ -100,7 +100,7 @@ fn once(
         ensure!(sum == orders, "AUDIT FAILED: buyers have {sum} units of {orders} reserved");
     }
     for key in &keys {
-        redis.tell(&["UNLINK", key])?;
+        redis.exec(&["UNLINK", key])?;
     }
     audit.add(&Audit {
         initial_units: gate.units,

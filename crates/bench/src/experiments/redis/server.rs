@@ -146,7 +146,8 @@ impl Server {
             if let Some(status) = self.guard.ended()? {
                 bail!("Redis ended with {status}: {}", log_tail(&self.log()));
             }
-            let answered = Redis::connect(self.address).and_then(|mut redis| redis.ask::<String>(&["PING"]));
+            let answered =
+                Redis::connect(self.address).and_then(|mut redis| redis.query::<String>(&["PING"]));
             if answered.is_ok_and(|answer| answer == "PONG") {
                 return Ok(());
             }
@@ -241,7 +242,7 @@ impl Subject {
         let address = addresses.redis.context("no address of Redis is given: --target-redis ADDRESS")?;
         let password = addresses.redis_password.clone();
         let subject = Self { own: None, address, password, stop: context.stop.clone() };
-        subject.client()?.tell(&["PING"])?;
+        subject.client()?.exec(&["PING"])?;
         Ok(subject)
     }
 
@@ -280,7 +281,7 @@ impl Subject {
     /// Removes what was written: everything of a server of ours, only our keys of another one.
     pub(super) fn clear(&self) -> anyhow::Result<()> {
         let mut redis = self.client()?;
-        if self.own.is_some() { redis.tell(&["FLUSHALL", "SYNC"]) } else { forget(&mut redis) }
+        if self.own.is_some() { redis.exec(&["FLUSHALL", "SYNC"]) } else { forget(&mut redis) }
     }
 }
 
@@ -289,9 +290,9 @@ pub(super) fn forget(redis: &mut Redis) -> anyhow::Result<()> {
     let (pattern, mut cursor) = (format!("{FOREIGN_PREFIX}*"), "0".to_owned());
     loop {
         let keys: Vec<String>;
-        (cursor, keys) = redis.ask(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"])?;
+        (cursor, keys) = redis.query(&["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"])?;
         for key in &keys {
-            redis.tell(&["UNLINK", key])?;
+            redis.exec(&["UNLINK", key])?;
         }
         if cursor == "0" {
             return Ok(());

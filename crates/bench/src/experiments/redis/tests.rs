@@ -190,7 +190,7 @@ fn a_cluster_and_then_the_same_one_as_if_it_were_somebodys() {
     let mut masters: Vec<Redis> = map.masters.iter().map(|of| Redis::connect(*of).unwrap()).collect();
     let mut protect = |password| {
         for redis in &mut masters {
-            redis.tell(&["CONFIG", "SET", "requirepass", password]).unwrap();
+            redis.exec(&["CONFIG", "SET", "requirepass", password]).unwrap();
         }
     };
     protect("a secret");
@@ -215,11 +215,11 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     let slot = slots::slot(b"hot").to_string();
     let mut masters: Vec<Redis> = old.masters.iter().map(|of| Redis::connect(*of).unwrap()).collect();
     let to = (old.lane(b"hot") + 1) % masters.len();
-    let name: String = masters[to].ask(&["CLUSTER", "MYID"]).unwrap();
+    let name: String = masters[to].query(&["CLUSTER", "MYID"]).unwrap();
     // The new owner first, so that the slot is somebody's at any time.
     let order = [to, (to + 1) % 3, (to + 2) % 3];
     for index in order {
-        masters[index].tell(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
+        masters[index].exec(&["CLUSTER", "SETSLOT", &slot, "NODE", &name]).unwrap();
     }
     let session = Session::new(context, &old.masters, Vec::new());
     let workload = Workload { slots: Some(old), ..workload("INCR hot", "", 1, 1, Order::Random).unwrap() };
@@ -228,7 +228,7 @@ fn a_slot_that_moves_is_followed(context: &ScenarioContext, nodes: &Nodes) {
     let Outcomes { served, failed, .. } = trial.outcomes;
     assert!((1..=USERS).contains(&failed) && served == 1000 - failed, "{:?}", trial.outcomes);
     assert!(trial.first_surprise.unwrap().starts_with("MOVED"));
-    assert_eq!(masters[to].ask::<u64>(&["GET", "hot"]).unwrap(), served);
+    assert_eq!(masters[to].query::<u64>(&["GET", "hot"]).unwrap(), served);
 }
 
 #[test]
@@ -248,10 +248,10 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     let (mut context, _folder, _ports) = context();
     let server = Subject::of(&context, no_persistence()).unwrap();
     let mut redis = server.client().unwrap();
-    redis.tell(&["SET", "theirs", "1"]).unwrap();
+    redis.exec(&["SET", "theirs", "1"]).unwrap();
     // This connection stays as it is; every other one needs the password from here on.
-    redis.tell(&["CONFIG", "SET", "requirepass", "a secret"]).unwrap();
-    assert!(Redis::connect(server.address).unwrap().tell(&["PING"]).is_err());
+    redis.exec(&["CONFIG", "SET", "requirepass", "a secret"]).unwrap();
+    assert!(Redis::connect(server.address).unwrap().exec(&["PING"]).is_err());
     context.target = Target::Running(Addresses {
         redis: Some(server.address),
         redis_password: Some("a secret".to_owned()),
@@ -270,6 +270,6 @@ fn a_server_that_runs_already_keeps_what_it_has() {
     check(&reserve::run(&context, &sizes).unwrap(), 2);
     let left_out = recovery::run(&context, &recovery::Sizes { keys: 1000, window: WINDOW }).unwrap();
     assert!(left_out.cases.is_empty() && left_out.notes[0].starts_with("Left out"));
-    assert_eq!(redis.ask::<Vec<String>>(&["KEYS", "*"]).unwrap(), ["theirs"]);
+    assert_eq!(redis.query::<Vec<String>>(&["KEYS", "*"]).unwrap(), ["theirs"]);
     assert_eq!(redis.setting("appendonly").unwrap(), "no");
 }

@@ -102,7 +102,7 @@ fn escaped_for_markdown(text: &str) -> String {
 
 fn page(report: &Report) -> Value {
     let verdict = verdict::of(report);
-    let standing = match verdict.standing {
+    let grade = match verdict.grade {
         Grade::Valid => "good",
         Grade::NotToBeQuoted => "open",
         Grade::Invalid => "bad",
@@ -134,7 +134,7 @@ fn page(report: &Report) -> Value {
     ));
     links.push(("environment", "Environment"));
     context! {
-        title => TITLE, style => STYLE, marks => MARKS, standing, verdict => verdict.sentence,
+        title => TITLE, style => STYLE, marks => MARKS, grade, verdict => verdict.sentence,
         made => format!("{}{revision}, {}", report.program, utc(report.started_unix_s)),
         facts => facts(report), links, blocks,
     }

@@ -61,13 +61,13 @@ pub enum Grade {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    pub standing: Grade,
+    pub grade: Grade,
     pub sentence: String,
 }
 
 impl Verdict {
     pub fn is_invalid(&self) -> bool {
-        self.standing == Grade::Invalid
+        self.grade == Grade::Invalid
     }
 }
 
@@ -98,7 +98,7 @@ pub fn of(report: &Report) -> Verdict {
 }
 
 fn judged(report: &Report) -> Verdict {
-    let invalid = |why: String| Verdict { standing: Grade::Invalid, sentence: format!("INVALID: {why}") };
+    let invalid = |why: String| Verdict { grade: Grade::Invalid, sentence: format!("INVALID: {why}") };
     if let Some(why) = report.unfit().or_else(|| contradiction(report)) {
         return invalid(why);
     }
@@ -120,7 +120,7 @@ fn judged(report: &Report) -> Verdict {
             measured.iter().filter(|of| doubt(of, report.size).is_some() || short(of, report.size).is_some());
         let rest = headline(report, &weak.collect::<Vec<_>>());
         let rest = rest.map(|rest| format!("; of the others: {rest}")).unwrap_or_default();
-        return Verdict { standing: Grade::Invalid, sentence: format!("{cases}: {why}{rest}") };
+        return Verdict { grade: Grade::Invalid, sentence: format!("{cases}: {why}{rest}") };
     }
     if let Some(why) = report.scenarios.iter().find_map(search::unfound) {
         return invalid(why);
@@ -128,7 +128,7 @@ fn judged(report: &Report) -> Verdict {
     let Some(said) = headline(report, &[]) else {
         return invalid("nothing was measured".to_owned());
     };
-    let (standing, word) = match weakness(report, &measured) {
+    let (grade, word) = match weakness(report, &measured) {
         Some(why) => (Grade::NotToBeQuoted, format!("NOT TO BE QUOTED: {why}; ")),
         None => (Grade::Valid, "valid, ".to_owned()),
     };
@@ -145,7 +145,7 @@ fn judged(report: &Report) -> Verdict {
     } else {
         format!("; not finished: {}", unfinished.join(", "))
     };
-    Verdict { standing, sentence: format!("{word}{place}{repeats}: {said}{unfinished}") }
+    Verdict { grade, sentence: format!("{word}{place}{repeats}: {said}{unfinished}") }
 }
 
 /// Of a search only the loads that decided it, and of those what counted: it makes a spoiled trial again.

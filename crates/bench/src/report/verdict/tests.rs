@@ -36,9 +36,9 @@ fn trials(report: &mut Report) -> &mut [Trial] {
 fn check(change: impl FnOnce(&mut Report), sentence: &str) {
     let said = with(change);
     assert_eq!(said.sentence, sentence);
-    let standings =
+    let grades =
         [("valid, ", Grade::Valid), ("NOT TO BE QUOTED", Grade::NotToBeQuoted), ("INVALID", Grade::Invalid)];
-    assert!(standings.iter().any(|(words, of)| sentence.starts_with(words) && said.standing == *of));
+    assert!(grades.iter().any(|(words, of)| sentence.starts_with(words) && said.grade == *of));
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn a_generator_that_was_the_limit_makes_it_invalid() {
         }
     };
     check(busy("stock", 0.92), "INVALID: the load generator was the limit: it used 92% of a processor");
-    assert_eq!(with(busy("stock", 0.84)).standing, Grade::Valid);
-    assert_eq!(with(busy(MEASURES_THE_GENERATOR, 1.0)).standing, Grade::Valid);
+    assert_eq!(with(busy("stock", 0.84)).grade, Grade::Valid);
+    assert_eq!(with(busy(MEASURES_THE_GENERATOR, 1.0)).grade, Grade::Valid);
     // Another thread was fuller, or the rate was given: then the generator limited nothing.
     for change in [
         (|trial: &mut Trial| {
@@ -173,7 +173,7 @@ fn a_generator_that_was_the_limit_makes_it_invalid() {
             busy("stock", 0.92)(report);
             change(&mut trials(report)[1]);
         });
-        assert_eq!(said.standing, Grade::Valid, "{}", said.sentence);
+        assert_eq!(said.grade, Grade::Valid, "{}", said.sentence);
     }
 }
 
@@ -198,7 +198,7 @@ fn too_short_a_sample_is_not_quoted() {
          to 45,000)",
     );
     let (full, quick) = (Size::Full, Size::Quick);
-    for (name, size, seconds, served, standing) in [
+    for (name, size, seconds, served, grade) in [
         ("redis-reserve", full, 3.0, 10_000, Grade::Valid),
         ("redis-reserve", full, 2.96, 10_000, Grade::Valid),
         ("redis-reserve", full, 2.94, 10_000, Grade::Invalid),
@@ -212,7 +212,7 @@ fn too_short_a_sample_is_not_quoted() {
         ("rocketmq-consumer", full, 0.5, 900, Grade::Valid),
     ] {
         let said = with(short(name, size, seconds, served));
-        assert_eq!(said.standing, standing, "{name} {seconds}: {}", said.sentence);
+        assert_eq!(said.grade, grade, "{name} {seconds}: {}", said.sentence);
     }
 }
 
@@ -238,8 +238,8 @@ fn a_contradiction_makes_it_invalid() {
         says("waiting: nothing was used up", 0.86),
         "INVALID: order-embedded contradicts itself: nothing was used up, and the processors were 86% busy",
     );
-    assert_eq!(with(says("waiting: nothing was used up", 0.6)).standing, Grade::Valid);
-    assert_eq!(with(says("the processors", 0.86)).standing, Grade::Valid);
+    assert_eq!(with(says("waiting: nothing was used up", 0.6)).grade, Grade::Valid);
+    assert_eq!(with(says("the processors", 0.86)).grade, Grade::Valid);
     // The reference beside it is quicker and busier, and nothing is said of it.
     let beside = |name: &'static str| {
         move |report: &mut Report| {
@@ -254,14 +254,14 @@ fn a_contradiction_makes_it_invalid() {
             report.scenarios[0].limiter.as_mut().unwrap().evidence = vec![format!("{name}: 42500/s.")];
         }
     };
-    assert_eq!(with(beside("set, 50 threads")).standing, Grade::Valid);
-    assert_eq!(with(beside("set, 50 threads, nginx")).standing, Grade::Invalid);
+    assert_eq!(with(beside("set, 50 threads")).grade, Grade::Valid);
+    assert_eq!(with(beside("set, 50 threads, nginx")).grade, Grade::Invalid);
 }
 
 #[test]
 fn a_debug_build_is_not_quoted() {
     let said = with(|report| report.environment.build = DEBUG.to_owned());
-    assert_eq!(said.standing, Grade::NotToBeQuoted);
+    assert_eq!(said.grade, Grade::NotToBeQuoted);
     assert!(said.sentence.starts_with("NOT TO BE QUOTED: a debug build was measured"), "{}", said.sentence);
 }
 
@@ -287,7 +287,7 @@ fn a_search_without_a_peak_says_why() {
             report.scenarios = vec![peak];
         })
     };
-    assert_eq!(said(|_peak| {}).standing, Grade::Valid);
+    assert_eq!(said(|_peak| {}).grade, Grade::Valid);
     type Change = fn(&mut ScenarioReport);
     let passed: Change = |peak| peak.cases[0].metrics[0].values.clear();
     let failed: Change = |peak| peak.cases[0].metrics[1].values.clear();

@@ -58,26 +58,26 @@ impl Redis {
     /// With the password, if there is one.
     pub fn authenticated(mut self, password: Option<&str>) -> anyhow::Result<Self> {
         if let Some(password) = password {
-            self.tell(&["AUTH", password]).context("Redis refuses the password")?;
+            self.exec(&["AUTH", password]).context("Redis refuses the password")?;
         }
         Ok(self)
     }
 
     /// The value of a setting.
     pub fn setting(&mut self, name: &str) -> anyhow::Result<String> {
-        let pair: Vec<String> = self.ask(&["CONFIG", "GET", name])?;
+        let pair: Vec<String> = self.query(&["CONFIG", "GET", name])?;
         pair.into_iter().nth(1).with_context(|| format!("Redis has no setting {name}"))
     }
 
     /// A field of INFO.
     pub fn info(&mut self, section: &str, name: &str) -> anyhow::Result<String> {
-        let text: String = self.ask(&["INFO", section])?;
+        let text: String = self.query(&["INFO", section])?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         value.map(str::to_owned).with_context(|| format!("Redis' INFO {section} has no {name}"))
     }
 
     /// Sends one command; its answer, as what is wanted of it.
-    pub fn ask<T: FromRedisValue>(&mut self, command: &[impl ToRedisArgs]) -> anyhow::Result<T> {
+    pub fn query<T: FromRedisValue>(&mut self, command: &[impl ToRedisArgs]) -> anyhow::Result<T> {
         let mut packed = redis::Cmd::new();
         packed.arg(command);
         self.stream.stream.write_all(&packed.get_packed_command()).context("asking Redis")?;
@@ -86,8 +86,8 @@ impl Redis {
     }
 
     /// Sends one command, whose answer is no error.
-    pub fn tell(&mut self, command: &[impl ToRedisArgs]) -> anyhow::Result<()> {
-        self.ask::<Value>(command).map(drop)
+    pub fn exec(&mut self, command: &[impl ToRedisArgs]) -> anyhow::Result<()> {
+        self.query::<Value>(command).map(drop)
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
                 stop.store(true, Ordering::Relaxed);
             });
             asked.wait();
-            redis.tell(&["SAVE"])
+            redis.exec(&["SAVE"])
         });
         assert!(format!("{:#}", answer.unwrap_err()).contains("stopped by a signal"));
         assert!(begun.elapsed() < long / 2);
@@ -145,7 +145,7 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, short) = (silent.local_addr().unwrap(), Duration::from_millis(1));
         let mut redis = Redis::connect_waiting(address, short, &Arc::default()).unwrap();
-        let error = format!("{:#}", redis.tell(&["PING"]).unwrap_err());
+        let error = format!("{:#}", redis.exec(&["PING"]).unwrap_err());
         assert!(error.contains("it did not answer within 1ms"), "{error}");
     }
 }

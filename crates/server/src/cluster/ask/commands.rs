@@ -19,7 +19,7 @@ use crate::cluster::looks::is_live;
 use crate::cluster::settle::reconcile::pump_outbox;
 use crate::cluster::settle::settle;
 use crate::cluster::work::Instruction;
-use crate::gate::{Answer, ClaimRequest, Claimed, Closed, Gate, GateError, GateState, SaleSet};
+use crate::gate::{ClaimRequest, Claimed, Closed, Gate, GateAnswer, GateError, GateState, SaleSet};
 use crate::intake::Drained;
 use crate::intake::Reply;
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError};
@@ -305,7 +305,7 @@ impl<'a> Commanding<'a> {
         &mut self,
         id: OrderId,
         at: Instant,
-        claimed: Result<Answer<Claimed>, GateError>,
+        claimed: Result<GateAnswer<Claimed>, GateError>,
     ) -> Result<(Grant, Option<Taken>), NotServed> {
         match claimed {
             Ok(answer) => {
@@ -339,10 +339,19 @@ impl<'a> Commanding<'a> {
         for sale in sales {
             let slots = self.core.slots_of(*sale).into_iter();
             let states: Vec<_> = slots.map(|slot| (slot.sku, slot.state, slot.limit)).collect();
+            let skus: Vec<_> = states.iter().map(|(sku, ..)| *sku).collect();
+            // After the commit: a gate whose epoch is raised later than this is built by what its sale is now.
+            let epochs = match self.ledger.stocks_of(&skus) {
+                Ok(rows) => rows.into_iter().map(|row| (row.sku, row.epoch)),
+                Err(error) => {
+                    self.core.warnings.updating_slots.met(&error);
+                    unheard.push(*sale);
+                    continue;
+                }
+            };
+            self.core.epochs.hear(epochs);
             let set = self.gate.set_sale(&states);
-            let all =
-                states.iter().zip(&set).all(|((sku, ..), set)| has_heard(set, self.core.epochs.newest(*sku)));
-            if !all || !self.gate.hears_of_the_master() {
+            if !skus.iter().zip(&set).all(|(sku, set)| has_heard(set, self.core.epochs.newest(*sku))) {
                 unheard.push(*sale);
             }
         }
@@ -389,7 +398,7 @@ impl<'a> Commanding<'a> {
 }
 
 /// Whether a slot sells by what it was told from now on. `newest`: its epoch, as far as this server has heard.
-fn has_heard(set: &Result<Answer<SaleSet>, GateError>, newest: u64) -> bool {
+fn has_heard(set: &Result<GateAnswer<SaleSet>, GateError>, newest: u64) -> bool {
     match set {
         Ok(answer) => answer.seen.epoch >= newest,
         // That is an old master's: the one that sells is another.
@@ -424,7 +433,8 @@ mod tests {
     /// A pause was answered by a server that was cut off with an old master, and the new one sold.
     #[test]
     fn the_slot_of_an_old_master_has_not_heard() {
-        let answer = |epoch| Ok(Answer { seen: Seen { epoch, seq: 1, available: 1 }, what: SaleSet::Done });
+        let answer =
+            |epoch| Ok(GateAnswer { seen: Seen { epoch, seq: 1, available: 1 }, what: SaleSet::Done });
         let closed = |why| Err(GateError::Closed(why));
         for (set, is_heard) in [
             (answer(2), true),

@@ -47,6 +47,13 @@ pub(in crate::cluster) enum Whereabouts {
     Silent,
 }
 
+impl Whereabouts {
+    /// What was rejected may have been taken anew, by a gate that was built since.
+    fn may_be_at_gate(&self) -> bool {
+        matches!(self, Whereabouts::Nowhere | Whereabouts::Ledger(Recorded::Rejected(_)))
+    }
+}
+
 /// Finds orders: in the ledger first, then at the gate, and once more in the ledger if the gate says that it is
 /// there by now.
 pub(in crate::cluster) fn find(
@@ -65,14 +72,22 @@ pub(in crate::cluster) fn find(
             return ids.iter().map(|_| Whereabouts::Silent).collect();
         }
     };
-    let missing: Vec<usize> =
-        (0..ids.len()).filter(|index| matches!(found[*index], Whereabouts::Nowhere)).collect();
+    let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].may_be_at_gate()).collect();
     if missing.is_empty() {
         return found;
     }
     let mut arrived = Vec::new();
     let missing_ids: Vec<_> = missing.iter().map(|index| ids[*index]).collect();
     for (index, at_gate) in missing.into_iter().zip(gate.find(&missing_ids)) {
+        if let Whereabouts::Ledger(Recorded::Rejected(rejection)) = &found[index] {
+            if let Ok(Some(Found::Open(open))) = at_gate
+                && open.epoch > rejection.epoch
+                && let Ok(order) = order_of(&open)
+            {
+                found[index] = Whereabouts::Pending(Box::new(order));
+            }
+            continue;
+        }
         found[index] = match at_gate {
             Ok(None) => Whereabouts::Nowhere,
             Ok(Some(Found::Open(open))) => match order_of(&open) {

@@ -12,7 +12,7 @@
 //!
 //! Must not: set anybody's clock but this server's own.
 
-mod verdict;
+mod comparison;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use engine::{UnixMs, format_utc};
 
-pub(in crate::cluster) use self::verdict::{Reading, Verdict, Whose, describe};
+pub(in crate::cluster) use self::comparison::{Comparison, Reading, Whose, describe};
 use crate::cluster::Core;
 use crate::gate::Gate;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
@@ -136,8 +136,8 @@ impl Look {
         self.readings.push(Reading { whose, ahead_ms, doubt_ms });
     }
 
-    pub(in crate::cluster) fn verdict(self) -> Verdict {
-        Verdict::of(self.readings)
+    pub(in crate::cluster) fn comparison(self) -> Comparison {
+        Comparison::of(self.readings)
     }
 }
 
@@ -193,11 +193,11 @@ impl Comparing {
             look.add_servers(others, ledger_ahead);
         }
         look.read_gates(&mut self.gate);
-        let verdict = look.verdict();
+        let comparison = look.comparison();
         self.looks = self.looks.saturating_add(1);
-        let out = self.out(&verdict, !core.clock.is_confirmed());
-        judge_ours(core, &out, &verdict, self.off.contains_key(&Whose::Ours), &time);
-        judge_others(core, &out, &verdict, system, &time);
+        let out = self.out(&comparison, !core.clock.is_confirmed());
+        judge_ours(core, &out, &comparison, self.off.contains_key(&Whose::Ours), &time);
+        judge_others(core, &out, &comparison, system, &time);
         if self.looks < LOOKS_UNTIL_OUT {
             core.compared.expiry_stops.store(true, Ordering::Relaxed);
         }
@@ -205,8 +205,8 @@ impl Comparing {
     }
 
     /// Which clocks are out, and how far ahead each is.
-    fn out(&mut self, verdict: &Verdict, stands: bool) -> BTreeMap<Whose, i64> {
-        let off: BTreeMap<Whose, i64> = verdict.out().map(|(whose, off)| (whose.clone(), off)).collect();
+    fn out(&mut self, comparison: &Comparison, stands: bool) -> BTreeMap<Whose, i64> {
+        let off: BTreeMap<Whose, i64> = comparison.out().map(|(whose, off)| (whose.clone(), off)).collect();
         self.off.retain(|whose, _| off.contains_key(whose));
         for whose in off.keys() {
             *self.off.entry(whose.clone()).or_insert(0) += 1;
@@ -219,9 +219,15 @@ impl Comparing {
 
 /// This server's own clock: it stands while it is out, and goes on from the system's when that agrees with the majority.
 /// `off`: it is, perhaps for too short a time to be out.
-fn judge_ours(core: &Core, out: &BTreeMap<Whose, i64>, verdict: &Verdict, off: bool, time: &LedgerTime) {
-    let system_ahead = verdict.middle_ms.unwrap_or(0).saturating_neg();
-    let ahead = verdict.off(&Whose::Ours).unwrap_or(0);
+fn judge_ours(
+    core: &Core,
+    out: &BTreeMap<Whose, i64>,
+    comparison: &Comparison,
+    off: bool,
+    time: &LedgerTime,
+) {
+    let system_ahead = comparison.middle_ms.unwrap_or(0).saturating_neg();
+    let ahead = comparison.off(&Whose::Ours).unwrap_or(0);
     let Compared { ahead_ms, system_ahead_ms, .. } = &core.compared;
     system_ahead_ms.store(system_ahead, Ordering::Relaxed);
     ahead_ms.store(ahead, Ordering::Relaxed);
@@ -240,12 +246,12 @@ fn judge_ours(core: &Core, out: &BTreeMap<Whose, i64>, verdict: &Verdict, off: b
     // Its own time may be from the future, and must not come into the ledger.
     core.clock.stand_at(time.latest_entry_at);
     ahead_ms.store(system_ahead, Ordering::Relaxed);
-    let fault = match verdict.middle_ms {
+    let fault = match comparison.middle_ms {
         Some(_) => format!(
             "{}: it takes no order and no lease; set that clock, and the server goes on by itself",
             describe(&Whose::Ours, *off_ms)
         ),
-        None => format!("no time is said by more than half of the clocks ({}): set them", list(verdict)),
+        None => format!("no time is said by more than half of the clocks ({}): set them", list(comparison)),
     };
     core.health.note_passing(Need::Clock, fault);
 }
@@ -253,12 +259,12 @@ fn judge_ours(core: &Core, out: &BTreeMap<Whose, i64>, verdict: &Verdict, off: b
 fn judge_others(
     core: &Core,
     out: &BTreeMap<Whose, i64>,
-    verdict: &Verdict,
+    comparison: &Comparison,
     system: UnixMs,
     time: &LedgerTime,
 ) {
     core.counts.clocks_out.set(i64::try_from(out.len()).unwrap_or(i64::MAX));
-    let Some(middle) = verdict.middle_ms else {
+    let Some(middle) = comparison.middle_ms else {
         // Who is wrong is unknown, and this server is out with all others.
         core.compared.expiry_stops.store(true, Ordering::Relaxed);
         return;
@@ -300,8 +306,9 @@ fn judge_others(
 }
 
 /// Each clock, and how far it is ahead of the system's here.
-fn list(verdict: &Verdict) -> String {
-    let each = verdict.clocks.iter().map(|(reading, off)| format!("{} {:+} s", reading.whose, off / 1_000));
+fn list(comparison: &Comparison) -> String {
+    let each =
+        comparison.clocks.iter().map(|(reading, off)| format!("{} {:+} s", reading.whose, off / 1_000));
     each.collect::<Vec<_>>().join(", ")
 }
 

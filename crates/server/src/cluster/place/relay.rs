@@ -17,7 +17,7 @@ use crate::cluster::answers::{Answers, NotServed, ReplyTo};
 use crate::cluster::core::items_known;
 use crate::cluster::place::publish::{Publication, Published};
 use crate::cluster::work::{Instruction, Question};
-use crate::gate::{Answer, Closed, Found, Gate, GateError, Open, OpenRecord, Reserve, Reserved};
+use crate::gate::{Closed, Found, Gate, GateAnswer, GateError, Open, OpenRecord, Reserve, Reserved};
 use crate::intake::Need;
 use crate::intake::admission::{NotAdmitted, Permitted};
 use crate::intake::catalog::Catalog;
@@ -256,7 +256,7 @@ impl<'a> Relay<'a> {
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
         for (asked, reserved) in asked.into_iter().zip(reserved) {
             let (asked, permit) = asked.into_parts();
-            let taken = matches!(&reserved, Ok(Answer { what: Reserved::Taken { .. }, .. }));
+            let taken = matches!(&reserved, Ok(GateAnswer { what: Reserved::Taken { .. }, .. }));
             if let Err(error) = &reserved {
                 self.core.note_closed(asked.place.id.sku, error);
             }
@@ -277,11 +277,11 @@ impl<'a> Relay<'a> {
     fn reserved(
         &mut self,
         asked: Incoming,
-        reserved: Result<Answer<Reserved>, GateError>,
+        reserved: Result<GateAnswer<Reserved>, GateError>,
         deadline: Instant,
     ) {
         match reserved {
-            Ok(Answer { seen, what }) => {
+            Ok(GateAnswer { seen, what }) => {
                 if seen.available <= 0 {
                     self.core.stock.observe(self.core, asked.place.id.sku, seen);
                 }

@@ -48,7 +48,7 @@ impl Faults {
                 arguments(&lost)
             ));
         }
-        let write_only = having(&|sight| sight.standing == QueueCondition::WriteOnly);
+        let write_only = having(&|sight| sight.condition == QueueCondition::WriteOnly);
         if write_only.iter().any(|sight| !sight.lies_at_its_end()) {
             faults.blocking.push(format!(
                 "{} written to and can't be read: give the topic as many read queues as write queues",

@@ -18,7 +18,7 @@ use crate::queue::{AdminError, Administer, Queue, Survey};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSight {
     pub queue: Queue,
-    pub standing: QueueCondition,
+    pub condition: QueueCondition,
     /// Of the oldest message at the broker, and behind the newest. `None`: the broker does not say.
     pub messages: Option<Range<u64>>,
     /// As the ledger has it. `None`: no server has ever read it.
@@ -55,12 +55,12 @@ impl QueueSight {
     /// Its broker has lost messages that were consumed, and it is not read again yet.
     fn is_ahead(&self) -> bool {
         let next = self.row.as_ref().filter(|row| !row.is_retired()).map(|row| row.next_offset);
-        let is_read = matches!(self.standing, QueueCondition::InTopic | QueueCondition::ReadOnly);
+        let is_read = matches!(self.condition, QueueCondition::InTopic | QueueCondition::ReadOnly);
         is_read && self.messages.as_ref().is_some_and(|messages| next.is_some_and(|next| next > messages.end))
     }
 
     fn is_removed(&self) -> bool {
-        self.standing == QueueCondition::Removed && !self.is_retired()
+        self.condition == QueueCondition::Removed && !self.is_retired()
     }
 
     /// It was removed, and everything that it ever had is in the ledger.
@@ -94,7 +94,7 @@ impl Queues {
         if let Some(faults) = Faults::ahead(&ahead.collect::<Vec<_>>()) {
             return Err(faults);
         }
-        let live = self.sights.iter().filter(|sight| sight.standing != QueueCondition::Removed);
+        let live = self.sights.iter().filter(|sight| sight.condition != QueueCondition::Removed);
         Ok(live.filter_map(|sight| Some((sight.queue.clone(), sight.messages.as_ref()?.end))).collect())
     }
 }
@@ -138,7 +138,7 @@ fn join(rows: Vec<QueueRow>, survey: &Survey) -> Queues {
                 for (number, messages) in &said.messages {
                     queues.sights.push(QueueSight {
                         queue: Queue { broker: broker.clone(), number: *number },
-                        standing: match (*number < said.read, *number < said.write) {
+                        condition: match (*number < said.read, *number < said.write) {
                             (true, true) => QueueCondition::InTopic,
                             (true, false) => QueueCondition::ReadOnly,
                             (false, true) => QueueCondition::WriteOnly,
@@ -158,12 +158,12 @@ fn join(rows: Vec<QueueRow>, survey: &Survey) -> Queues {
         match queues.sights.iter_mut().find(|sight| sight.queue == queue) {
             Some(sight) => sight.row = Some(row),
             None => {
-                let standing = match survey.brokers.get(&queue.broker) {
+                let condition = match survey.brokers.get(&queue.broker) {
                     Some(Err(why)) => QueueCondition::Silent(why.clone()),
                     // Only a retired one is not asked for.
                     Some(Ok(_)) | None => QueueCondition::Removed,
                 };
-                queues.sights.push(QueueSight { queue, standing, messages: None, row: Some(row) });
+                queues.sights.push(QueueSight { queue, condition, messages: None, row: Some(row) });
             }
         }
     }

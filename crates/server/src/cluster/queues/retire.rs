@@ -141,13 +141,13 @@ pub(super) fn check(queues: &Queues, wanted: &Queue, with_unread: bool) -> Resul
     let sight = queues.sights.iter().find(|sight| sight.queue == *wanted);
     let row = sight.and_then(|sight| Some((sight, sight.row.as_ref()?)));
     let (sight, row) = row.ok_or_else(|| RetireError::Unknown(wanted.clone()))?;
-    if row.is_retired() && sight.standing == QueueCondition::Removed {
+    if row.is_retired() && sight.condition == QueueCondition::Removed {
         return Err(RetireError::Before(wanted.clone()));
     }
     if let Some((broker, why)) = queues.silent.first() {
         return Err(RetireError::Silent { broker: broker.clone(), why: why.clone() });
     }
-    if sight.standing != QueueCondition::Removed {
+    if sight.condition != QueueCondition::Removed {
         return Err(RetireError::InTopic(wanted.clone()));
     }
     if let Holder::Server(server) = &row.holder {

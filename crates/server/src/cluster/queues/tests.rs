@@ -37,7 +37,7 @@ fn shrunk(next_offset: u64, end: u64, holder: Holder) -> Queues {
 #[test]
 fn a_removed_queue_that_was_consumed_keeps_nothing_waiting() {
     let queues = shrunk(9, 9, Holder::Nobody);
-    assert_eq!(queues.sights[2].standing, QueueCondition::Removed);
+    assert_eq!(queues.sights[2].condition, QueueCondition::Removed);
     assert_eq!(queues.ends(), Ok(vec![(queue("a/0"), 5), (queue("a/1"), 7)]));
     let [fault] = &Faults::of(&queues).all()[..] else { panic!("one fault") };
     assert!(fault.starts_with("queue a/2 is no longer in the topic"), "{fault}");

@@ -8,7 +8,7 @@ use engine::{Refusal, UnixMs};
 
 use crate::cluster::place::relay::is_of;
 use crate::gate::limits::CLOCK_OFF_MS_MAX;
-use crate::gate::{Answer, GateError, Reserved};
+use crate::gate::{GateAnswer, GateError, Reserved};
 use crate::time::Instant;
 
 /// An order of an older epoch waits so long for the gate of now, and what was sent after it waits, too. Then it is rejected, for its
@@ -71,8 +71,8 @@ pub(super) enum Decision {
     NotYet,
 }
 
-pub(super) fn decide(order: &Reservation, reserved: Result<Answer<Reserved>, GateError>) -> Decision {
-    let Ok(Answer { seen, what }) = reserved else { return Decision::NotYet };
+pub(super) fn decide(order: &Reservation, reserved: Result<GateAnswer<Reserved>, GateError>) -> Decision {
+    let Ok(GateAnswer { seen, what }) = reserved else { return Decision::NotYet };
     match what {
         Reserved::Taken { at } => Decision::Taken { epoch: seen.epoch, at },
         // Its buyer has asked again meanwhile.

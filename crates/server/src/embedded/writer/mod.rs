@@ -551,7 +551,7 @@ impl Writer {
         };
         match admitted {
             Ok(permit) => self.reserve(now, permit.spend_on(Kept { place, buyer_text, address })),
-            Err(rejection) => Reply::NotAdmitted(rejection),
+            Err(why) => Reply::NotAdmitted(why),
         }
     }
 

@@ -8,7 +8,7 @@ use engine::{Refusal, Seq, UnixMs, limits};
 
 use super::Writer;
 use crate::chores::{CLOCK_DIFFERENCE_MS_MAX, why_unconfirmed};
-use crate::clock::{Checks, Clock, Known, Notes, PURGE_WAIT_MS, Verdict, Who};
+use crate::clock::{Checks, Clock, KnownTime, Notes, PURGE_WAIT_MS, StartClock, Who};
 use crate::intake::Reply;
 use crate::ledger::AppendError;
 use engine::format_utc;
@@ -26,7 +26,7 @@ const NEVER: UnixMs = UnixMs(i64::MAX.unsigned_abs());
 #[derive(Debug)]
 pub(super) struct Timekeeper {
     checks: Checks,
-    known: Known,
+    known: KnownTime,
     confirmed_since: Option<UnixMs>,
     /// The start was judged, and the clock runs since.
     runs: bool,
@@ -53,8 +53,8 @@ impl Timekeeper {
         clock: &Clock,
     ) -> Timekeeper {
         clock.advance_to(last_at);
-        let known = Known::of(notes, (next_seq > Seq(1)).then_some(last_at));
-        if let Verdict::Doubted(at) = checks.judge(known, clock.wall_at_start()) {
+        let known = KnownTime::of(notes, (next_seq > Seq(1)).then_some(last_at));
+        if let StartClock::Doubted(at) = checks.judge(known, clock.wall_at_start()) {
             clock.stand_at(at);
         }
         Timekeeper {
@@ -106,9 +106,9 @@ impl Writer {
         self.timekeeper.looked_at = Some(Instant::now());
         let clock = &self.shared.clock;
         match self.timekeeper.checks.judge(self.timekeeper.known, clock.wall_at_start()) {
-            Verdict::Usual => self.go_on(None),
-            Verdict::Believed(who) => self.go_on(Some(who)),
-            Verdict::Doubted(at) => {
+            StartClock::Usual => self.go_on(None),
+            StartClock::Believed(who) => self.go_on(Some(who)),
+            StartClock::Doubted(at) => {
                 clock.stand_at(at);
                 self.report_doubt();
                 Ok(())

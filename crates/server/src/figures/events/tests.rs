@@ -4,6 +4,7 @@ use engine::{Book, Command, ItemSpec, Payment, ProductId, SaleSpec, UnixMs};
 
 use super::*;
 use crate::figures::sales::Units;
+use crate::figures::sample::MachineFigures;
 
 const AT_MS: u64 = 1_796_119_200_000;
 
@@ -54,6 +55,7 @@ fn server(name: &str, counted: bool) -> ServerFigures {
         in_flight: 0,
         processors_busy: None,
         memory_bytes: None,
+        machine: MachineFigures::default(),
     }
 }
 
@@ -66,6 +68,7 @@ fn verdict(code: &'static str) -> Verdict {
         cause: None,
         no_orders: false,
         action: "",
+        press: None,
         runbook: String::new(),
     }
 }

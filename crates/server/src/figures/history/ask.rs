@@ -10,11 +10,11 @@ pub const POINTS_MAX: u64 = 4_000;
 const STOCK: [&str; 4] = ["available", "turns", "held", "sold"];
 
 /// As [`STOCK`] names them.
-pub(super) type Units = [i64; STOCK.len()];
+pub(super) type StockValues = [i64; STOCK.len()];
 
 /// From a time on, and before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct HistoryQuery {
     pub(super) from_ms: i64,
     pub(super) to_ms: i64,
     pub(super) points: i64,
@@ -22,10 +22,10 @@ pub struct Asked {
     pub(super) item: Option<(i64, i64)>,
 }
 
-impl Asked {
+impl HistoryQuery {
     /// At most so many points, and never more than [`POINTS_MAX`].
-    pub fn new((from_ms, to_ms): (u64, u64), points: u64, item: Option<(u64, u64)>) -> Asked {
-        Asked {
+    pub fn new((from_ms, to_ms): (u64, u64), points: u64, item: Option<(u64, u64)>) -> HistoryQuery {
+        HistoryQuery {
             from_ms: signed(from_ms),
             to_ms: signed(to_ms),
             points: signed(points.clamp(1, POINTS_MAX)),
@@ -80,7 +80,7 @@ impl Points {
     }
 
     /// Adds to each row what was left at its end, of the changes by time; before the first of them it is not known.
-    pub(super) fn add_stock(&mut self, changes: &[(i64, Units)]) {
+    pub(super) fn add_stock(&mut self, changes: &[(i64, StockValues)]) {
         self.columns.extend(STOCK.map(str::to_owned));
         let (mut changes, mut left) = (changes.iter().peekable(), [const { Value::Null }; STOCK.len()]);
         for row in &mut self.rows {

@@ -35,9 +35,9 @@ pub(super) struct Table {
 pub(super) const SECONDS: Table = Table { name: "seconds", row_ms: 1_000 };
 pub(super) const MINUTES: Table = Table { name: "minutes", row_ms: MINUTE_MS };
 
-/// A part of the file, and what comes after it; `None`: that was all.
+/// A page of the file, and what comes after it; `None`: that was all.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ExportPage {
     pub csv: Vec<u8>,
     pub next: Option<Export>,
 }
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::figures::history::tests::{BEGUN, bounded, judged, left, refused, taken};
-    use crate::figures::history::{Asked, Bounds, History, IN_FILE, Taken};
+    use crate::figures::history::{Bounds, History, HistoryQuery, IN_FILE, Taken};
     use crate::figures::verdict::Level;
 
     fn export(from_ms: i64, to_ms: i64, item: Option<(u64, u64)>) -> Export {
@@ -206,7 +206,7 @@ mod tests {
         // The JSON left those out.
         let refused = |points| {
             let (begun, asked) = (BEGUN.unsigned_abs(), Some((3, 30)));
-            let points = history.read(&Asked::new((begun, begun + 130_000), points, asked)).unwrap();
+            let points = history.read(&HistoryQuery::new((begun, begun + 130_000), points, asked)).unwrap();
             serde_json::from_slice::<Value>(&points.to_json()).unwrap()["refused"].clone()
         };
         let row =

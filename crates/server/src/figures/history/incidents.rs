@@ -28,11 +28,11 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS incidents (incident I
 
 /// The verdict of one second.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::figures) struct Judged {
+pub(in crate::figures) struct SecondVerdict {
     pub(in crate::figures) level: Level,
     pub(in crate::figures) code: &'static str,
     pub(in crate::figures) says: String,
-    /// What tells two of one code apart.
+    /// What distinguishes two of one code.
     pub(in crate::figures) cause: Option<&'static str>,
     /// No order is taken.
     pub(in crate::figures) no_orders: bool,
@@ -40,7 +40,7 @@ pub(in crate::figures) struct Judged {
 
 type Kind = (Level, &'static str, Option<&'static str>);
 
-impl Judged {
+impl SecondVerdict {
     fn kind(&self) -> Kind {
         (self.level, self.code, self.cause)
     }
@@ -71,7 +71,7 @@ pub(super) struct Changes {
     last: BTreeMap<Kind, i64>,
     /// The verdict's, if it was not green.
     now: Option<Kind>,
-    waiting: VecDeque<(i64, Option<Judged>)>,
+    waiting: VecDeque<(i64, Option<SecondVerdict>)>,
     /// From and to: when the server stood still.
     still: VecDeque<(i64, i64)>,
 }
@@ -92,7 +92,7 @@ impl Changes {
         self.note(taken.at_ms, &taken.judged);
     }
 
-    pub(super) fn note(&mut self, at_ms: i64, judged: &Judged) {
+    pub(super) fn note(&mut self, at_ms: i64, judged: &SecondVerdict) {
         let now = (judged.level != Level::Green).then(|| judged.kind());
         // What finds no room is noted when there is some, as far as it is still so.
         if now != self.now && self.waiting.len() < WAITING_MAX {
@@ -134,7 +134,7 @@ impl Changes {
         Ok(())
     }
 
-    fn insert(&mut self, connection: &Connection, at_ms: i64, judged: &Judged) -> Result<()> {
+    fn insert(&mut self, connection: &Connection, at_ms: i64, judged: &SecondVerdict) -> Result<()> {
         let last = self.last.get(&judged.kind()).filter(|_| !judged.no_orders);
         // A number whose row a full disk took back may be another one's by now.
         let goes_on = "UPDATE incidents SET ended_ms = NULL WHERE incident = ?1 AND level = ?2 AND code = ?3 \
@@ -150,14 +150,18 @@ impl Changes {
     }
 }
 
-fn stood_still((began_ms, ended_ms): (i64, i64)) -> Judged {
+fn stood_still((began_ms, ended_ms): (i64, i64)) -> SecondVerdict {
     let seconds = grouped((ended_ms - began_ms).unsigned_abs() / 1_000);
     let says = format!("The server stood still for {seconds} s: nothing is known of that time.");
-    Judged { level: Level::Amber, code: "stood_still", says, cause: None, no_orders: false }
+    SecondVerdict { level: Level::Amber, code: "stood_still", says, cause: None, no_orders: false }
 }
 
-fn keep(connection: &Connection, (began_ms, ended_ms): (i64, Option<i64>), judged: &Judged) -> Result<()> {
-    let Judged { level, code, says, .. } = judged;
+fn keep(
+    connection: &Connection,
+    (began_ms, ended_ms): (i64, Option<i64>),
+    judged: &SecondVerdict,
+) -> Result<()> {
+    let SecondVerdict { level, code, says, .. } = judged;
     connection.execute(
         "INSERT INTO incidents (began_ms, ended_ms, level, code, says) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![began_ms, ended_ms, level.as_str(), code, says],
@@ -180,7 +184,8 @@ pub(super) fn note_start(connection: &Connection, at_ms: i64) -> Result<()> {
             format!("{RESTARTED} Nothing is known of the {} s before.", grouped(seconds.unsigned_abs()))
         }
     };
-    let restarted = Judged { level: Level::Amber, code: "restarted", says, cause: None, no_orders: false };
+    let restarted =
+        SecondVerdict { level: Level::Amber, code: "restarted", says, cause: None, no_orders: false };
     keep(connection, (began, Some(at_ms)), &restarted)
 }
 
@@ -237,7 +242,7 @@ mod tests {
             let (level, code) = if *no_orders { (Level::Red, "not_ready") } else { (Level::Amber, "away") };
             let level = cause.map_or(Level::Green, |_| level);
             let says = cause.unwrap_or_default().to_owned();
-            let judged = Judged { level, code, says, cause: *cause, no_orders: *no_orders };
+            let judged = SecondVerdict { level, code, says, cause: *cause, no_orders: *no_orders };
             changes.note(at_s * 1_000, &judged);
             changes.write(&connection).unwrap();
         }

@@ -12,13 +12,14 @@ use serde::Serialize;
 
 use super::store::{FORMAT, WITH_INCIDENTS, WITH_SALES, WITH_SERVERS};
 use super::{
-    FILE_NAME, HEARD, Incident, KNOWN, RefusedAt, SaleKept, incidents, refusals, sales, signed, whole,
+    FILE_NAME, HEARD, Incident, KNOWN, NoHistory, RefusedAt, SaleKept, incidents, refusals, sales, signed,
+    whole,
 };
 
 /// Rows of a sale's refusals: of more minutes, several are one.
 const REFUSED_ROWS_MAX: i64 = 60;
 
-/// Of SQLite's header, what tells a database from other files, and where the format's number is in it.
+/// Of SQLite's header, what distinguishes a database from other files, and where the format's number is in it.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
 const FORMAT_AT: std::ops::Range<usize> = 60..64;
@@ -82,6 +83,8 @@ pub enum NotKept {
     Sqlite(#[from] rusqlite::Error),
     #[error("figures.db can't be read: {0}")]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    Ended(#[from] NoHistory),
 }
 
 impl Kept {
@@ -98,26 +101,30 @@ impl Kept {
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.pragma_update(None, "query_only", true)?;
+        Kept::of(&connection, sold)
+    }
+
+    pub(super) fn of(connection: &Connection, sold: &Sold) -> Result<Kept, NotKept> {
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if !(1..=FORMAT).contains(&format) {
             return Err(NotKept::Format(format));
         }
-        let mut kept = Kept::summed_up(&connection, sold.time)?;
+        let mut kept = Kept::summed_up(connection, sold.time)?;
         if format >= WITH_SERVERS {
-            [kept.rows_some_heard, kept.rows_none_heard] = heard(&connection, kept.row_s, sold.time)?;
+            [kept.rows_some_heard, kept.rows_none_heard] = heard(connection, kept.row_s, sold.time)?;
         }
         if format >= WITH_INCIDENTS {
             let (from_ms, to_ms) = sold.time;
             let time = (signed(from_ms), signed(to_ms));
-            kept.incidents = Some(incidents::read(&connection, (time.0, signed(sold.paid_until_ms)))?);
+            kept.incidents = Some(incidents::read(connection, (time.0, signed(sold.paid_until_ms)))?);
             let of = (Some(signed(sold.sale)), None);
-            let (step_ms, rows) = refusals::read(&[&connection], of, time, REFUSED_ROWS_MAX)?;
+            let (step_ms, rows) = refusals::read(&[connection], of, time, REFUSED_ROWS_MAX)?;
             kept.refused_row_s = step_ms.unsigned_abs() / 1_000;
             kept.refused_rows = Some(rows);
         }
         if format >= WITH_SALES {
             let (from_ms, to_ms) = sold.time;
-            kept.sale = Some(sales::read(&connection, signed(sold.sale), (signed(from_ms), signed(to_ms)))?);
+            kept.sale = Some(sales::read(connection, signed(sold.sale), (signed(from_ms), signed(to_ms)))?);
         }
         Ok(kept)
     }

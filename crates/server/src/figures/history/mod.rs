@@ -16,19 +16,19 @@ mod store;
 use std::fmt::Display;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use ask::{Asked, POINTS_MAX, Points};
-pub use export::{Export, Page};
+pub use ask::{HistoryQuery, POINTS_MAX, Points};
+pub use export::{Export, ExportPage};
 pub use incidents::Incident;
 pub use kept::{Kept, NotKept, Sold};
 pub use refusals::RefusedAt;
 pub use sales::SaleKept;
 use store::{OpenError, Store};
 
-pub(super) use incidents::Judged;
+pub(super) use incidents::SecondVerdict;
 pub(super) use refusals::Refused;
 pub(super) use sales::SaleOrders;
 
@@ -127,11 +127,11 @@ pub(super) struct Taken {
     /// The values are of the last second: of the time before, nothing is known.
     pub(super) stood_still: bool,
     pub(super) values: Values,
-    pub(super) stock: Vec<Left>,
+    pub(super) stock: Vec<ItemStock>,
     pub(super) refused: Vec<Refused>,
     /// Only those of which there were orders.
     pub(super) sales: Vec<SaleOrders>,
-    pub(super) judged: Judged,
+    pub(super) judged: SecondVerdict,
     /// The last that happened, the newest first: as long as nothing new has, the same.
     pub(super) events: Arc<[EventFigures]>,
     pub(super) disk_free_bytes: Option<u64>,
@@ -169,7 +169,7 @@ fn whole(orders: f64) -> u64 {
 
 /// Units of an item that is on sale, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct ItemStock {
     pub(super) sale: i64,
     pub(super) product: i64,
     pub(super) available: i64,
@@ -188,6 +188,8 @@ pub struct History {
     store: Mutex<Option<Store>>,
     /// In memory, what the disk has no room for at the moment.
     aside: Mutex<Option<Store>>,
+    /// Where the file is; `None`: in memory.
+    dir: Option<PathBuf>,
     /// Held as long as the history.
     _lock: Option<File>,
 }
@@ -225,7 +227,9 @@ impl History {
             opened => opened,
         };
         let (store, lock) = opened.inspect_err(|error| stopped(error, dir)).ok().unzip();
-        History { store: Mutex::new(store), aside: Mutex::default(), _lock: lock.flatten() }
+        let lock: Option<File> = lock.flatten();
+        let dir = dir.filter(|_| lock.is_some()).map(Path::to_path_buf);
+        History { store: Mutex::new(store), aside: Mutex::default(), dir, _lock: lock }
     }
 
     /// What had happened before the start, the newest first.
@@ -290,15 +294,27 @@ impl History {
     ///
     /// # Errors
     /// `NoHistory`.
-    pub fn read(&self, asked: &Asked) -> Result<Points, NoHistory> {
+    pub fn read(&self, asked: &HistoryQuery) -> Result<Points, NoHistory> {
         self.with(|store| store.read(asked, self.aside().as_ref()))
+    }
+
+    /// Reads what was kept of a sale; may take a second.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    pub fn kept(&self, sold: &Sold) -> Result<Kept, NotKept> {
+        match &self.dir {
+            // By a connection of its own: nothing waits for it.
+            Some(dir) => Kept::read(dir, sold),
+            None => Kept::of(&self.lock().as_ref().ok_or(NoHistory)?.connection, sold),
+        }
     }
 
     /// Reads the next page of an export; may take a second.
     ///
     /// # Errors
     /// `NoHistory`.
-    pub fn page(&self, export: &Export) -> Result<Page, NoHistory> {
+    pub fn page(&self, export: &Export) -> Result<ExportPage, NoHistory> {
         self.with(|store| store.page(export, self.aside().as_ref()))
     }
 

@@ -24,7 +24,7 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS sales (number INTEGER
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::figures) struct SaleOrders {
     pub(in crate::figures) sale: i64,
-    /// By [`crate::intake::Outcome`].
+    /// By [`crate::intake::RequestOutcome`].
     pub(in crate::figures) orders: [f64; OUTCOMES],
     pub(in crate::figures) took: Counts,
 }

@@ -12,11 +12,11 @@ use engine::is_sold_out;
 use rusqlite::{Connection, OptionalExtension, Result, ToSql, params};
 use serde_json::Value;
 
-use super::ask::{Asked, Points, Units};
-use super::export::{Export, MINUTES, PAGE_ROWS, Page, SECONDS, Table};
+use super::ask::{HistoryQuery, Points, StockValues};
+use super::export::{Export, ExportPage, MINUTES, PAGE_ROWS, SECONDS, Table};
 use super::incidents::{self, Changes};
 use super::{
-    Bounds, COLUMNS, DAY_MS, HEARD, KNOWN, LATE_S_MAX, Left, MINUTE_MS, Taken, Values, refusals, sales,
+    Bounds, COLUMNS, DAY_MS, HEARD, ItemStock, KNOWN, LATE_S_MAX, MINUTE_MS, Taken, Values, refusals, sales,
     signed,
 };
 use crate::figures::events::EventFigures;
@@ -59,7 +59,7 @@ pub(super) struct Store {
     /// The minute of the last row; `None`: none was written since the start.
     minute: Option<i64>,
     /// As it was written last, of the items that are shown.
-    stock: BTreeMap<(i64, i64), Left>,
+    stock: BTreeMap<(i64, i64), ItemStock>,
     changes: Changes,
     /// As they were written last.
     events: Option<Arc<[EventFigures]>>,
@@ -147,7 +147,7 @@ impl Store {
         }
         insert(&transaction, "REPLACE", taken.at_ms, &taken.values)?;
         for left in taken.stock.iter().filter(|left| self.stock.get(&left.item()) != Some(left)) {
-            let Left { sale, product, available, turns, held, sold } = left;
+            let ItemStock { sale, product, available, turns, held, sold } = left;
             transaction
                 .prepare_cached(
                     "INSERT INTO stock (at_ms, sale, product, available, turns, held, sold) \
@@ -266,7 +266,7 @@ impl Store {
     }
 
     /// `aside`: what came later and is not written yet.
-    pub(super) fn read(&mut self, asked: &Asked, aside: Option<&Store>) -> Result<Points> {
+    pub(super) fn read(&mut self, asked: &HistoryQuery, aside: Option<&Store>) -> Result<Points> {
         let table = self.table(asked.from_ms)?;
         let (step_ms, time) = (asked.step_ms(table.row_ms), (asked.from_ms, asked.to_ms));
         let mut points = self.points(table, time, step_ms)?;
@@ -286,7 +286,7 @@ impl Store {
     }
 
     /// The next page of an export. `aside`: as above.
-    pub(super) fn page(&mut self, export: &Export, aside: Option<&Store>) -> Result<Page> {
+    pub(super) fn page(&mut self, export: &Export, aside: Option<&Store>) -> Result<ExportPage> {
         let table = export.table.map_or_else(|| self.table(export.from_ms), Ok)?;
         let first = export.first(&self.connection, table)?;
         let first_aside = aside.map(|aside| export.first(&aside.connection, SECONDS)).transpose()?.flatten();
@@ -309,7 +309,7 @@ impl Store {
         points.add_refused_in_minute(minutes);
         let goes_on = time.1 < export.to_ms;
         let next = goes_on.then_some(Export { from_ms: time.1, table: Some(table), ..*export });
-        Ok(Page { csv: points.to_csv(export.table.is_none()), next })
+        Ok(ExportPage { csv: points.to_csv(export.table.is_none()), next })
     }
 
     /// The last change of an item's stock in each step, by time; the first one may be of before.
@@ -318,7 +318,7 @@ impl Store {
         (sale, product): (i64, i64),
         (from_ms, to_ms): (i64, i64),
         step_ms: i64,
-    ) -> Result<Vec<(i64, Units)>> {
+    ) -> Result<Vec<(i64, StockValues)>> {
         let change =
             |row: &rusqlite::Row<'_>| Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?]));
         let before = "SELECT at_ms, available, turns, held, sold FROM stock WHERE sale = ?1 AND product = ?2 AND at_ms < ?3 \
@@ -333,7 +333,7 @@ impl Store {
     }
 }
 
-impl Left {
+impl ItemStock {
     fn item(self) -> (i64, i64) {
         (self.sale, self.product)
     }

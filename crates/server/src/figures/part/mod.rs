@@ -10,10 +10,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::sales::SoldOutAt;
-use super::sample::{HealthFigures, Lately, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths};
+use super::sample::{
+    HealthFigures, Lately, MachineFigures, Rates, ServerFigures, Took, Totals, WebhookFigures, tenths,
+};
 use super::selling::{Holds, SaleSecond, Selling};
 use super::verdict::UNITS_AGE_MS_MAX;
-use crate::intake::{Health, Heard, PartAway, Servers};
+use crate::intake::{Health, PartAway, ServerReport, Servers};
 use crate::metrics::Counts;
 use crate::time::Instant;
 
@@ -51,6 +53,8 @@ pub(super) struct Part {
     /// Sales that are watched by their number.
     pub(super) wanted: Vec<u64>,
     pub(super) health: HealthFigures,
+    /// Of this server alone: in a sum, of the one that adds up.
+    pub(super) machine: MachineFigures,
 }
 
 /// Of the last [`super::verdict::SECONDS`].
@@ -125,11 +129,12 @@ impl Part {
             in_flight: self.health.in_flight,
             processors_busy: self.health.processors_busy,
             memory_bytes: self.health.memory_bytes,
+            machine: self.machine,
         }
     }
 
     /// The sum of this server's and what was heard of the others, and whose it is.
-    pub(super) fn with(&self, others: &[Heard], now: Instant) -> (Part, Vec<ServerFigures>) {
+    pub(super) fn with(&self, others: &[ServerReport], now: Instant) -> (Part, Vec<ServerFigures>) {
         let mut heard: Vec<_> = others
             .iter()
             .filter_map(|heard| {

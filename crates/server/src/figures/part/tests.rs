@@ -33,8 +33,8 @@ fn part(server: &str, accepted: f64, order_ms: &[u64]) -> Part {
     }
 }
 
-fn heard(part: &Part, at: Instant, lives: bool) -> Heard {
-    Heard { said: part.written().into(), at, lives }
+fn heard(part: &Part, at: Instant, lives: bool) -> ServerReport {
+    ServerReport { said: part.written().into(), at, lives }
 }
 
 #[test]
@@ -150,6 +150,35 @@ fn what_was_not_sent_to_the_shop_is_added_and_what_was_put_aside_stays() {
     assert_eq!(sum, WebhookFigures { waiting: 2, ..webhooks(&["a", "b"], Some(800), Some("b")) });
 }
 
+/// A sum says of nobody which server it is.
+#[test]
+fn each_server_says_what_its_own_machine_has_and_one_that_does_not_is_not_known() {
+    let now = Instant::now();
+    let (mut a, mut b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
+    let of = |free, confirmed, ahead| MachineFigures {
+        disk_free_bytes: Some(free),
+        disk_bytes: Some(100),
+        clock_confirmed: Some(confirmed),
+        clock_difference_ms: Some(0),
+        clock_ahead_ms: Some(ahead),
+    };
+    (a.machine, b.machine) = (of(50, true, 2), of(1, false, -3_600_000));
+    let said = |text: &str| ServerReport { said: text.as_bytes().into(), at: now, lives: true };
+    let others = [
+        heard(&b, now, false),
+        said(r#"{"server":"c","health":{"ready":true,"clock_confirmed":true,"memory_bytes":7}}"#),
+        said(r#"{"server":"d","machine":{"disk_free_bytes":3,"tomorrow":{}}}"#),
+    ];
+    let (sum, servers) = a.with(&others, now);
+    let unknown = MachineFigures::default();
+    let expected = [a.machine, b.machine, unknown, MachineFigures { disk_free_bytes: Some(3), ..unknown }];
+    assert_eq!(servers.iter().map(|shown| shown.machine).collect::<Vec<_>>(), expected);
+    assert_eq!((servers[2].memory_bytes, sum.machine), (Some(7), a.machine));
+    let shown = json!(servers[2]);
+    assert_eq!(shown["clock_confirmed"], json!(null), "{shown}");
+    assert!(shown.get("disk_free_bytes").is_some(), "it is there, and null: {shown}");
+}
+
 #[test]
 fn a_server_counts_while_it_speaks_and_is_missed_afterwards() {
     let (a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
@@ -234,7 +263,7 @@ fn a_server_that_was_started_again_is_one() {
     let begun = Instant::now();
     let now = begun + Duration::from_secs(30);
     let (a, b) = (part("a", 1.0, &[]), part("b", 2.0, &[]));
-    let names = |others: &[Heard]| {
+    let names = |others: &[ServerReport]| {
         let (_, servers) = a.with(others, now);
         servers.iter().map(|shown| (shown.server.clone(), shown.counted)).collect::<Vec<_>>()
     };
@@ -257,6 +286,13 @@ fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
         Recent { order: counts.clone(), commit: counts.clone(), unknown: u64::MAX, refused: u64::MAX };
     (full.order, full.commit) = (counts.clone(), counts);
     full.health.reasons = vec!["\u{1}".repeat(100_000); 4];
+    full.machine = MachineFigures {
+        disk_free_bytes: Some(u64::MAX),
+        disk_bytes: Some(u64::MAX),
+        clock_confirmed: Some(false),
+        clock_difference_ms: Some(i64::MIN),
+        clock_ahead_ms: Some(i64::MIN),
+    };
     let written = full.written();
     assert!(written.len() < Servers::SAID_BYTES_MAX, "{}", written.len());
 
@@ -290,7 +326,7 @@ fn what_is_written_is_short_and_what_cannot_be_read_is_passed_over() {
     assert_eq!(serde_json::from_slice::<Part>(&full.written()).unwrap().sales, full.sales);
 
     let now = Instant::now();
-    let said = |text: &str| Heard { said: text.as_bytes().into(), at: now, lives: true };
+    let said = |text: &str| ServerReport { said: text.as_bytes().into(), at: now, lives: true };
     let older = said(r#"{"server":"b","rates":{"accepted":2.0},"tomorrow":1}"#);
     let others = [said("\u{0}"), said("[]"), older];
     let (sum, servers) = part("a", 1.0, &[]).with(&others, now);

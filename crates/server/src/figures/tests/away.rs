@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
-use crate::figures::Asked;
-use crate::intake::{Heard, Need, Outcome};
+use crate::figures::HistoryQuery;
+use crate::intake::{Need, RequestOutcome, ServerReport};
 
 /// One of two servers, after ten seconds in which all was well.
 fn well() -> Server {
@@ -23,7 +23,7 @@ fn hear(server: &Server, after_ms: u64) {
     let said = br#"{"server":"there:80","rates":{"accepted":4.0},"health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100,
         "units_age_ms":100,"engines":[{"engine":"MySQL","fault":null}]}}"#;
     let at = server.begun + Duration::from_millis(after_ms);
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
 }
 
 fn code(seen: &Value) -> &str {
@@ -128,13 +128,13 @@ fn whoever_was_cut_off_does_not_say_that_the_ledger_is_away_when_it_is_back() {
 #[test]
 fn of_the_time_in_which_it_stood_still_nothing_is_known_and_what_it_counted_is_there() {
     let mut server = well();
-    server.core.metrics.orders_accepted.inc_by(30);
-    (0..30).for_each(|_| server.catalog.skus[0].counters.outcomes.count(Outcome::Accepted));
+    server.intake.metrics.orders_accepted.inc_by(30);
+    (0..30).for_each(|_| server.catalog.skus[0].counters.outcomes.count(RequestOutcome::Accepted));
     let seen = server.look(50_000);
     for of in [&seen, &seen["sales"][0]] {
         assert_eq!(of["rates"]["accepted"], 30.0, "all of it in the second in which it was awake");
     }
-    let asked = Asked::new((NOW.0 - 60_000, NOW.0 + HOUR_MS / 2), 4_000, None);
+    let asked = HistoryQuery::new((NOW.0 - 60_000, NOW.0 + HOUR_MS / 2), 4_000, None);
     let points = server.looking.figures().history.read(&asked).unwrap().to_json();
     let points: Value = serde_json::from_slice(&points).unwrap();
     let place =

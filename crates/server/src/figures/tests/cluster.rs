@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
-use crate::intake::{Heard, Need};
+use crate::intake::{Need, ServerReport};
 
 impl Server {
     /// What is seen so long after the start, with looks in between that each read the units: none comes late.
@@ -85,7 +85,7 @@ fn what_another_server_reconciled_is_known_when_it_has_gone() {
     for (begun_ms, stops) in [(100_000, true), (200_000, false)] {
         let at = server.begun + Duration::from_millis(begun_ms);
         let said = br#"{"server":"there:80","health":{"ready":true,"clock_confirmed":true,"reconciled_age_ms":100}}"#;
-        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
         assert_eq!(age(&mut server, begun_ms + 500), selling(600));
         let gone_ms = if stops {
             server.servers.hear(Vec::new());
@@ -107,6 +107,31 @@ fn what_another_server_reconciled_is_known_when_it_has_gone() {
     assert_eq!(age(&mut server, 300_000), selling(0));
 }
 
+#[test]
+fn the_disk_and_the_clock_of_each_server_are_known_to_all() {
+    let mut server = Server::with(vec![sale(3, NOW.0, 1)], true);
+    server.cluster.as_ref().unwrap().clock_ahead_ms.set(-2_500);
+    let said =
+        br#"{"server":"there:80","machine":{"disk_free_bytes":7,"disk_bytes":9,"clock_confirmed":false}}"#;
+    let at = server.begun + Duration::from_millis(900);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
+    let seen = server.look(1_000);
+    let [here, there] = [0, 1].map(|place| seen["servers"][place].clone());
+    // Its ledger is elsewhere, and it runs on a disk all the same.
+    assert_eq!(seen["health"]["disk_bytes"], Value::Null);
+    assert!(here["disk_bytes"].as_u64() > Some(0), "{here}");
+    assert!(here["disk_free_bytes"].as_u64() <= here["disk_bytes"].as_u64(), "{here}");
+    assert_eq!((&here["clock_confirmed"], &here["clock_ahead_ms"]), (&json!(true), &json!(-2_500)));
+    assert!(here["clock_difference_ms"].is_i64(), "{here}");
+    let of_there = ["disk_free_bytes", "disk_bytes", "clock_confirmed", "clock_ahead_ms"]
+        .map(|name| there[name].clone());
+    assert_eq!(of_there, [json!(7), json!(9), json!(false), Value::Null]);
+    let ours: Value = serde_json::from_slice(&server.servers.ours().unwrap()).unwrap();
+    for name in ["disk_bytes", "clock_confirmed", "clock_difference_ms", "clock_ahead_ms"] {
+        assert_eq!(ours["machine"][name], here[name], "{name}");
+    }
+}
+
 /// The new sum waited until an event loop did something else, which was up to a quarter of a second.
 #[test]
 fn the_event_loops_are_woken_for_a_sum_of_what_another_server_has_just_said() {
@@ -123,7 +148,7 @@ fn the_event_loops_are_woken_for_a_sum_of_what_another_server_has_just_said() {
     server.looking.hear(at);
     assert!(!is_woken(), "nobody has said anything");
     let said = br#"{"server":"there:80","health":{"ready":true}}"#;
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
     server.looking.hear(at);
     assert!(is_woken());
     server.looking.hear(at);
@@ -137,7 +162,7 @@ fn no_verdict_is_of_two_moments() {
     let hear = |server: &mut Server, after_ms| {
         let at = server.begun + Duration::from_millis(after_ms);
         let said = br#"{"server":"there:80","health":{"ready":false,"reasons":["no broker"],"clock_confirmed":true}}"#;
-        server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+        server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
         server.looking.hear(at);
         server.seen()["verdict"]["code"].clone()
     };

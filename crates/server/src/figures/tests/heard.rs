@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::Export;
-use crate::intake::Heard;
+use crate::intake::ServerReport;
 
 /// What the others said, each so many milliseconds after the start.
 fn hear(server: &Server, said: &[(&str, u64)]) {
     let heard = said.iter().map(|(name, after_ms)| {
         let said = format!(r#"{{"server":"{name}","rates":{{"accepted":4.0}},"health":{{"ready":true}}}}"#);
-        Heard {
+        ServerReport {
             said: said.into_bytes().into(),
             at: server.begun + Duration::from_millis(*after_ms),
             lives: true,

@@ -15,7 +15,7 @@ use super::verdict::SECONDS;
 use super::*;
 use crate::intake::admission::Limits;
 use crate::intake::catalog::Catalog;
-use crate::intake::{Health, Heard, Mailbox, Outcome, Servers};
+use crate::intake::{Health, Mailbox, RequestOutcome, ServerReport, Servers};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -24,7 +24,7 @@ const LINE: LineTerms =
     LineTerms { units: 1, turn_ms: 60_000, grace_ms: 10_000, close_ms: 120_000, beacon: None, access: None };
 
 struct Server {
-    core: Intake,
+    intake: Intake,
     looking: Looking,
     begun: Instant,
     book: Book,
@@ -62,6 +62,7 @@ impl Server {
             backlog_age_ms: Gauge::default(),
             reconciled: Counter::default(),
             units_read: Counter::default(),
+            clock_ahead_ms: Gauge::default(),
         });
         let health = Arc::<Health>::default();
         let limits = Limits {
@@ -72,10 +73,10 @@ impl Server {
             in_flight_per_buyer_max: 0,
             gate_judges: false,
         };
-        let core = Intake::new(|| NOW, limits);
+        let intake = Intake::new(|| NOW, limits);
         let stop = Stop::new();
         let watched = Watched {
-            core: core.clone(),
+            intake: intake.clone(),
             net: Arc::default(),
             health: Arc::clone(&health),
             client: Mailbox::new(Vec::new(), 1).client(0),
@@ -92,7 +93,7 @@ impl Server {
         let begun = Instant::now();
         let looking = begin(watched, begun);
         let mut server = Server {
-            core,
+            intake,
             looking,
             begun,
             book: Book::new(),
@@ -122,7 +123,7 @@ impl Server {
         self.book.drain_moved_lines(|sku, line, message| {
             self.catalog.skus[sku.0 as usize].board.as_ref().unwrap().publish(NOW, line, message);
         });
-        self.core.shelf.publish(self.catalog.clone());
+        self.intake.shelf.publish(self.catalog.clone());
     }
 
     /// What is seen so long after the start.
@@ -169,7 +170,7 @@ fn a_second_is_the_difference_to_the_one_before() {
         (&first["number"], &first["order_route"], &first["sales"]),
         (&json!(0), &Value::Null, &json!([]))
     );
-    let metrics = Arc::clone(&server.core.metrics);
+    let metrics = Arc::clone(&server.intake.metrics);
     metrics.orders_received.inc_by(60);
     metrics.orders_accepted.inc_by(30);
     metrics.orders_refused.inc_by(20);
@@ -229,11 +230,11 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     server.look(1_000);
     let skus = &server.catalog.skus;
     for (sku, outcome, times) in [
-        (0, Outcome::Accepted, 6),
-        (1, Outcome::Accepted, 4),
-        (2, Outcome::Busy, 8),
-        (2, Outcome::Unknown, 1),
-        (0, Outcome::Replayed, 3),
+        (0, RequestOutcome::Accepted, 6),
+        (1, RequestOutcome::Accepted, 4),
+        (2, RequestOutcome::Busy, 8),
+        (2, RequestOutcome::Unknown, 1),
+        (0, RequestOutcome::Replayed, 3),
     ] {
         (0..times).for_each(|_| skus[sku].counters.outcomes.count(outcome));
     }
@@ -262,8 +263,8 @@ fn each_sale_and_item_has_what_became_of_its_own_orders() {
     server.book.execute(NOW, Command::Pause(SaleId(3))).unwrap();
     server.book.execute(NOW, Command::CreateSale(sale(5, NOW.0, 1))).unwrap();
     server.publish();
-    server.catalog.skus[0].counters.outcomes.count(Outcome::Refused);
-    server.catalog.skus[3].counters.outcomes.count(Outcome::Accepted);
+    server.catalog.skus[0].counters.outcomes.count(RequestOutcome::Refused);
+    server.catalog.skus[3].counters.outcomes.count(RequestOutcome::Accepted);
     let seen = server.look(4_000);
     assert_eq!(of(&seen, 3)["rates"], rates(0.0, 0.0, 1.0, 0.0, 0.0));
     assert_eq!(of(&seen, 5)["rates"], rates(1.0, 0.0, 0.0, 0.0, 0.0));
@@ -342,7 +343,7 @@ fn what_is_in_turns_is_left_and_not_sold_out() {
 #[test]
 fn what_is_unknown_is_remembered_for_ten_seconds_and_what_is_busy_counts_from_ten_on() {
     let mut server = Server::new(vec![sale(3, NOW.0, 1)]);
-    let metrics = Arc::clone(&server.core.metrics);
+    let metrics = Arc::clone(&server.intake.metrics);
     metrics.orders_unknown.inc();
     let mut codes = Vec::new();
     for second in 1..=30 {
@@ -364,7 +365,7 @@ fn what_is_unknown_is_remembered_for_ten_seconds_and_what_is_busy_counts_from_te
 fn a_server_that_takes_no_orders_says_why() {
     let mut server = Server::new(vec![sale(3, NOW.0 + HOUR_MS, 1)]);
     assert_eq!(server.look(1_000)["verdict"]["code"], "planned");
-    server.core.clock.stand_at(NOW);
+    server.intake.clock.stand_at(NOW);
     let seen = server.look(2_000);
     assert_eq!(
         (&seen["verdict"]["code"], &seen["verdict"]["level"]),
@@ -428,7 +429,7 @@ fn what_another_server_saw_sold_out_is_known_and_what_was_seen_before_a_start() 
     let since = |seen: &Value| seen["sales"][0]["items"][0]["sold_out_at_ms"].clone();
     assert_eq!(since(&server.look(1_000)), Value::Null);
     let said = br#"{"server":"there:80","sold_out":{"3":{"1":17,"2":18}},"health":{"ready":true}}"#;
-    let heard = Heard { said: said[..].into(), at: server.begun, lives: false };
+    let heard = ServerReport { said: said[..].into(), at: server.begun, lives: false };
     server.servers.hear(vec![heard]);
     let seen = server.look(2_000);
     assert_eq!(since(&seen), 17);
@@ -463,7 +464,7 @@ fn the_stock_of_a_sale_is_kept_after_its_end() {
     server.publish();
     server.catalog.skus[0].counters.publish_committed(10, 0, 7);
     assert_eq!(server.look(2_000)["sales"][0]["state"], "ended");
-    let asked = Asked::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
+    let asked = HistoryQuery::new((0, NOW.0 + HOUR_MS), 1, Some((3, 1)));
     let points = server.looking.figures().history.read(&asked).unwrap().to_json();
     let points: Value = serde_json::from_slice(&points).unwrap();
     assert_eq!(points["rows"][0].as_array().unwrap().last(), Some(&json!(7)), "{points}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{HOUR_MS, NOW, Server, sale};
 use crate::figures::sales::{ITEMS_MAX, SALES_MAX, TO_COME_MIN};
-use crate::intake::{Heard, Outcome, PartAway};
+use crate::intake::{PartAway, RequestOutcome, ServerReport};
 
 #[test]
 fn sales_are_shown_nearest_first_and_within_bounds() {
@@ -90,7 +90,7 @@ fn a_sale_that_is_wanted_by_its_number_is_shown_beside_the_others_for_a_while() 
     }
     assert_eq!(ids(&server.look(2_000)), [&before[..], &[3]].concat());
     let outcomes = &server.catalog.skus[2].counters.outcomes;
-    outcomes.count(Outcome::Accepted);
+    outcomes.count(RequestOutcome::Accepted);
     outcomes.count_refused(Refusal::OverLimit);
     let seen = server.look(3_000);
     let third = &seen["sales"][SALES_MAX];
@@ -110,11 +110,11 @@ fn a_sale_that_is_wanted_at_another_server_is_shown_too() {
     let said =
         br#"{"server":"there:80","wanted":[3],"sales":{"3":{"rates":[2.0,0.0,0.0,0.0,0.0]}},"holds":{}}"#;
     let at = server.begun + Duration::from_millis(1_000);
-    server.servers.hear(vec![Heard { said: said[..].into(), at, lives: true }]);
+    server.servers.hear(vec![ServerReport { said: said[..].into(), at, lives: true }]);
     server.look(2_000);
     // From here on it is counted.
     server.look(2_500);
-    server.catalog.skus[2].counters.outcomes.count(Outcome::Accepted);
+    server.catalog.skus[2].counters.outcomes.count(RequestOutcome::Accepted);
     let seen = server.look(3_000);
     let third = &seen["sales"][SALES_MAX];
     assert_eq!((&third["id"], &third["rates"]["accepted"]), (&json!(3), &json!(4.0)));

@@ -3,6 +3,7 @@
 //! A table of rules, the most severe first; the first that holds is the verdict. Must not: look at anything itself.
 
 mod night;
+mod press;
 mod words;
 
 use std::time::Duration;
@@ -11,13 +12,14 @@ use engine::{Phase, ProductId, SaleId};
 use serde::Serialize;
 
 use crate::chores::CLOCK_DIFFERENCE_MS_MAX;
-use crate::figures::sales::{NearSale, Open, Units};
+use crate::figures::sales::{Open, Units};
 use crate::figures::sample::{EngineFigures, Lately};
 use crate::intake::catalog::quoted;
 use engine::format_utc;
 
 pub(in crate::figures) use night::Night;
-use night::{free_below, live, next, soon};
+use night::{free_below, live, next, paused, soon};
+use press::Press;
 pub use words::grouped;
 pub(in crate::figures) use words::{ago, capital, units};
 use words::{ahead, whole};
@@ -72,7 +74,7 @@ pub(in crate::figures) struct Verdict {
     /// Stable.
     pub(in crate::figures) code: &'static str,
     pub(in crate::figures) says: String,
-    /// What tells two of one code apart: the engine that keeps orders from being taken.
+    /// What distinguishes two of one code: the engine that keeps orders from being taken.
     #[serde(skip)]
     pub(in crate::figures) cause: Option<&'static str>,
     /// The verdict is that none is taken, anywhere.
@@ -80,6 +82,9 @@ pub(in crate::figures) struct Verdict {
     pub(in crate::figures) no_orders: bool,
     #[serde(rename = "do")]
     pub(in crate::figures) action: &'static str,
+    /// The same as a button of the console, if it has one for it.
+    #[serde(rename = "action")]
+    pub(in crate::figures) press: Option<Press>,
     /// A heading of docs/runbook.md.
     pub(in crate::figures) runbook: String,
 }
@@ -90,6 +95,8 @@ struct Rule {
     code: &'static str,
     says: fn(&Night<'_>) -> Option<String>,
     action: &'static str,
+    /// Only of what is said above, so that nothing else is pressed. `None`: the console has no button for it.
+    press: Option<fn(&Night<'_>) -> Option<Press>>,
 }
 
 const NOTHING: &str = "Nothing to do.";
@@ -103,6 +110,7 @@ const RULES: &[Rule] = &[
                 .then(|| "The server is stopping and takes no more orders.".to_owned())
         },
         action: "If nobody stopped it, read its log and start it again.",
+        press: None,
     },
     Rule {
         level: Level::Red,
@@ -112,6 +120,7 @@ const RULES: &[Rule] = &[
                 .then(|| "The ledger takes no writes: orders are read, none is taken.".to_owned())
         },
         action: "Make room on the ledger's disk, or bring its database back; orders are taken again by themselves.",
+        press: None,
     },
     Rule {
         level: Level::Red,
@@ -123,12 +132,14 @@ const RULES: &[Rule] = &[
             Some(format!("{taken} taken here: {fault}."))
         },
         action: "Mend the engine that is named; orders are taken again by themselves.",
+        press: None,
     },
     Rule {
         level: Level::Red,
         code: "gate_part_away",
         says: |night| night.part_away.map(|part| format!("{}.", capital(&part.to_string()))),
         action: "Mend the Redis that is named; if none is, see why gates stay closed. The others sell on, and these do again by themselves.",
+        press: None,
     },
     Rule {
         level: Level::Red,
@@ -138,6 +149,7 @@ const RULES: &[Rule] = &[
             (!night.clock_confirmed && !night.takes_orders).then(|| says.to_owned())
         },
         action: "Look at the system's clock. If it is right, run `doorbuster clock confirm`; if not, stop the server and set it.",
+        press: None,
     },
     Rule {
         level: Level::Red,
@@ -147,6 +159,7 @@ const RULES: &[Rule] = &[
             Some(format!("Only {free} are free on the ledger's disk; once it is full no order is taken."))
         },
         action: "Make room now: move backups and logs away, or enlarge the disk.",
+        press: None,
     },
     Rule {
         level: Level::Red,
@@ -163,6 +176,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Read the log for what failed. In a cluster look at Redis and the broker; else at the ledger's disk or database. Nothing is lost: the key finds the outcome.",
+        press: None,
     },
     // Amber, by what somebody must do first; a cause comes before what it causes. What keeps accepted orders from being carried
     // out; servers that are missing; what turns buyers away or has them wait; what sells nothing because somebody wants it so, or has
@@ -177,6 +191,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Orders that a broker has come back by themselves. Compare the payments and cancellations of those seconds with your provider's, and say lost changes of sales again.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -188,6 +203,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Tell those buyers, and refund what they paid; see which Redis lost its memory. `doorbuster audit` has the rest.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -207,6 +223,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Bring the ledger's database back, and let it be written to; what waits is stored by itself. Nothing is paid or cancelled before.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -219,6 +236,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: "Read the log of each server for what keeps it from reconciling: the database, Redis or a clock.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -235,6 +253,7 @@ const RULES: &[Rule] = &[
             Some(format!("{heard} of {all} servers; {server}{others} silent for {seconds} s."))
         },
         action: "See whether it runs, and reaches Redis; start it again. The others take its queues, and nothing that was accepted is lost.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -252,6 +271,7 @@ const RULES: &[Rule] = &[
             Some(format!("{server}{others} {does} not reach the ledger's database; other servers do: {why}."))
         },
         action: "Look at the network between that server and the database, and not at the database: other servers use it, and store what is ordered.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -262,6 +282,7 @@ const RULES: &[Rule] = &[
             Some(format!("{out} of {} servers take no orders. {reason}", night.servers.len()))
         },
         action: "Mend what is named, or, of an engine that the others use, the network between it and that server; orders are taken there again by themselves.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -271,6 +292,7 @@ const RULES: &[Rule] = &[
             Some(format!("Orders are taken, and RocketMQ is not well: {fault}."))
         },
         action: "Start what is away: a name server or a broker. A server that is started meanwhile, and a broker that moves, are not found.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -282,6 +304,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: "See which queues nobody reads (`doorbuster queues list`), and what keeps the ledger's database busy. What waits is stored, and nothing is lost.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -303,6 +326,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: "If processors and commits have room, raise `admission.orders_per_s` and send SIGHUP; else wait, buyers ask again.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -316,6 +340,7 @@ const RULES: &[Rule] = &[
             )),
         },
         action: "Raise `http.connections_max` and `LimitNOFILE=` at the next start; behind a proxy have it keep fewer connections.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -327,6 +352,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Lower `admission.orders_per_s` or `admission.in_flight_max`, and see what else runs on this machine.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -336,6 +362,7 @@ const RULES: &[Rule] = &[
             Some(format!("One commit in a hundred took {took} ms or longer, in the last {SECONDS} s."))
         },
         action: "See what else writes to the ledger's disk or database: a backup, a log, another program.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -347,21 +374,21 @@ const RULES: &[Rule] = &[
                 .then(|| format!("The processors have been busier than {busy:.0}% for {seconds} s."))
         },
         action: "See what else runs on this machine, a rehearsal among it, and stop it; lower `admission.orders_per_s` if orders get slow.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
         code: "sale_paused",
         says: |night| {
-            let until = |sale: &&NearSale<'_>| sale.starts_at_ms.saturating_sub(night.now.0);
-            let paused = night.sales.iter().filter(|sale| sale.phase == Phase::Paused);
-            let sale = paused.filter(|sale| until(sale) <= SOON_MS).min_by_key(until)?;
+            let (sale, in_ms) = paused(night)?;
             let title = quoted(sale.title);
-            Some(match until(&sale) {
+            Some(match in_ms {
                 0 => format!("{title} is paused: nothing of it is sold, what was ordered is paid."),
                 ms => format!("{title} is paused, and was to start in {}.", ahead(ms)),
             })
         },
         action: "`doorbuster sale resume SALE` when it may go on.",
+        press: Some(|night| paused(night).map(|(sale, _)| Press::resume(sale.id))),
     },
     Rule {
         level: Level::Amber,
@@ -374,6 +401,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "`doorbuster webhooks list` has what was answered last. Mend the endpoint, then `doorbuster webhooks enable NAME`; what waits is sent.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -388,6 +416,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: "`doorbuster webhooks list` has what was answered last. Mend the endpoint; what waits is sent by itself.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -399,6 +428,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Give `[beacon]` the url, key, genesis and period of when the sale was created, and start again before the entries close.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -411,6 +441,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: "If the system's clock is right, run `doorbuster clock confirm` before the next start of a sale.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -422,6 +453,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: "Start those that are missing, or set `cluster.servers` to how many there are, at all of them.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -431,6 +463,7 @@ const RULES: &[Rule] = &[
             Some(format!("{free} are free on the ledger's disk."))
         },
         action: "Make room before the next sale.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -443,6 +476,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "Nothing at first. If it comes back, keep the log and what `doorbuster audit` prints.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -455,6 +489,7 @@ const RULES: &[Rule] = &[
             ))
         },
         action: "`doorbuster dead-letters list` has the reasons. Their orders come by their reservations; `doorbuster dead-letters replay` sends them again.",
+        press: None,
     },
     Rule {
         level: Level::Amber,
@@ -465,6 +500,7 @@ const RULES: &[Rule] = &[
             due => Some(format!("{due} payments paid for nothing: their refunds are due.")),
         },
         action: "`doorbuster refunds list` names them; settle each once the provider has given the money back.",
+        press: None,
     },
     Rule {
         level: Level::Green,
@@ -482,12 +518,14 @@ const RULES: &[Rule] = &[
             })
         },
         action: NOTHING,
+        press: None,
     },
     Rule {
         level: Level::Green,
         code: "starts_soon",
         says: |night| Some(format!("{}, ready.", soon(night)?)),
         action: NOTHING,
+        press: None,
     },
     Rule {
         level: Level::Green,
@@ -504,6 +542,7 @@ const RULES: &[Rule] = &[
             })
         },
         action: NOTHING,
+        press: None,
     },
     Rule {
         level: Level::Green,
@@ -515,23 +554,27 @@ const RULES: &[Rule] = &[
             Some(format!("Ready. {title} starts at {at}{paused}."))
         },
         action: NOTHING,
+        press: None,
     },
     Rule {
         level: Level::Green,
         code: "nothing_planned",
         says: |_| Some("Ready. No sale runs, and none is planned.".to_owned()),
         action: "`doorbuster sale create` plans one.",
+        press: Some(|_| Some(Press::CREATE)),
     },
 ];
 
 impl Verdict {
     pub(in crate::figures) fn on(night: &Night<'_>) -> Verdict {
         let given = |rule: &Rule| {
+            let says = (rule.says)(night)?;
             let Rule { level, code, action, .. } = *rule;
+            let press = rule.press.and_then(|press| press(night));
             let runbook = code.replace('_', "-");
             let cause = night.engine_fault.and_then(|(engine, _)| engine).filter(|_| code == "not_ready");
             let no_orders = level == Level::Red && !night.takes_orders && night.accepted_per_s == 0.0;
-            (rule.says)(night).map(|says| Verdict { level, code, says, cause, no_orders, action, runbook })
+            Some(Verdict { level, code, says, cause, no_orders, action, press, runbook })
         };
         RULES.iter().find_map(given).expect("the last rule always holds")
     }

@@ -96,6 +96,14 @@ pub(super) fn next<'a>(night: &'a Night<'_>) -> Option<(&'a NearSale<'a>, u64)> 
     Some((sale, sale.starts_at_ms.saturating_sub(night.now.0)))
 }
 
+/// The first paused sale that has begun, or that begins soon, and in how many milliseconds.
+pub(super) fn paused<'a>(night: &'a Night<'_>) -> Option<(&'a NearSale<'a>, u64)> {
+    let until = |sale: &&NearSale<'_>| sale.starts_at_ms.saturating_sub(night.now.0);
+    let paused = night.sales.iter().filter(|sale| sale.phase == Phase::Paused);
+    let sale = paused.filter(|sale| until(sale) <= SOON_MS).min_by_key(until)?;
+    Some((sale, until(&sale)))
+}
+
 /// How long it is until the next sale, if it begins soon.
 pub(super) fn soon(night: &Night<'_>) -> Option<String> {
     let (sale, in_ms) = next(night).filter(|(_, in_ms)| *in_ms <= SOON_MS)?;

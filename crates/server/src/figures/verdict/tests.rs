@@ -1,10 +1,13 @@
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use engine::UnixMs;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::figures::host::Disk;
-use crate::figures::sample::{ServerFigures, WebhookFigures};
+use crate::figures::sales::NearSale;
+use crate::figures::sample::{MachineFigures, ServerFigures, WebhookFigures};
 use crate::intake::PartAway;
 
 const NOW: UnixMs = UnixMs(1_796_119_200_000);
@@ -82,6 +85,7 @@ fn server(name: &str, silent_ms: u64, ready: bool) -> ServerFigures {
         in_flight: 0,
         processors_busy: None,
         memory_bytes: None,
+        machine: MachineFigures::default(),
     }
 }
 
@@ -386,6 +390,54 @@ fn a_night_without_faults_is_described_by_its_sales() {
         let verdict = Verdict::on(&quiet(&sales));
         assert_eq!(verdict.code, code, "{}", verdict.says);
         assert!(verdict.says.contains(says), "{code}: {}", verdict.says);
+    }
+}
+
+/// What is pressed is what the sentence is about, and of the sale that it names.
+#[test]
+fn what_is_to_be_done_is_a_button_where_the_console_has_one() {
+    use Phase::{Ended, Live, NotStarted, Paused};
+    let of = |id, phase, starts_in_ms| NearSale { id, ..sale(phase, starts_in_ms, [5, 0, 0]) };
+    let resume = |sale: u64| json!({ "kind": "resume", "sale": sale, "product": null });
+    let nothing = Value::Null;
+    let mut given = BTreeSet::new();
+    for (sales, code, action) in [
+        (vec![of(3, Live, 0), of(4, Paused, 0)], "sale_paused", resume(4)),
+        (vec![of(3, Paused, SOON_MS), of(4, Paused, 1_000)], "sale_paused", resume(4)),
+        (vec![of(5, Paused, SOON_MS)], "sale_paused", resume(5)),
+        // Nothing is to be done there yet.
+        (vec![of(3, Paused, SOON_MS + 1)], "planned", nothing.clone()),
+        (vec![of(3, Live, 0)], "selling", nothing.clone()),
+        (vec![of(3, NotStarted, 1_000)], "starts_soon", nothing),
+        (
+            vec![of(3, Ended, 0)],
+            "nothing_planned",
+            json!({ "kind": "create", "sale": null, "product": null }),
+        ),
+    ] {
+        let verdict = json!(Verdict::on(&quiet(&sales)));
+        assert_eq!((&verdict["code"], &verdict["action"]), (&json!(code), &action), "{verdict}");
+        if !action.is_null() {
+            given.insert(code);
+        }
+    }
+    // A cause that comes before says what to do about itself.
+    let paused = [of(3, Paused, 0)];
+    let verdict = Verdict::on(&Night { unknown: 1, ..quiet(&paused) });
+    assert_eq!((verdict.code, verdict.press), ("outcomes_unknown", None));
+    let have: BTreeSet<_> = RULES.iter().filter(|rule| rule.press.is_some()).map(|rule| rule.code).collect();
+    assert_eq!(given, have, "each rule that has one is tried above");
+}
+
+#[test]
+fn the_console_has_each_button() {
+    let actions = include_str!("../../../templates/assets/console-actions.js");
+    let page = include_str!("../../../templates/console.html");
+    for press in [Press::resume(3), Press::CREATE] {
+        let kind = json!(press)["kind"].as_str().unwrap().to_owned();
+        let of_a_sale = actions.contains(&format!("\n  {kind}: {{\n    name: \""));
+        let of_none = page.contains(&format!(" data-call=\"{kind}\">"));
+        assert_eq!((of_a_sale, of_none), (press != Press::CREATE, press == Press::CREATE), "{kind}");
     }
 }
 

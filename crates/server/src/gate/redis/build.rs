@@ -4,7 +4,7 @@ use engine::SkuId;
 use engine::handover::Snapshot;
 
 use super::commands::decimal;
-use super::reply::{Reply, code, malformed};
+use super::reply::{ScriptReply, code, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, hash_bytes, keys_of, phase_letter};
 use crate::gate::mark::{buyer_bytes, letter_of, place_body, returned_field, returned_value};
@@ -24,35 +24,44 @@ struct Chunk {
 /// What became of each gate so far; `None`: it is being built.
 type Ends = Vec<Option<Result<Built, GateError>>>;
 
+/// Gates whose build has begun.
+#[derive(Debug)]
+#[must_use = "they are closed until they are finished"]
+pub struct Begun(Ends);
+
 impl Gate {
-    /// Builds the gate of one SKU, as [`Gate::build_each`].
+    /// Builds the gate of one SKU: [`Gate::begin_each`] and [`Gate::finish_each`].
     pub fn build(
         &mut self,
         sku: SkuId,
         snapshot: &Snapshot,
         between: &mut dyn FnMut(),
     ) -> Result<Built, GateError> {
-        self.build_each(&[(sku, snapshot)], between).remove(0)
+        let begun = self.begin_each(&[(sku, snapshot.epoch)]);
+        self.finish_each(begun, &[(sku, snapshot)], between).remove(0)
     }
 
-    /// Builds gates under new epochs, whatever was there; each sells with its last step. After an error a gate is closed,
-    /// and building it again under the same epoch is safe. `between` is called after each portion: large gates take long.
-    pub fn build_each(
-        &mut self,
-        gates: &[(SkuId, &Snapshot)],
-        between: &mut dyn FnMut(),
-    ) -> Vec<Result<Built, GateError>> {
+    /// Begins to build gates under new epochs, whatever was there. From now on each hears of changes of its sale, so what these are
+    /// must be read before it is finished. After an error a gate is closed, and building it again under the same epoch is safe.
+    pub fn begin_each(&mut self, gates: &[(SkuId, u64)]) -> Begun {
         let is_exact = |epoch| epoch > 0 && epoch <= limits::NUMBER_MAX;
         let inexact = || GateError::NotExecuted(Why::Invalid("the epoch must be positive, and exact in Lua"));
         let mut ends: Ends =
-            gates.iter().map(|(_, snapshot)| (!is_exact(snapshot.epoch)).then(|| Err(inexact()))).collect();
-        self.step_of_each(
-            gates,
-            &mut ends,
-            b"begin",
-            |_| Vec::new(),
-            |reply| Ok((reply.code == code::OLD).then_some(Built::Old)),
-        );
+            gates.iter().map(|(_, epoch)| (!is_exact(*epoch)).then(|| Err(inexact()))).collect();
+        let steps: Vec<_> = gates.iter().map(|(sku, epoch)| (*sku, *epoch, Vec::new())).collect();
+        self.step_of_each(b"begin", &steps, &mut ends, |reply| {
+            Ok((reply.code == code::OLD).then_some(Built::Old))
+        });
+        Begun(ends)
+    }
+
+    /// Builds the same gates to their end, with which each sells. `between` is called after each portion: large gates take long.
+    pub fn finish_each(
+        &mut self,
+        Begun(mut ends): Begun,
+        gates: &[(SkuId, &Snapshot)],
+        between: &mut dyn FnMut(),
+    ) -> Vec<Result<Built, GateError>> {
         self.add_rows(gates, &mut ends, between);
         let finish = |snapshot: &Snapshot| {
             let sale = &snapshot.sale;
@@ -64,7 +73,9 @@ impl Gate {
             args.push(vec![phase_letter(sale)]);
             args
         };
-        self.step_of_each(gates, &mut ends, b"finish", finish, |reply| match reply.code {
+        let steps: Vec<_> =
+            gates.iter().map(|(sku, snapshot)| (*sku, snapshot.epoch, finish(snapshot))).collect();
+        self.step_of_each(b"finish", &steps, &mut ends, |reply| match reply.code {
             code::DONE | code::ALREADY => Ok(Some(Built::Open(reply.seen))),
             code::OLD => Ok(Some(Built::Old)),
             _ => Err(malformed()),
@@ -72,25 +83,23 @@ impl Gate {
         ends.into_iter().map(|end| end.unwrap_or_else(|| Err(malformed()))).collect()
     }
 
-    /// Takes one step at each gate that is still being built.
+    /// Takes one step at each gate that is still being built: its SKU, its epoch, and what else the step takes.
     fn step_of_each(
         &mut self,
-        gates: &[(SkuId, &Snapshot)],
-        ends: &mut Ends,
         step: &'static [u8],
-        more: impl Fn(&Snapshot) -> Vec<Vec<u8>>,
-        read: impl Fn(&Reply) -> Result<Option<Built>, GateError>,
+        gates: &[(SkuId, u64, Vec<Vec<u8>>)],
+        ends: &mut Ends,
+        read: impl Fn(&ScriptReply) -> Result<Option<Built>, GateError>,
     ) {
         self.commands.clear();
         let open: Vec<usize> = (0..gates.len()).filter(|at| ends[*at].is_none()).collect();
         for at in &open {
-            let (sku, snapshot) = gates[*at];
-            let more = more(snapshot);
+            let (sku, epoch, more) = &gates[*at];
             let more: Vec<&[u8]> = more.iter().map(Vec::as_slice).collect();
-            self.pack(sku, step, snapshot.epoch, &more);
+            self.pack(*sku, step, *epoch, &more);
         }
         for (at, outcome) in open.into_iter().zip(self.router.exchange(&self.commands)) {
-            ends[at] = outcome.and_then(Reply::read).and_then(|reply| read(&reply)).transpose();
+            ends[at] = outcome.and_then(ScriptReply::read).and_then(|reply| read(&reply)).transpose();
         }
     }
 
@@ -127,7 +136,7 @@ impl Gate {
                 sent.push(chunk.of);
             }
             for (of, outcome) in sent.into_iter().zip(self.router.exchange(&self.commands)) {
-                let added = outcome.and_then(Reply::read).and_then(|reply| match reply.code {
+                let added = outcome.and_then(ScriptReply::read).and_then(|reply| match reply.code {
                     code::DONE => Ok(()),
                     // Somebody else builds under a later epoch, or has finished under this one: not ours any more.
                     _ => Err(GateError::NotExecuted(Why::Invalid("the build was overtaken by another"))),

@@ -10,7 +10,7 @@ use super::reply::{self, ErrorMeaning};
 use crate::gate::{GateError, Why};
 use crate::time::Instant;
 
-pub(super) type Outcome = Result<Value, GateError>;
+pub(super) type CommandResult = Result<Value, GateError>;
 
 /// A command to send: which, and whether only after ASKING to a node that does not own its slot.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Flight {
         connection: &mut Connection,
         batch: usize,
         (wait, limit): (Duration, Duration),
-        outcomes: &mut [Option<Outcome>],
+        outcomes: &mut [Option<CommandResult>],
         again: &mut Vec<Todo>,
     ) {
         let end = self.written.min(self.read + batch);
@@ -116,7 +116,13 @@ impl Flight {
         }
     }
 
-    fn take(&mut self, index: usize, value: Value, outcomes: &mut [Option<Outcome>], again: &mut Vec<Todo>) {
+    fn take(
+        &mut self,
+        index: usize,
+        value: Value,
+        outcomes: &mut [Option<CommandResult>],
+        again: &mut Vec<Todo>,
+    ) {
         let Value::ServerError(error) = value else {
             outcomes[index] = Some(Ok(value));
             return;
@@ -145,7 +151,7 @@ impl Flight {
     }
 
     /// The end: what was written and not answered is unknown, what was not written was not carried out.
-    pub(super) fn land(&self, outcomes: &mut [Option<Outcome>]) {
+    pub(super) fn land(&self, outcomes: &mut [Option<CommandResult>]) {
         let Some(why) = &self.broken else { return };
         for (at, index) in self.commands.iter().enumerate().skip(self.read) {
             let why = why.clone();

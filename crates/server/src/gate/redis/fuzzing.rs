@@ -3,7 +3,7 @@
 use engine::SkuId;
 use redis::Value;
 
-use super::reply::{Reply, bytes, judge};
+use super::reply::{ScriptReply, bytes, judge};
 use crate::gate::mark::MarkBytes;
 
 /// What a Redis answers: to a script, as an error, and as a mark.
@@ -14,7 +14,7 @@ pub fn replies(data: &[u8]) {
     match redis::parse_redis_value(data) {
         Ok(Value::ServerError(error)) => drop(judge(&error)),
         Ok(value) => {
-            if let Ok(reply) = Reply::read(value) {
+            if let Ok(reply) = ScriptReply::read(value) {
                 drop(reply.number());
                 drop(reply.bytes());
                 if let Some(mark) = reply.rest.first().and_then(bytes).and_then(MarkBytes::parse) {

@@ -34,11 +34,11 @@ use engine::{ProductId, Refusal, SkuId, UnixMs};
 
 use self::commands::{Commands, Keys, decimal, product_key, slot_of};
 use self::memory::Memory;
-use self::reply::{Reply, code, malformed};
+use self::reply::{ScriptReply, code, malformed};
 use self::router::Router;
 use super::mark::{MarkBytes, adjustment_body, place_body};
 use super::{
-    Answer, Applied, ClaimRequest, Claimed, Found, GateConfig, GateError, OpenRecord, Reserve, Reserved,
+    Applied, ClaimRequest, Claimed, Found, GateAnswer, GateConfig, GateError, OpenRecord, Reserve, Reserved,
     SaleSet, Settled, Why, hash_bytes, limits,
 };
 
@@ -71,7 +71,7 @@ impl Gate {
         &mut self,
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
-    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         self.take(requests, now, false)
     }
 
@@ -81,7 +81,7 @@ impl Gate {
         &mut self,
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
-    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         self.take(requests, now, true)
     }
 
@@ -90,7 +90,7 @@ impl Gate {
         requests: &[Reserve<'_>],
         now: Option<UnixMs>,
         again: bool,
-    ) -> Vec<Result<Answer<Reserved>, GateError>> {
+    ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         let mut digits = [0; 20];
         let now = decimal(&mut digits, now.map_or(0, |now| now.0));
         let answers = self.each(
@@ -143,7 +143,7 @@ impl Gate {
     }
 
     /// Applies rows of the ledger's outbox, each once, in the order given.
-    pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<Answer<Applied>, GateError>> {
+    pub fn apply(&mut self, rows: &[OutboxRow]) -> Vec<Result<GateAnswer<Applied>, GateError>> {
         let first_wait_ms = self.router.config().cool_down.first_ms.into();
         self.each(
             rows,
@@ -175,7 +175,7 @@ impl Gate {
     }
 
     /// Takes units for something that the ledger will decide.
-    pub fn claim(&mut self, requests: &[ClaimRequest<'_>]) -> Vec<Result<Answer<Claimed>, GateError>> {
+    pub fn claim(&mut self, requests: &[ClaimRequest<'_>]) -> Vec<Result<GateAnswer<Claimed>, GateError>> {
         let answers = self.each(
             requests,
             |request| request.claim.id().sku,
@@ -200,10 +200,10 @@ impl Gate {
     /// Answers that promise units, but for those of a gate whose epoch is over.
     fn checked<T>(
         &mut self,
-        answers: Vec<Result<Answer<T>, GateError>>,
+        answers: Vec<Result<GateAnswer<T>, GateError>>,
         skus: impl Iterator<Item = SkuId>,
-    ) -> Vec<Result<Answer<T>, GateError>> {
-        let check = |(answer, sku): (Result<Answer<T>, GateError>, SkuId)| {
+    ) -> Vec<Result<GateAnswer<T>, GateError>> {
+        let check = |(answer, sku): (Result<GateAnswer<T>, GateError>, SkuId)| {
             answer.and_then(|answer| self.memory.check_promise(sku, answer.seen).map(|()| answer))
         };
         let answers = answers.into_iter().zip(skus).map(check).collect();
@@ -215,7 +215,7 @@ impl Gate {
     pub fn set_sale(
         &mut self,
         skus: &[(SkuId, SaleState, Option<u32>)],
-    ) -> Vec<Result<Answer<SaleSet>, GateError>> {
+    ) -> Vec<Result<GateAnswer<SaleSet>, GateError>> {
         self.each(
             skus,
             |(sku, ..)| *sku,
@@ -262,11 +262,11 @@ impl Gate {
             self.commands.script(Script::Product, slot_of(&key), &[&key], &[value.as_bytes()]);
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
-        outcomes.map(|outcome| outcome.and_then(Reply::read).map(drop)).collect()
+        outcomes.map(|outcome| outcome.and_then(ScriptReply::read).map(drop)).collect()
     }
 
     /// Whether it would be known that another master was made: by one of the Sentinels, if there are any.
-    pub fn hears_of_the_master(&self) -> bool {
+    pub fn hears_of_the_master(&mut self) -> bool {
         self.router.hears_of_the_master()
     }
 
@@ -284,12 +284,18 @@ impl Gate {
             self.commands.script(Script::Fence, keys.slot, &keys.all(), &arguments);
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
-        outcomes
-            .map(|outcome| match outcome.and_then(Reply::read) {
+        let read = |((sku, _), outcome): (&(SkuId, u64), Result<redis::Value, GateError>)| {
+            match outcome.and_then(ScriptReply::read) {
+                // A later one than was known here: what is built next comes after it.
+                Ok(reply) if reply.code == code::OLD => {
+                    self.router.config().epochs.hear([(*sku, reply.seen.epoch)]);
+                    Ok(())
+                }
                 Ok(_) | Err(GateError::Closed(_)) => Ok(()),
                 Err(error) => Err(error),
-            })
-            .collect()
+            }
+        };
+        skus.iter().zip(outcomes).map(read).collect()
     }
 
     /// One script per request: checks it, packs it, reads its answer, and compares what the answer was computed from
@@ -300,8 +306,8 @@ impl Gate {
         sku_of: impl Fn(&R) -> SkuId,
         invalid: impl Fn(&R) -> Option<&'static str>,
         pack: impl Fn(&mut Commands, &Keys, &R),
-        read: impl Fn(&R, &Reply) -> Result<T, GateError>,
-    ) -> Vec<Result<Answer<T>, GateError>> {
+        read: impl Fn(&R, &ScriptReply) -> Result<T, GateError>,
+    ) -> Vec<Result<GateAnswer<T>, GateError>> {
         self.fence_suspects();
         let mut refused: Vec<Option<GateError>> = Vec::with_capacity(requests.len());
         self.commands.clear();
@@ -323,9 +329,9 @@ impl Gate {
                 Some(error) => Err(error),
                 None => {
                     let outcome = outcomes.next().expect("an outcome for every command");
-                    outcome.and_then(Reply::read).and_then(|reply| {
+                    outcome.and_then(ScriptReply::read).and_then(|reply| {
                         self.memory.compare(sku_of(request), reply.seen)?;
-                        Ok(Answer { seen: reply.seen, what: read(request, &reply)? })
+                        Ok(GateAnswer { seen: reply.seen, what: read(request, &reply)? })
                     })
                 }
             });
@@ -432,14 +438,14 @@ fn settled(letter: u8) -> Result<Settled, GateError> {
 }
 
 /// The open record in the answer of a script that found one.
-fn open_record(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<OpenRecord, GateError> {
+fn open_record(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<OpenRecord, GateError> {
     match MarkBytes::parse(reply.bytes()?).and_then(|mark| mark.found(sku, hash)) {
         Some(Found::Open(record)) => Ok(record),
         _ => Err(malformed()),
     }
 }
 
-fn reserved(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Reserved, GateError> {
+fn reserved(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<Reserved, GateError> {
     Ok(match reply.code {
         code::DONE => Reserved::Taken { at: UnixMs(reply.number()?) },
         code::OPEN => Reserved::Open(open_record(sku, hash, reply)?),
@@ -449,7 +455,7 @@ fn reserved(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Reserved, GateErro
     })
 }
 
-fn claimed(sku: SkuId, hash: &[u8], reply: &Reply) -> Result<Claimed, GateError> {
+fn claimed(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<Claimed, GateError> {
     Ok(match reply.code {
         code::DONE => Claimed::Taken { at: UnixMs(reply.number()?) },
         code::OPEN => Claimed::Open(open_record(sku, hash, reply)?),

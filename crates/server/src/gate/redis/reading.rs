@@ -4,12 +4,13 @@ use engine::handover::SaleState;
 use engine::{OrderId, SkuId, UnixMs};
 use redis::Value;
 
-use super::reply::{Reply, array, bytes, int, malformed};
+use super::reply::{ScriptReply, array, bytes, int, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, group, keys_of, spread};
 use crate::gate::mark::MarkBytes;
 use crate::gate::{
-    Answer, Closed, Found, GATE_FORMAT, GateError, GateState, OpenRecord, Seen, Why, hash_bytes, limits,
+    Closed, Found, GATE_FORMAT, GateAnswer, GateError, GateState, OpenRecord, OpenRows, Seen, Why,
+    hash_bytes, limits,
 };
 
 impl Gate {
@@ -93,12 +94,6 @@ impl Gate {
         self.open_of_each(&[sku], age_ms, None, max).remove(0).map(|answer| answer.what)
     }
 
-    /// All that is open, whatever its age, but for the oldest `passed`; at most as many as one answer has.
-    pub fn open_beyond(&mut self, sku: SkuId, passed: u64) -> Result<Vec<OpenRecord>, GateError> {
-        let args = [0, limits::OPEN_ROWS_MAX as u64, 0, passed];
-        self.open(&[sku], args).remove(0).map(|answer| answer.what)
-    }
-
     /// The same of several SKUs, at most `max` of each. `now`: as of [`Gate::reserve`].
     pub fn open_of_each(
         &mut self,
@@ -106,38 +101,62 @@ impl Gate {
         age_ms: u64,
         now: Option<UnixMs>,
         max: usize,
-    ) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
-        let max = max.min(limits::OPEN_ROWS_MAX) as u64;
-        self.open(skus, [age_ms, max, now.map_or(0, |now| now.0), 0])
+    ) -> Vec<Result<GateAnswer<Vec<OpenRecord>>, GateError>> {
+        let whole = |answer: Result<GateAnswer<OpenRows>, GateError>| match answer? {
+            GateAnswer { what: OpenRows { unreadable: 1.., .. }, .. } => Err(malformed()),
+            GateAnswer { what, seen } => Ok(GateAnswer { what: what.records, seen }),
+        };
+        self.open_rows_of_each(skus, age_ms, now, max).into_iter().map(whole).collect()
     }
 
-    fn open(&mut self, skus: &[SkuId], args: [u64; 4]) -> Vec<Result<Answer<Vec<OpenRecord>>, GateError>> {
-        let mut digits = [[0; 20]; 4];
-        let args = decimals(&mut digits, args);
+    /// All that is open at each of them, whatever its age, but for so many of the oldest; at most as many as one answer has.
+    pub fn open_beyond(&mut self, passed: &[(SkuId, u64)]) -> Vec<Result<OpenRows, GateError>> {
+        let wanted = passed.iter().map(|(sku, passed)| (*sku, [0, limits::OPEN_ROWS_MAX as u64, 0, *passed]));
+        self.open(wanted).into_iter().map(|answer| answer.map(|answer| answer.what)).collect()
+    }
+
+    /// As [`Gate::open_of_each`], also where something can't be read.
+    pub fn open_rows_of_each(
+        &mut self,
+        skus: &[SkuId],
+        age_ms: u64,
+        now: Option<UnixMs>,
+        max: usize,
+    ) -> Vec<Result<GateAnswer<OpenRows>, GateError>> {
+        let max = max.min(limits::OPEN_ROWS_MAX) as u64;
+        self.open(skus.iter().map(|sku| (*sku, [age_ms, max, now.map_or(0, |now| now.0), 0])))
+    }
+
+    fn open(
+        &mut self,
+        wanted: impl Iterator<Item = (SkuId, [u64; 4])> + Clone,
+    ) -> Vec<Result<GateAnswer<OpenRows>, GateError>> {
         self.commands.clear();
-        for sku in skus {
-            let keys = keys_of(&mut self.keys, &self.router, *sku);
+        for (sku, args) in wanted.clone() {
+            let mut digits = [[0; 20]; 4];
+            let args = decimals(&mut digits, args);
+            let keys = keys_of(&mut self.keys, &self.router, sku);
             self.commands.script(Script::Open, keys.slot, &keys.all(), &args);
         }
         let outcomes = self.router.exchange(&self.commands);
-        skus.iter().zip(outcomes).map(|(sku, outcome)| open_records(*sku, outcome?)).collect()
+        wanted.zip(outcomes).map(|((sku, _), outcome)| open_rows(sku, outcome?)).collect()
     }
 }
 
-fn open_records(sku: SkuId, value: Value) -> Result<Answer<Vec<OpenRecord>>, GateError> {
-    let reply = Reply::read(value)?;
+fn open_rows(sku: SkuId, value: Value) -> Result<GateAnswer<OpenRows>, GateError> {
+    let reply = ScriptReply::read(value)?;
     let [ids, marks] = reply.rest.as_slice() else { return Err(malformed()) };
     let (Some(ids), Some(marks)) = (array(ids), array(marks)) else { return Err(malformed()) };
     let record = |(id, mark)| {
-        let hash = bytes(id).ok_or_else(malformed)?;
-        let mark = bytes(mark).and_then(MarkBytes::parse).ok_or_else(malformed)?;
-        match mark.found(sku, hash) {
-            Some(Found::Open(record)) => Ok(record),
-            _ => Err(malformed()),
+        let mark = bytes(mark).and_then(MarkBytes::parse)?;
+        match mark.found(sku, bytes(id)?) {
+            Some(Found::Open(record)) => Some(record),
+            _ => None,
         }
     };
-    let what = ids.iter().zip(marks).map(record).collect::<Result<_, _>>()?;
-    Ok(Answer { seen: reply.seen, what })
+    let records: Vec<_> = ids.iter().zip(marks).filter_map(record).collect();
+    let unreadable = ids.len() - records.len();
+    Ok(GateAnswer { seen: reply.seen, what: OpenRows { records, unreadable } })
 }
 
 fn found(id: OrderId, mark: &Value) -> Result<Found, GateError> {

@@ -95,16 +95,16 @@ pub(super) mod code {
 
 /// A script's answer: its code, the state after it, and whatever follows.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct ScriptReply {
     pub(super) code: i64,
     pub(super) seen: Seen,
     pub(super) rest: Vec<Value>,
 }
 
-impl Reply {
+impl ScriptReply {
     /// Reads a script's answer; a closed gate is an error.
-    pub(super) fn read(value: Value) -> Result<Reply, GateError> {
-        let reply = Reply::parse(value).ok_or_else(malformed)?;
+    pub(super) fn read(value: Value) -> Result<ScriptReply, GateError> {
+        let reply = ScriptReply::parse(value).ok_or_else(malformed)?;
         match reply.code {
             code::LOST => Err(GateError::Closed(Closed::Lost)),
             code::FENCED => Err(GateError::Closed(Closed::Fenced)),
@@ -119,7 +119,7 @@ impl Reply {
         }
     }
 
-    fn parse(value: Value) -> Option<Reply> {
+    fn parse(value: Value) -> Option<ScriptReply> {
         let Value::Array(values) = value else { return None };
         let mut values = values.into_iter();
         let code = int(&values.next()?)?;
@@ -130,7 +130,7 @@ impl Reply {
             seq: u64::try_from(number()).ok()?,
             available: number(),
         };
-        Some(Reply { code, seen, rest: values.collect() })
+        Some(ScriptReply { code, seen, rest: values.collect() })
     }
 
     /// The first value after the state, as a number.

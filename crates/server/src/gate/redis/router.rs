@@ -6,7 +6,7 @@
 use super::cluster::{self, NO_NODE};
 use super::commands::{Commands, SLOTS};
 use super::connection::Connection;
-use super::flight::{Flight, Outcome, Todo};
+use super::flight::{CommandResult, Flight, Todo};
 use super::sentinel::{Sentinels, of_named};
 use crate::gate::{GateConfig, GateError, Layout, Why, limits};
 use crate::time::Instant;
@@ -77,8 +77,8 @@ impl Router {
     }
 
     /// Carries out all commands; one outcome each, in order.
-    pub(super) fn exchange(&mut self, commands: &Commands) -> Vec<Outcome> {
-        let mut outcomes: Vec<Option<Outcome>> = (0..commands.len()).map(|_| None).collect();
+    pub(super) fn exchange(&mut self, commands: &Commands) -> Vec<CommandResult> {
+        let mut outcomes: Vec<Option<CommandResult>> = (0..commands.len()).map(|_| None).collect();
         let mut todo: Vec<Todo> =
             (0..commands.len()).map(|index| Todo { index, ask: None, why: Why::Unreachable }).collect();
         for _ in 0..limits::ROUNDS_MAX {
@@ -103,7 +103,7 @@ impl Router {
         &mut self,
         commands: &Commands,
         todo: Vec<Todo>,
-        outcomes: &mut [Option<Outcome>],
+        outcomes: &mut [Option<CommandResult>],
     ) -> Vec<Flight> {
         self.round += 1;
         self.refresh_if_stale();
@@ -140,7 +140,7 @@ impl Router {
         &mut self,
         commands: &Commands,
         flights: &mut [Flight],
-        outcomes: &mut [Option<Outcome>],
+        outcomes: &mut [Option<CommandResult>],
         again: &mut Vec<Todo>,
     ) {
         let (batch, limit) = (self.config.batch_commands_max.max(1), self.config.reply_timeout);
@@ -235,8 +235,8 @@ impl Router {
     }
 
     /// Whether a Sentinel says where the master is, where there are Sentinels.
-    pub(super) fn hears_of_the_master(&self) -> bool {
-        self.sentinels.as_ref().is_none_or(Sentinels::are_heard)
+    pub(super) fn hears_of_the_master(&mut self) -> bool {
+        self.sentinels.as_mut().is_none_or(Sentinels::are_heard)
     }
 
     /// Leaves a master that we are connected to, if the Sentinels name another one. Once in a round, before any command is

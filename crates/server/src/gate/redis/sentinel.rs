@@ -4,6 +4,8 @@
 //! decides which gates may be used. Must not: be asked for each batch. A router without a connection asks at most every
 //! `RETRY_PAUSE`, one with a connection once a second.
 
+use std::time::Duration;
+
 use redis::{Cmd, Value};
 
 use super::connection::Connection;
@@ -18,9 +20,9 @@ pub(super) struct Sentinels {
     /// The master's name.
     name: String,
     seats: Vec<Seat>,
-    /// Who is asked first: the one that answered last.
-    first: usize,
-    /// The last time that all of them were asked, and what came of it.
+    /// Whose turn it is.
+    next: usize,
+    /// The last time that the master was looked for, and what came of it.
     found: Option<(Instant, Result<String, Why>)>,
     check_at: Instant,
 }
@@ -30,28 +32,47 @@ struct Seat {
     address: String,
     /// Kept, so that a look takes one round trip.
     connection: Option<Connection>,
-    /// Why it gave no answer at the last try.
-    silent: Option<Why>,
+    /// What it named, or why it gave no answer, at the last try.
+    said: Option<(Instant, Result<String, Why>)>,
+}
+
+impl Seat {
+    /// What it named, no longer ago than that.
+    fn named(&self, within: Duration) -> Option<&String> {
+        let (at, said) = self.said.as_ref()?;
+        said.as_ref().ok().filter(|_| at.elapsed() <= within)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.said
+            .as_ref()
+            .is_some_and(|(at, said)| said.is_err() && at.elapsed() <= limits::SENTINEL_LEFT_OUT)
+    }
 }
 
 impl Sentinels {
     pub(super) fn new(config: &GateConfig, sentinel: &Sentinel) -> Sentinels {
-        let seat = |address: &String| Seat { address: address.clone(), connection: None, silent: None };
+        let seat = |address: &String| Seat { address: address.clone(), connection: None, said: None };
+        let number = u32::try_from(config.addresses.len()).unwrap_or(u32::MAX).max(1);
         Sentinels {
             config: GateConfig {
                 user: sentinel.user.clone(),
                 password: sentinel.password.clone(),
+                // Together they have one time-out.
+                connect_timeout: config.connect_timeout / number,
+                reply_timeout: config.reply_timeout / number,
                 ..config.clone()
             },
             name: sentinel.master.clone(),
             seats: config.addresses.iter().map(seat).collect(),
-            first: 0,
+            next: 0,
             found: None,
             check_at: Instant::now(),
         }
     }
 
-    /// The master's address, from the first that answers; for whoever has no connection to it. They share one time-out.
+    /// The master's address, for whoever has no connection to it: they are asked until most of all name the same, or only those are
+    /// left that were silent when they were asked last. Of what is named, what most name.
     pub(super) fn find(&mut self) -> Result<String, Why> {
         if let Some((at, found)) = &self.found
             && at.elapsed() < limits::RETRY_PAUSE
@@ -59,48 +80,80 @@ impl Sentinels {
             return found.clone();
         }
         let started = Instant::now();
-        let mut named = None;
-        for _ in 0..self.seats.len() {
-            named = self.ask_first().ok();
-            if named.is_some() || started.elapsed() >= self.config.connect_timeout {
+        for at in self.turns() {
+            let named = self.named(started.elapsed());
+            let is_agreed = named.is_some_and(|(_, by)| self.is_most(by));
+            if is_agreed || (named.is_some() && self.seats[at].is_silent()) {
                 break;
             }
+            self.ask_one(at);
         }
+        let named = self.named(started.elapsed()).map(|(address, _)| address.clone());
         let found = named.ok_or_else(|| self.silence());
         self.found = Some((Instant::now(), found.clone()));
         self.check_at = Instant::now() + limits::SENTINEL_CHECK;
         found
     }
 
-    /// The same once in a while, and of one Sentinel, for whoever has a connection: a master that was cut off from the Sentinels
-    /// while they made another one does not know of it. If nobody answers, nothing is known to be wrong.
+    /// The same once in a while, and of one Sentinel after the other, for whoever has a connection: a master that was cut off from the
+    /// Sentinels while they made another one does not know of it, nor does a Sentinel that was cut off with it. `None`: less than
+    /// most of all name the same, so nothing is known to be wrong.
     pub(super) fn check(&mut self) -> Option<String> {
         let started = Instant::now();
         if started < self.check_at {
             return None;
         }
-        let found = self.ask_first();
+        let turn = self.turns().next();
+        turn.into_iter().for_each(|at| self.ask_one(at));
         let pause = limits::SENTINEL_CHECK.max(started.elapsed() * limits::SENTINEL_CHECK_SHARE);
         self.check_at = Instant::now() + pause;
-        found.ok()
+        let named = self.named(limits::SENTINEL_COUNTS).filter(|(_, by)| self.is_most(*by));
+        named.map(|(address, _)| address.clone())
     }
 
-    /// Whether one of them answered when it was asked last, or was not asked yet.
-    pub(super) fn are_heard(&self) -> bool {
-        self.seats.iter().any(|seat| seat.silent.is_none())
+    fn is_most(&self, by: usize) -> bool {
+        by > self.seats.len() / 2
     }
 
-    /// Asks the one whose turn it is; if it has no answer, it is the next one's turn.
-    fn ask_first(&mut self) -> Result<String, Why> {
-        let at = self.first;
+    /// Whether half of them answer at least. Those that did not answer lately are asked.
+    pub(super) fn are_heard(&mut self) -> bool {
+        let is_heard = |seat: &Seat| seat.named(limits::SENTINEL_COUNTS).is_some();
+        let enough = self.seats.len().div_ceil(2);
+        for at in self.turns() {
+            if self.seats.iter().filter(|seat| is_heard(seat)).count() >= enough {
+                return true;
+            }
+            if !is_heard(&self.seats[at]) {
+                self.ask_one(at);
+            }
+        }
+        self.seats.iter().filter(|seat| is_heard(seat)).count() >= enough
+    }
+
+    /// All of them, from the one whose turn it is; those that were silent when they were asked last come last.
+    fn turns(&self) -> impl Iterator<Item = usize> + use<> {
+        let (number, next) = (self.seats.len(), self.next);
+        let mut turns: Vec<_> = (0..number).map(|at| (next + at) % number).collect();
+        turns.sort_by_key(|at| self.seats[*at].is_silent());
+        turns.into_iter()
+    }
+
+    fn ask_one(&mut self, at: usize) {
         let answer = self.ask(at).map_err(explained);
         let seat = &mut self.seats[at];
-        seat.silent = answer.as_ref().err().cloned();
         if answer.is_err() {
             seat.connection = None;
-            self.first = (at + 1) % self.seats.len();
         }
-        answer
+        seat.said = Some((Instant::now(), answer));
+        self.next = (at + 1) % self.seats.len();
+    }
+
+    /// What most of them name that answered no longer ago than that, and how many; of two that as many name, the first.
+    fn named(&self, within: Duration) -> Option<(&String, usize)> {
+        let named = || self.seats.iter().filter_map(|seat| seat.named(within));
+        let by = |address: &String| named().filter(|named| *named == address).count();
+        let all: Vec<_> = named().map(|address| (address, by(address))).collect();
+        all.into_iter().rev().max_by_key(|(_, by)| *by)
     }
 
     fn ask(&mut self, at: usize) -> Result<String, Why> {
@@ -129,7 +182,10 @@ impl Sentinels {
         let each: Vec<String> = self
             .seats
             .iter()
-            .filter_map(|seat| Some(format!("{}: {}", seat.address, seat.silent.as_ref()?)))
+            .filter_map(|seat| {
+                let (_, said) = seat.said.as_ref()?;
+                Some(format!("{}: {}", seat.address, said.as_ref().err()?))
+            })
             .collect();
         Why::Refused(format!("no Sentinel names its master: {}", each.join("; ")).into())
     }
@@ -199,6 +255,37 @@ fn explained(why: Why) -> Why {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that has been heard alone names a master for whoever has none, and takes nobody's away.
+    #[test]
+    fn a_master_is_left_by_what_most_of_all_name() {
+        let of = |said: &[Option<&str>]| {
+            let addresses = said.iter().map(|_| "nowhere:1".to_owned()).collect();
+            let config = GateConfig::plain(addresses, "db", Duration::from_secs(1));
+            let sentinel = Sentinel { master: "sale".to_owned(), user: None, password: None };
+            let mut sentinels = Sentinels::new(&config, &sentinel);
+            for (seat, said) in sentinels.seats.iter_mut().zip(said) {
+                let said = said.map(str::to_owned).ok_or(Why::Unreachable);
+                seat.said = Some((Instant::now(), said));
+            }
+            let named = sentinels.named(limits::SENTINEL_COUNTS);
+            named.map(|(address, by)| (address.clone(), sentinels.is_most(by)))
+        };
+        let named = |address: &str, is_most| Some((address.to_owned(), is_most));
+        for (said, expected) in [
+            (&[Some("a")][..], named("a", true)),
+            (&[None], None),
+            (&[Some("a"), Some("b")], named("a", false)),
+            (&[None, Some("b")], named("b", false)),
+            (&[Some("a"), Some("b"), Some("b")], named("b", true)),
+            (&[Some("a"), None, None], named("a", false)),
+            (&[None, Some("b"), Some("b")], named("b", true)),
+            (&[Some("a"), Some("b"), None], named("a", false)),
+            (&[Some("a"), Some("b"), Some("c"), Some("b"), None], named("b", false)),
+        ] {
+            assert_eq!(of(said), expected, "{said:?}");
+        }
+    }
 
     #[test]
     fn an_answer_is_a_host_and_a_port() {

@@ -7,7 +7,7 @@
 use engine::{ROOT, UnixMs};
 use ring::hmac;
 
-use crate::http::auth::operators::{Actor, Known};
+use crate::http::auth::operators::{Actor, OperatorsNow};
 use crate::http::wire::fields::Fields;
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
 
@@ -67,7 +67,7 @@ impl ConsoleSessions {
     /// The header's value that begins a session, or gives one of before a later end. `None`: there is no operator.
     pub(super) fn begin(
         &self,
-        known: Known<'_>,
+        known: OperatorsNow<'_>,
         actor: &Actor,
         secure: bool,
         before: Option<UnixMs>,
@@ -92,14 +92,19 @@ impl ConsoleSessions {
     }
 
     /// The session of a request, if it has a good one and comes from a page of this server.
-    pub(super) fn of(&self, fields: &Fields<'_>, own_page: bool, known: Known<'_>) -> Option<ConsoleSession> {
+    pub(super) fn of(
+        &self,
+        fields: &Fields<'_>,
+        own_page: bool,
+        known: OperatorsNow<'_>,
+    ) -> Option<ConsoleSession> {
         let pairs = fields.cookie?.split(';').filter_map(|pair| pair.trim().split_once('='));
         let values = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
         let session = values.take(VALUES_MAX).find_map(|value| self.good(value, known))?;
         own_page.then_some(session)
     }
 
-    fn good(&self, value: &str, known: Known<'_>) -> Option<ConsoleSession> {
+    fn good(&self, value: &str, known: OperatorsNow<'_>) -> Option<ConsoleSession> {
         let (times, rest) = value.split_once('.')?;
         let (name, tag) = rest.split_once('.')?;
         let mut bytes = [0; 32];
@@ -129,7 +134,7 @@ fn cookie(value: &str, lasts_s: u64, secure: bool) -> String {
 
 /// `None`: nobody has this name now. With the hash of the operator's token, so that a session does not outlive it in another
 /// operator of the same name.
-fn signed(known: Known<'_>, times: &[u8], name: &str) -> Option<Vec<u8>> {
+fn signed(known: OperatorsNow<'_>, times: &[u8], name: &str) -> Option<Vec<u8>> {
     let hash: &[u8] = if name == ROOT { &[] } else { &known.by_name(name)?.digest };
     Some([PURPOSE, times, b" for ", name.as_bytes(), b" ", hash].concat())
 }
@@ -147,9 +152,9 @@ mod tests {
         ConsoleSessions::new(&tokens)
     }
 
-    fn at(now: UnixMs) -> Known<'static> {
+    fn at(now: UnixMs) -> OperatorsNow<'static> {
         static NOBODY: std::sync::LazyLock<Operators> = std::sync::LazyLock::new(Operators::default);
-        Known { operators: &NOBODY, now, is_confirmed: true }
+        OperatorsNow { operators: &NOBODY, now, is_confirmed: true }
     }
 
     fn begun(sessions: &ConsoleSessions) -> String {
@@ -210,8 +215,8 @@ mod tests {
             Operators::new(vec![Operator { name, role, digest, added_at: NOW, by, expires_at }])
         };
         let (ours, before) = (sessions(&["token"]), operators("one", None));
-        fn known(operators: &Operators) -> Known<'_> {
-            Known { operators, now: NOW, is_confirmed: true }
+        fn known(operators: &Operators) -> OperatorsNow<'_> {
+            OperatorsNow { operators, now: NOW, is_confirmed: true }
         }
         let anna = Actor { name: "anna".into(), role: Role::Support };
         let header = ours.begin(known(&before), &anna, false, None).unwrap();
@@ -245,7 +250,7 @@ mod tests {
             let digest = digest_of("token");
             let anna = Operator { name, role, digest, added_at: NOW, by, expires_at };
             let operators = Operators::new(vec![anna.clone()]);
-            let known = Known { operators: &operators, now: NOW, is_confirmed: true };
+            let known = OperatorsNow { operators: &operators, now: NOW, is_confirmed: true };
             let ours = sessions(&["token"]);
             let header = ours.begin(known, &Actor::of(&anna), false, None).unwrap();
             assert!(header.contains(&format!("; Max-Age={max_age_s};")), "{header}");

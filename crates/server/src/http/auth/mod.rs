@@ -22,9 +22,9 @@ use crate::clock::Between;
 use crate::http::auth::console::{ConsoleSession, ConsoleSessions};
 use crate::http::auth::guesses::{Guess, Guesses};
 use crate::http::auth::named::Unnamed;
-use crate::http::auth::operators::{Actor, Known as KnownOperators};
+use crate::http::auth::operators::{Actor, OperatorsNow};
 use crate::http::auth::signature::Checker;
-use crate::http::auth::token::{Exchange, Verifier};
+use crate::http::auth::token::{Exchange, TokenVerifier};
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::{Fields, Method};
 use crate::http::wire::{decimal, push_hex, push_number, read_hex};
@@ -55,8 +55,8 @@ const DEMO_BUYER_MIN: u64 = 1 << 40;
 const DEMO_BUYER_SPAN: u64 = 1 << 52;
 
 #[derive(Debug)]
-enum Known {
-    Token(Verifier),
+enum BuyerCheck {
+    Token(TokenVerifier),
     Header(Buyers),
     Cookie(hmac::Key, Buyers),
 }
@@ -64,7 +64,7 @@ enum Known {
 /// Everything by which it is known who asks. Shared by all loops.
 #[derive(Debug)]
 pub(in crate::http) struct Auth {
-    known: Known,
+    buyer_check: BuyerCheck,
     /// A random key, and the tags of the operator's tokens under it: comparing tags takes the same time wherever the
     /// tokens differ, and however long they are. No tag: the operator's calls are off.
     operator_key: hmac::Key,
@@ -92,14 +92,16 @@ impl Auth {
         let operator_key =
             hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).expect("the system gives entropy");
         let operators = tokens.iter().map(|token| hmac::sign(&operator_key, token)).collect();
-        let known = match mode {
-            AuthMode::Token { secrets, rules } => Known::Token(Verifier::new(&secrets, rules, buyers)),
-            AuthMode::MemberId => Known::Header(buyers),
-            AuthMode::DemoCookie { secret } => Known::Cookie(sha256(&secret), buyers),
+        let buyer_check = match mode {
+            AuthMode::Token { secrets, rules } => {
+                BuyerCheck::Token(TokenVerifier::new(&secrets, rules, buyers))
+            }
+            AuthMode::MemberId => BuyerCheck::Header(buyers),
+            AuthMode::DemoCookie { secret } => BuyerCheck::Cookie(sha256(&secret), buyers),
         };
         let allowed_origins = allowed_origins.iter().map(|origin| Arc::from(origin.as_str())).collect();
         Auth {
-            known,
+            buyer_check,
             operator_key,
             console: ConsoleSessions::new(tokens),
             operators,
@@ -140,8 +142,8 @@ impl Auth {
 
     /// The buyer who asks.
     pub(in crate::http) fn buyer(&self, fields: &Fields<'_>, between: Between) -> Result<Buyer, Problem> {
-        match &self.known {
-            Known::Token(verifier) => {
+        match &self.buyer_check {
+            BuyerCheck::Token(verifier) => {
                 let token = token_of(fields).ok_or_else(|| {
                     Problem::unauthorized("Send Authorization: Bearer with the token that the shop gave you.")
                 })?;
@@ -150,10 +152,10 @@ impl Auth {
                     .map(|bearer| bearer.buyer)
                     .map_err(|untrusted| Problem::unauthorized(untrusted.detail()))
             }
-            Known::Header(buyers) => member(fields, buyers)?.ok_or_else(|| {
+            BuyerCheck::Header(buyers) => member(fields, buyers)?.ok_or_else(|| {
                 Problem::unauthorized("The header memberId is missing: the edge must set it.")
             }),
-            Known::Cookie(key, buyers) => match member(fields, buyers)? {
+            BuyerCheck::Cookie(key, buyers) => match member(fields, buyers)? {
                 Some(buyer) => Ok(buyer),
                 None => cookie_buyer(key, fields).map(|id| Buyer { id, text: None }).ok_or_else(|| {
                     Problem::unauthorized(
@@ -166,7 +168,7 @@ impl Auth {
 
     /// Where the orders of whoever asks go, if the shop's tokens say so: as it is kept with an order.
     pub(in crate::http) fn address(&self, fields: &Fields<'_>, between: Between) -> Option<Box<[u8]>> {
-        let Known::Token(verifier) = &self.known else { return None };
+        let BuyerCheck::Token(verifier) = &self.buyer_check else { return None };
         if !verifier.reads_addresses() {
             return None;
         }
@@ -175,7 +177,7 @@ impl Auth {
 
     /// The groups that the token of whoever asks names.
     pub(in crate::http) fn groups(&self, fields: &Fields<'_>, between: Between) -> Box<[GroupName]> {
-        let Known::Token(verifier) = &self.known else { return Box::default() };
+        let BuyerCheck::Token(verifier) = &self.buyer_check else { return Box::default() };
         let bearer = token_of(fields).and_then(|token| verifier.verify(token, between).ok());
         bearer.map(|bearer| bearer.groups).unwrap_or_default()
     }
@@ -187,7 +189,7 @@ impl Auth {
         named: BuyerId,
         between: Between,
     ) -> Result<BuyerId, Problem> {
-        if matches!(self.known, Known::Cookie(..)) || self.buyer(fields, between)?.id == named {
+        if matches!(self.buyer_check, BuyerCheck::Cookie(..)) || self.buyer(fields, between)?.id == named {
             return Ok(named);
         }
         Err(Problem::forbidden("user_id is another buyer than the one who asks."))
@@ -197,7 +199,7 @@ impl Auth {
     pub(in crate::http) fn operator(
         &self,
         fields: &Fields<'_>,
-        known: KnownOperators<'_>,
+        known: OperatorsNow<'_>,
         address: IpAddr,
     ) -> Result<Actor, Problem> {
         if self.operators.is_empty() {
@@ -226,7 +228,7 @@ impl Auth {
         &self,
         fields: &Fields<'_>,
         (method, secure): (Method, bool),
-        known: KnownOperators<'_>,
+        known: OperatorsNow<'_>,
     ) -> Option<ConsoleSession> {
         let own_page = match (fields.origin, fields.sec_fetch_site) {
             (Some(origin), _) => is_own(origin, fields.host, secure),
@@ -243,7 +245,7 @@ impl Auth {
     pub(in crate::http) fn begin_console(
         &self,
         secure: bool,
-        known: KnownOperators<'_>,
+        known: OperatorsNow<'_>,
         actor: &Actor,
         before: Option<engine::UnixMs>,
     ) -> Option<String> {
@@ -257,7 +259,7 @@ impl Auth {
     }
 
     /// Whose token it is. Without one in the configuration there are no operators.
-    pub(in crate::http) fn by_token(&self, fields: &Fields<'_>, known: KnownOperators<'_>) -> Option<Actor> {
+    pub(in crate::http) fn by_token(&self, fields: &Fields<'_>, known: OperatorsNow<'_>) -> Option<Actor> {
         let token = bearer(fields).filter(|_| !self.operators.is_empty())?;
         let is_token = |tag: &hmac::Tag| hmac::verify(&self.operator_key, token.as_bytes(), tag.as_ref());
         let is_root = self.operators.iter().any(|tag| is_token(tag).is_ok());
@@ -299,7 +301,7 @@ impl Auth {
 
     /// The value of the demo's cookie for a new buyer, or `None` if the browser has a good one.
     pub(in crate::http) fn new_session(&self, fields: &Fields<'_>) -> Result<Option<String>, Problem> {
-        let Known::Cookie(key, _) = &self.known else { return Err(Problem::demo_only()) };
+        let BuyerCheck::Cookie(key, _) = &self.buyer_check else { return Err(Problem::demo_only()) };
         if cookie_buyer(key, fields).is_some() {
             return Ok(None);
         }
@@ -375,8 +377,8 @@ mod tests {
 
     const NOW: Between = Between { earliest: UnixMs(0), latest: UnixMs(0) };
 
-    fn nobody(none: &Operators) -> KnownOperators<'_> {
-        KnownOperators { operators: none, now: UnixMs(0), is_confirmed: true }
+    fn nobody(none: &Operators) -> OperatorsNow<'_> {
+        OperatorsNow { operators: none, now: UnixMs(0), is_confirmed: true }
     }
 
     fn auth(mode: AuthMode) -> Auth {

@@ -35,14 +35,14 @@ impl Actor {
 /// Who may, at a time. Whether a token has expired nobody knows while the server's clock is in doubt, so one that expires is
 /// not taken then: with a clock that stands it would be good for ever.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Known<'a> {
+pub(in crate::http) struct OperatorsNow<'a> {
     pub(in crate::http) operators: &'a Operators,
     /// The latest that it may be: see [`Clock::latest`](crate::clock::Clock::latest).
     pub(in crate::http) now: UnixMs,
     pub(in crate::http) is_confirmed: bool,
 }
 
-impl Known<'_> {
+impl OperatorsNow<'_> {
     /// Whose token this is. One that is unknown, revoked or expired costs the same, and is answered alike.
     pub(super) fn by_token(&self, token: &str) -> Option<&Operator> {
         // Buyers' tokens come here, too: they cost nothing.
@@ -102,8 +102,8 @@ mod tests {
         assert_eq!([known("anna", 9), known("anna", 10), known("ben", 9)], [true, false, false]);
     }
 
-    fn at(operators: &Operators, now: u64) -> Known<'_> {
-        Known { operators, now: UnixMs(now), is_confirmed: true }
+    fn at(operators: &Operators, now: u64) -> OperatorsNow<'_> {
+        OperatorsNow { operators, now: UnixMs(now), is_confirmed: true }
     }
 
     /// An expired token was good again as long as the clock stood before its end.
@@ -119,7 +119,7 @@ mod tests {
             let (role, by, digest) = (Role::Admin, ROOT.into(), digest_of("dbo_anna_1"));
             let anna = Operator { name: "anna".into(), role, digest, added_at: UnixMs(1), by, expires_at };
             let operators = Operators::new(vec![anna]);
-            let found = Known { operators: &operators, now: UnixMs(2), is_confirmed };
+            let found = OperatorsNow { operators: &operators, now: UnixMs(2), is_confirmed };
             let found = [found.by_token("dbo_anna_1"), found.by_name("anna")].map(|found| found.is_some());
             assert_eq!(found, [known; 2], "{expires_at:?} {is_confirmed}");
         }

@@ -19,7 +19,7 @@ use crate::http::placing::{Placed, as_key};
 use crate::http::route::{Handler, Route, When};
 use crate::http::routes::orders::{PENDING, given_address, order_id, standing};
 use crate::http::wire::address::{DeliveryAddress, NAMES, WireAddress};
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::body::parse;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{
@@ -31,11 +31,13 @@ use crate::net::Answer;
 use crate::pages::{CheckView, HTML_CONTENT_TYPE, LanguageId, OrderPageView, TroubleView};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::post("/buy", Handler::Anybody(HttpService::buy)).problems(Shape::FORM),
-    Route::post("/orders/{id}/cancel", Handler::Buyer(HttpService::cancel_by_form)).problems(Shape::FORM),
-    Route::post("/orders/{id}/address", Handler::Buyer(HttpService::address_by_form)).problems(Shape::FORM),
+    Route::post("/buy", Handler::Anybody(HttpService::buy)).problems(ProblemFormat::FORM),
+    Route::post("/orders/{id}/cancel", Handler::Buyer(HttpService::cancel_by_form))
+        .problems(ProblemFormat::FORM),
+    Route::post("/orders/{id}/address", Handler::Buyer(HttpService::address_by_form))
+        .problems(ProblemFormat::FORM),
     Route::post("/orders/{id}/pay", Handler::Buyer(HttpService::pay_by_form))
-        .problems(Shape::FORM)
+        .problems(ProblemFormat::FORM)
         .when(When::Demo),
 ];
 
@@ -269,18 +271,23 @@ impl HttpService {
         let view = TroubleView { status: problem.status, code: problem.code, detail: &problem.detail };
         self.scratch.clear();
         self.shared.pages.pages.trouble(language, &view, &mut self.scratch);
-        let seconds = problem.retry_after_s.map(|seconds| seconds.to_string());
-        let headers = [
-            seconds.as_deref().map(|text| ("Retry-After", text)),
-            problem.allow.map(|methods| ("Allow", methods)),
-            (problem.status == 401).then_some(("WWW-Authenticate", "Bearer")),
-        ];
-        private_page(problem.status, headers.into_iter().flatten(), &self.scratch, out);
+        problem_page(problem, &self.scratch, out);
     }
 }
 
+/// In the place of what was asked for.
+pub(super) fn problem_page(problem: &Problem, body: &[u8], out: &mut Answering<'_, '_>) {
+    let seconds = problem.retry_after_s.map(|seconds| seconds.to_string());
+    let headers = [
+        seconds.as_deref().map(|text| ("Retry-After", text)),
+        problem.allow.map(|methods| ("Allow", methods)),
+        (problem.status == 401).then_some(("WWW-Authenticate", "Bearer")),
+    ];
+    private_page(problem.status, headers.into_iter().flatten(), body, out);
+}
+
 /// One reader's.
-pub(super) fn private_page<'a>(
+pub(in crate::http) fn private_page<'a>(
     status: u16,
     headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     body: &[u8],

@@ -13,10 +13,10 @@ use crate::http::pages::forms::{form_of, private_page};
 use crate::http::pages::shelf::{item_view, sale_view};
 use crate::http::route::{Handler, Route};
 use crate::http::routes::line::Joining;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::http::wire::{needed_number_in, parameter};
-use crate::intake::board::{Moved, Why, ahead_of};
+use crate::intake::board::{BorderMove, MoveReason, ahead_of};
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::Answer;
@@ -24,10 +24,10 @@ use crate::pages::{LanguageId, Pages, PlacePageView, PlaceWait};
 use crate::verifier::Given;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
-    Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(Shape::FORM),
-    Route::get("/line", Handler::Anybody(HttpService::line_page)).problems(Shape::FORM),
-    Route::post("/line/leave", Handler::Buyer(HttpService::leave_by_form)).problems(Shape::FORM),
-    Route::post("/line/receipt", Handler::Buyer(HttpService::receipt_by_form)).problems(Shape::FORM),
+    Route::post("/line", Handler::Anybody(HttpService::join_by_form)).problems(ProblemFormat::FORM),
+    Route::get("/line", Handler::Anybody(HttpService::line_page)).problems(ProblemFormat::FORM),
+    Route::post("/line/leave", Handler::Buyer(HttpService::leave_by_form)).problems(ProblemFormat::FORM),
+    Route::post("/line/receipt", Handler::Buyer(HttpService::receipt_by_form)).problems(ProblemFormat::FORM),
 ];
 
 /// How soon the page is asked for again: often enough that its reader counts as present, or, far from the front, to see how it goes.
@@ -208,12 +208,12 @@ fn words_of(view: &'static str, standing: Standing) -> &'static str {
 }
 
 /// The text for it, when it was, and how many.
-fn said(Moved { at, why, count }: Moved) -> (&'static str, u64, u64) {
+fn said(BorderMove { at, why, count }: BorderMove) -> (&'static str, u64, u64) {
     let text = match why {
-        Why::Added => "line-moved-added",
-        Why::Taken => "line-moved-taken",
-        Why::Unpaid => "line-moved-unpaid",
-        Why::GaveUp => "line-moved-back",
+        MoveReason::Added => "line-moved-added",
+        MoveReason::Taken => "line-moved-taken",
+        MoveReason::Unpaid => "line-moved-unpaid",
+        MoveReason::GaveUp => "line-moved-back",
     };
     (text, at.0, count)
 }

@@ -14,7 +14,7 @@ use crate::http::pages::shelf::SkuPages;
 use crate::http::pending::{Pending, Waiting};
 use crate::http::route::{Handler, Route, Served};
 use crate::http::routes::session::is_local;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::http::wire::fields::Fields;
 use crate::http::wire::{needed_number_in, parameter};
@@ -24,15 +24,16 @@ use crate::pages::{LANGUAGE_COOKIE, LanguageId};
 const HTML: &str = "text/html; charset=utf-8";
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/", Handler::Anybody(HttpService::index_page)).problems(Shape::Page),
-    Route::get("/sales/{sale}", Handler::Anybody(HttpService::sale_items_page)).problems(Shape::Page),
+    Route::get("/", Handler::Anybody(HttpService::index_page)).problems(ProblemFormat::Page),
+    Route::get("/sales/{sale}", Handler::Anybody(HttpService::sale_items_page)).problems(ProblemFormat::Page),
     Route::get("/seckill_{sale}_{product}.html", Handler::Anybody(HttpService::sale_page))
-        .problems(Shape::Page),
-    Route::get("/product", Handler::Anybody(HttpService::product_page)).problems(Shape::Page),
-    Route::get("/orders", Handler::Anybody(HttpService::orders_page)).problems(Shape::Page),
-    Route::get("/orders/{id}", Handler::Anybody(HttpService::order_page)).problems(Shape::FORM),
-    Route::get("/api", Handler::Anybody(HttpService::api_page)).problems(Shape::Page),
-    Route::get("/language/{code}", Handler::Anybody(HttpService::choose_language)).problems(Shape::Page),
+        .problems(ProblemFormat::Page),
+    Route::get("/product", Handler::Anybody(HttpService::product_page)).problems(ProblemFormat::Page),
+    Route::get("/orders", Handler::Anybody(HttpService::orders_page)).problems(ProblemFormat::Page),
+    Route::get("/orders/{id}", Handler::Anybody(HttpService::order_page)).problems(ProblemFormat::FORM),
+    Route::get("/api", Handler::Anybody(HttpService::api_page)).problems(ProblemFormat::Page),
+    Route::get("/language/{code}", Handler::Anybody(HttpService::choose_language))
+        .problems(ProblemFormat::Page),
     Route::get("/buy-button.js", Handler::Anybody(HttpService::buy_button)),
     Route::get("/assets/{name*}", Handler::Anybody(HttpService::asset)).served(Served::Both),
 ];
@@ -146,6 +147,13 @@ impl HttpService {
         ];
         out.empty(303, &headers);
         Ok(Answer::Ready)
+    }
+
+    /// Why an operator's page could not be had.
+    pub(in crate::http) fn operators_trouble_page(&self, problem: &Problem, out: &mut Answering<'_, '_>) {
+        let says = (problem.title, &*problem.detail);
+        let page = self.shared.pages.pages.operators_trouble(problem.status, problem.code, says);
+        forms::problem_page(problem, &page, out);
     }
 
     pub(in crate::http) fn not_found_page(&mut self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {

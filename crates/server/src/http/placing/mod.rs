@@ -22,7 +22,7 @@ use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::intake::admission::{BuyerBounds, NotAdmitted};
 use crate::intake::attempts::{Attempt, Came};
-use crate::intake::{Judged, NewOrder, Outcome, Reply, Request};
+use crate::intake::{Judged, NewOrder, Reply, Request, RequestOutcome};
 use crate::ledger::Buyer;
 use crate::net::Answer;
 use crate::time::Instant;
@@ -132,14 +132,14 @@ impl HttpService {
         let asks = Asks { client: call.client(&self.shared.options.trusted_proxies), buyer };
         match self.judge(call, (asks.buyer.id, bounds), (sku, named), key) {
             Ok((id, judged)) => Ok(Admitted { sku, id, asks, judged, received: Instant::now() }),
-            Err(rejection) => Err(self.reject(call, (sku, asks), rejection)),
+            Err(why) => Err(self.not_admitted(call, (sku, asks), why)),
         }
     }
 
-    fn reject(&mut self, call: &Call<'_>, (sku, asks): (SkuId, Asks), rejection: NotAdmitted) -> Problem {
-        self.count_rejection(sku, rejection);
-        self.count_attempt(sku, asks, came_of(rejection), call.now);
-        rejection.into()
+    fn not_admitted(&mut self, call: &Call<'_>, (sku, asks): (SkuId, Asks), why: NotAdmitted) -> Problem {
+        self.count_not_admitted(sku, why);
+        self.count_attempt(sku, asks, came_of(why), call.now);
+        why.into()
     }
 
     fn judge(
@@ -207,10 +207,10 @@ impl HttpService {
             (buyer.id, Asks { client: call.client(&self.shared.options.trusted_proxies), buyer });
         let Some(key) = key else {
             let changed = NotAdmitted::Refused(Refusal::PriceChanged { unit_price });
-            return Err(self.reject(call, (sku, asks), changed));
+            return Err(self.not_admitted(call, (sku, asks), changed));
         };
         if let Err(limited) = self.shared.admission.admit_buyer(id) {
-            return Err(self.reject(call, (sku, asks), limited));
+            return Err(self.not_admitted(call, (sku, asks), limited));
         }
         // The bound is of what may take units.
         let _over = self.shared.admission.enter(id, BuyerBounds::Kept);
@@ -228,7 +228,7 @@ impl HttpService {
     /// An order that was counted as in flight, and that the mailbox has no room for.
     fn turn_away(&mut self, call: &Call<'_>, (sku, asks): (SkuId, Asks)) -> Problem {
         self.shared.admission.leave(asks.buyer.id);
-        self.reject(call, (sku, asks), NotAdmitted::Busy)
+        self.not_admitted(call, (sku, asks), NotAdmitted::Busy)
     }
 
     /// The second step: to the profile with it. `show` writes the answer of the route.
@@ -258,7 +258,7 @@ impl HttpService {
         Ok(Answer::Later)
     }
 
-    fn count(&self, sku: SkuId, outcome: Outcome) {
+    fn count(&self, sku: SkuId, outcome: RequestOutcome) {
         if let Some(sku) = self.catalog.sku(sku) {
             sku.counters.outcomes.count(outcome);
         }
@@ -279,8 +279,8 @@ impl HttpService {
         self.tally.refused(metrics, refusal);
     }
 
-    fn count_rejection(&mut self, sku: SkuId, rejection: NotAdmitted) {
-        match rejection {
+    fn count_not_admitted(&mut self, sku: SkuId, why: NotAdmitted) {
+        match why {
             NotAdmitted::Refused(refusal) => {
                 self.count_refusal(refusal);
                 if let Some(sku) = self.catalog.sku(sku) {
@@ -292,7 +292,7 @@ impl HttpService {
             | NotAdmitted::Busy
             | NotAdmitted::BuyerBusy => {
                 self.shared.metrics.orders_rejected.inc();
-                self.count(sku, Outcome::Busy);
+                self.count(sku, RequestOutcome::Busy);
             }
         }
     }
@@ -313,30 +313,30 @@ impl HttpService {
             Reply::Accepted(Accepted::Order { replayed: false, .. })
             | Reply::Pending { replayed: false, .. } => {
                 metrics.orders_accepted.inc();
-                self.count(sku, Outcome::Accepted);
+                self.count(sku, RequestOutcome::Accepted);
                 Came::Accepted
             }
             Reply::Accepted(_) | Reply::Pending { .. } | Reply::Lost(_) => {
                 metrics.orders_replayed.inc();
-                self.count(sku, Outcome::Replayed);
+                self.count(sku, RequestOutcome::Replayed);
                 Came::Replayed
             }
             Reply::Refused(refusal) => {
-                self.count_rejection(sku, NotAdmitted::Refused(*refusal));
+                self.count_not_admitted(sku, NotAdmitted::Refused(*refusal));
                 Came::of(*refusal)
             }
-            Reply::NotAdmitted(rejection) => {
-                self.count_rejection(sku, *rejection);
-                came_of(*rejection)
+            Reply::NotAdmitted(why) => {
+                self.count_not_admitted(sku, *why);
+                came_of(*why)
             }
             Reply::Unavailable | Reply::ClockUnconfirmed => {
                 metrics.orders_unavailable.inc();
-                self.count(sku, Outcome::Busy);
+                self.count(sku, RequestOutcome::Busy);
                 Came::Busy
             }
             _ => {
                 metrics.orders_unknown.inc();
-                self.count(sku, Outcome::Unknown);
+                self.count(sku, RequestOutcome::Unknown);
                 Came::Unknown
             }
         };
@@ -344,8 +344,8 @@ impl HttpService {
     }
 }
 
-fn came_of(rejection: NotAdmitted) -> Came {
-    match rejection {
+fn came_of(why: NotAdmitted) -> Came {
+    match why {
         NotAdmitted::Refused(refusal) => Came::of(refusal),
         NotAdmitted::RateLimited { .. }
         | NotAdmitted::BuyerRateLimited { .. }

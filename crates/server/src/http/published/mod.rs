@@ -16,7 +16,7 @@ use crate::http::placing::key_of;
 use crate::http::published::reply::{Echo, receiver};
 use crate::http::route::{Handler, Route, When};
 use crate::http::wire::address::{DeliveryAddress, PublishedAddress};
-use crate::http::wire::answer::{Answering, Shape, TEXT};
+use crate::http::wire::answer::{Answering, ProblemFormat, TEXT};
 use crate::http::wire::body::read_object;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, needed_number_in, number_in, push_number};
@@ -26,10 +26,10 @@ use crate::net::Answer;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/seckillOrder/generateOrder", Handler::Buyer(HttpService::generate_order))
-        .problems(Shape::Published),
+        .problems(ProblemFormat::Published),
     Route::post("/seckillOrder/pressureMQ", Handler::Buyer(HttpService::send_message))
         .when(When::Messages)
-        .problems(Shape::Published),
+        .problems(ProblemFormat::Published),
     Route::get("/cache/stock", Handler::Anybody(HttpService::cache_stock)),
 ];
 

@@ -9,17 +9,17 @@ use crate::http::call::Call;
 use crate::http::lists::Wanted;
 use crate::http::route::{Handler, Route, Served};
 use crate::http::wire::Object;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/console", Handler::Anybody(HttpService::console_page))
         .served(Served::Operators)
-        .problems(Shape::Page),
+        .problems(ProblemFormat::Page),
     Route::get("/console/runbook", Handler::Anybody(HttpService::runbook_page))
         .served(Served::Operators)
-        .problems(Shape::Page),
+        .problems(ProblemFormat::Page),
     Route::get("/api/v1/console/session", Handler::Anybody(HttpService::console_session))
         .served(Served::Operators),
     Route::post("/api/v1/console/session", Handler::Anybody(HttpService::begin_console))
@@ -69,7 +69,7 @@ impl HttpService {
         auth.same_site(&call.fields, secure)?;
         let actor = self.with_token(call)?;
         let secure = came_by_tls(&call.fields, secure);
-        let cookie = auth.begin_console(secure, self.known(), &actor, None);
+        let cookie = auth.begin_console(secure, self.operators_now(), &actor, None);
         let cookie = cookie.ok_or_else(Problem::operator_off)?;
         out.empty(204, &[("Set-Cookie", &*cookie)]);
         Ok(Answer::Ready)
@@ -77,15 +77,16 @@ impl HttpService {
 
     /// A later end for a session that is in use.
     pub(in crate::http) fn renewed_console(&self, call: &Call<'_>) -> Option<String> {
-        let session = self.console(call).filter(|session| session.is_to_be_renewed(self.known().now))?;
-        let (known, begun) = (self.known(), Some(session.begun));
+        let session =
+            self.console(call).filter(|session| session.is_to_be_renewed(self.operators_now().now))?;
+        let (known, begun) = (self.operators_now(), Some(session.begun));
         self.access.auth.begin_console(session.secure, known, &session.actor, begun)
     }
 
     fn end_console(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.access.auth.same_site(&call.fields, call.request.secure)?;
         if let Some(session) = self.console(call) {
-            self.shared.signed_out.note(&session, self.known().now);
+            self.shared.signed_out.note(&session, self.operators_now().now);
         }
         out.empty(204, &[("Set-Cookie", &*end_console(call.request.secure))]);
         Ok(Answer::Ready)

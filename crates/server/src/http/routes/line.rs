@@ -27,7 +27,7 @@ use crate::ledger::{Buyer, Statements};
 use crate::line_ticket::LineTicket;
 use crate::net::Answer;
 use crate::signing::SigningKey;
-use crate::verifier::{Asked, Candidate, Given, Outcome, Question, Verdict};
+use crate::verifier::{Candidate, Given, Question, RequiredProof, TokenOutcome, Verification};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/sales/{sale}/items/{product}/line", Handler::Anybody(HttpService::show_board)),
@@ -52,7 +52,7 @@ const FOR_A_SECOND: (&str, &str) = ("Cache-Control", "public, max-age=1");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shown {
+struct ShownTicket {
     ticket: String,
 }
 
@@ -101,26 +101,26 @@ fn show_or_refuse(problem: Problem, show: Show) -> Show {
     })
 }
 
-impl From<Asked> for Problem {
-    fn from(asked: Asked) -> Problem {
-        match asked {
-            Asked::Challenge(challenge) => Problem::verification_required(challenge),
-            Asked::Token => Problem::verification_token_required(),
+impl From<RequiredProof> for Problem {
+    fn from(proof: RequiredProof) -> Problem {
+        match proof {
+            RequiredProof::Challenge(challenge) => Problem::verification_required(challenge),
+            RequiredProof::Token => Problem::verification_token_required(),
         }
     }
 }
 
 /// Whether somebody may join, by what a service said of them.
-fn may_join(outcome: Outcome) -> Result<(), Problem> {
+fn may_join(outcome: TokenOutcome) -> Result<(), Problem> {
     match outcome {
-        Outcome::Passed => Ok(()),
-        Outcome::Refused => Err(Asked::Token.into()),
-        Outcome::Unreachable => {
+        TokenOutcome::Passed => Ok(()),
+        TokenOutcome::Refused => Err(RequiredProof::Token.into()),
+        TokenOutcome::Unreachable => {
             let detail =
                 "What the check gave can't be looked at right now. Nothing is lost; try again in a moment.";
             Err(Problem::unavailable(detail))
         }
-        Outcome::Busy => Err(Problem::busy()),
+        TokenOutcome::Busy => Err(Problem::busy()),
     }
 }
 
@@ -211,9 +211,9 @@ impl HttpService {
             ask_for_own_place(sku, buyer, Problem::line_not_open(opens_at), show)
         } else {
             match verifier.judge(order_id_secret, &candidate, given, call.now) {
-                Verdict::Passed => ask_for_place(sku, buyer, Ok(()), show),
-                Verdict::Asked(asked) => ask_for_place(sku, buyer, Err(asked.into()), show),
-                Verdict::Later(question) => {
+                Verification::Passed => ask_for_place(sku, buyer, Ok(()), show),
+                Verification::Required(proof) => ask_for_place(sku, buyer, Err(proof.into()), show),
+                Verification::Later(question) => {
                     return self.join_once_answered(call, question, (sku, buyer), show);
                 }
             }
@@ -280,7 +280,7 @@ impl HttpService {
         let sku = self.sku_of(call)?;
         let buyer = match call.request.body.is_empty() {
             true => self.acting_buyer(call)?.id,
-            false => self.ticket_holder(call, &read_object::<Shown>(call)?.ticket)?,
+            false => self.ticket_holder(call, &read_object::<ShownTicket>(call)?.ticket)?,
         };
         Ok((sku, buyer))
     }
@@ -455,12 +455,12 @@ pub(in crate::http) fn outcome(standing: Standing) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Borders, Closed, Seq, Standings, Stock, limits};
+    use engine::{Borders, ClosedLine, Seq, Standings, Stock, limits};
 
     #[test]
     fn the_longest_board_has_at_most_300_bytes() {
         let (places, units) = (limits::LINE_PLACES_MAX, limits::TOTAL_MAX);
-        let closed = Closed { at: UnixMs(0), entries: places, root: [0; 32], round: None };
+        let closed = ClosedLine { at: UnixMs(0), entries: places, root: [0; 32], round: None };
         let mut line = LineView {
             terms: LineTerms { units: 1, turn_ms: 1, grace_ms: 1, close_ms: 1, beacon: None, access: None },
             draw: DrawView::Drawn { closed, spoken: None, secret: [0; 32], seed: [0; 32] },

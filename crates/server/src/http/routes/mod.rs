@@ -13,6 +13,7 @@ pub(super) mod orders;
 pub(super) mod payments;
 pub(super) mod receipt;
 pub(super) mod rehearsals;
+pub(super) mod report;
 pub(super) mod sales;
 pub(super) mod session;
 pub(super) mod stripe;

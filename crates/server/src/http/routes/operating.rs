@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use engine::{Action, LineView, Refusal, Role, Standings, format_utc};
+use engine::{Action, LineView, Role, Standings, format_utc};
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::chores;
 use crate::figures::HostFigures;
@@ -31,7 +30,6 @@ pub(in crate::http) const ROUTES: &[Route] = &[
     Route::get("/api/v1/time", Handler::Anybody(HttpService::time)),
     Route::get("/api/v1/openapi.json", Handler::Anybody(HttpService::open_api)),
     Route::get("/api/v1/audit", Handler::OperatorReads(Role::Viewer, read_audit)),
-    Route::get("/api/v1/sales/{sale}/report", Handler::OperatorReads(Role::Support, read_report)),
     Route::get("/api/v1/clock", Handler::Anybody(HttpService::clock)).served(Served::Operators),
     Route::post("/api/v1/clock/confirm", Handler::Operator(Role::Admin, HttpService::confirm_clock)),
 ];
@@ -203,22 +201,6 @@ fn read_audit(_call: &Call<'_>) -> Result<LedgerRead, Problem> {
             service.scratch.clear();
             write_audit(&mut service.scratch, &audit);
             out.json(200, &service.scratch);
-            Ok(())
-        }))
-    })
-    .on(Lane::Audits))
-}
-
-/// As `doorbuster sale report --json` has it, without what is no ledger's.
-fn read_report(call: &Call<'_>) -> Result<LedgerRead, Problem> {
-    let sale = call.params.sale;
-    Ok(LedgerRead::new(move |ledger| {
-        let (audit, report) = ledger.report(sale, None)?;
-        Ok(ShowRead::new(move |_, out| {
-            let report = report.ok_or(Refusal::UnknownSale)?;
-            let (clean, complete) = (audit.broken.is_empty(), audit.complete);
-            let audit = json!({ "clean": clean, "complete": complete, "broken": audit.broken });
-            out.json(200, json!({ "report": report, "audit": audit }).to_string().as_bytes());
             Ok(())
         }))
     })

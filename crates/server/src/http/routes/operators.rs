@@ -43,7 +43,8 @@ impl HttpService {
     /// What this server knows: in a cluster that of a quarter of a second ago, while the ledger can be read.
     fn list_operators(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Admin)?;
-        let (now, operators) = (self.known().now, self.operators.operators.iter().collect::<Vec<_>>());
+        let (now, operators) =
+            (self.operators_now().now, self.operators.operators.iter().collect::<Vec<_>>());
         self.scratch.clear();
         let write = |out: &mut Vec<u8>, operator: &&Operator| write_operator(out, operator, now);
         Object::begin(&mut self.scratch).list("operators", &operators, write).end();

@@ -148,7 +148,7 @@ impl HttpService {
         self.scratch.extend_from_slice(ORDERS_PATH);
         push_order_id(&mut self.scratch, order.id);
         let location_bytes = self.scratch.len();
-        write_order(&mut self.scratch, &self.catalog, &order, buyer, &Shown::only(text))?;
+        write_order(&mut self.scratch, &self.catalog, &order, buyer, &ShownOrder::only(text))?;
         let (location, body) = self.scratch.split_at(location_bytes);
         let location = std::str::from_utf8(location).expect("a path of ASCII characters");
         let headers = [("Location", location), ("Idempotency-Replayed", "true")];
@@ -236,7 +236,8 @@ impl HttpService {
         // Not where an order is placed: that stays as short and as fast as it is.
         let pay_link = self.access.pay_link.as_ref().filter(|_| standing == Status::Held.as_str());
         let number = self.ids.numbers.of(order.seq);
-        let shown = Shown { standing, number, pay_link, address: address.as_ref().map(Option::as_deref) };
+        let shown =
+            ShownOrder { standing, number, pay_link, address: address.as_ref().map(Option::as_deref) };
         write_order(&mut self.scratch, &self.catalog, &order, buyer, &shown)?;
         out.json(200, &self.scratch);
         Ok(())
@@ -325,7 +326,7 @@ fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
 }
 
 /// What is said of an order beside what it is.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownOrder<'a> {
     pub(super) standing: &'a str,
     /// `None` while it is not in the ledger.
     pub(super) number: Option<OrderNumber>,
@@ -334,9 +335,9 @@ pub(super) struct Shown<'a> {
     pub(super) address: Option<Option<&'a [u8]>>,
 }
 
-impl<'a> Shown<'a> {
-    pub(super) fn only(standing: &'a str) -> Shown<'a> {
-        Shown { standing, number: None, pay_link: None, address: None }
+impl<'a> ShownOrder<'a> {
+    pub(super) fn only(standing: &'a str) -> ShownOrder<'a> {
+        ShownOrder { standing, number: None, pay_link: None, address: None }
     }
 }
 
@@ -360,7 +361,7 @@ pub(super) fn write_order(
     catalog: &Catalog,
     order: &OrderView,
     buyer: Option<&str>,
-    shown: &Shown<'_>,
+    shown: &ShownOrder<'_>,
 ) -> Result<(), Problem> {
     let Some((sale, item)) = catalog.item(order.id.sku) else {
         return Err(Problem::internal("The order's sale is not published yet; ask for the order again."));

@@ -46,7 +46,7 @@ struct Callback<'a> {
 /// What an operator wants to be refunded; without an amount, all that is left.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted<'a> {
+struct RefundRequest<'a> {
     #[serde(borrow)]
     refund_id: Cow<'a, str>,
     #[serde(default, deserialize_with = "not_null")]
@@ -93,7 +93,7 @@ impl HttpService {
     /// Asks for a refund of a paid order; that it was made is to be said later, or is noted with it.
     fn refund_order(&mut self, call: &Call<'_>) -> Result<Answer, Problem> {
         let order = order_id(call.params.name)?;
-        let Wanted { refund_id, amount, units, made } = read_object(call)?;
+        let RefundRequest { refund_id, amount, units, made } = read_object(call)?;
         check_id("refund_id", &refund_id)?;
         // What a provider has made is recorded as it named it.
         if !is_plain(&refund_id) {

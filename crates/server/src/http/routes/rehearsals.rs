@@ -17,7 +17,7 @@ use crate::http::wire::error::Problem;
 use crate::http::wire::{Number, not_null, number_in};
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::rehearsals::{Crowd, NotBegun, Stopping};
+use crate::rehearsals::{Crowd, NotBegun, StopOutcome};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/sales/{sale}/rehearse", Handler::Anybody(HttpService::begin_rehearsal))
@@ -111,12 +111,12 @@ impl HttpService {
         let by = call.operator();
         let began_at_ms = began_at_ms.map(|Number(ms)| ms);
         match self.shared.rehearsals.stop(began_at_ms, format!("by {}", by.who)) {
-            Stopping::Asked { about } => {
+            StopOutcome::Asked { about } => {
                 self.keep_once(call, Done { action: Action::RehearsalStopped, about, by }, out)
             }
-            Stopping::Before => Ok(self.answer_begun(out)),
-            Stopping::Another => Err(another()),
-            Stopping::NonePlayed => Err(none_played()),
+            StopOutcome::Before => Ok(self.answer_begun(out)),
+            StopOutcome::Another => Err(another()),
+            StopOutcome::NonePlayed => Err(none_played()),
         }
     }
 

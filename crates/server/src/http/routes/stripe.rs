@@ -12,16 +12,16 @@ use crate::http::route::{Handler, Route, When};
 use crate::http::routes::orders::order_id;
 use crate::http::routes::payments::is_payment_id;
 use crate::http::wire::Object;
-use crate::http::wire::answer::{Answering, Shape};
+use crate::http::wire::answer::{Answering, ProblemFormat};
 use crate::http::wire::error::Problem;
 use crate::intake::{Reply, Request};
 use crate::net::Answer;
-use crate::stripe::{Desk, Heard, NotAnEvent, Outcome, Work, from_stripe};
+use crate::stripe::{Desk, NotAnEvent, StripeEvent, StripeOutcome, Work, from_stripe};
 
 pub(in crate::http) const ROUTES: &[Route] = &[
     Route::post("/api/v1/payments/stripe", Handler::Anybody(HttpService::hear_stripe)).when(When::Stripe),
     Route::get("/orders/{id}/pay", Handler::Anybody(HttpService::pay_at_stripe))
-        .problems(Shape::FORM)
+        .problems(ProblemFormat::FORM)
         .when(When::Stripe),
 ];
 
@@ -33,10 +33,11 @@ impl HttpService {
     fn hear_stripe(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         let checked = self.access.stripe.check(call.fields.stripe_signature, call.request.body, call.between);
         checked.map_err(|unsigned| Problem::invalid_signature(unsigned.detail_of_stripe()))?;
-        let heard = Heard::read(call.request.body, self.shared.stripe.as_ref().map_or("", Desk::ledger))
-            .map_err(|NotAnEvent| Problem::invalid_body("The body is no event of Stripe."))?;
-        match heard {
-            Heard::Authorised { intent, order, amount, currency } if is_payment_id(&intent) => {
+        let event =
+            StripeEvent::read(call.request.body, self.shared.stripe.as_ref().map_or("", Desk::ledger))
+                .map_err(|NotAnEvent| Problem::invalid_body("The body is no event of Stripe."))?;
+        match event {
+            StripeEvent::Authorised { intent, order, amount, currency } if is_payment_id(&intent) => {
                 match self.in_the_sales_currency(order, amount, &currency) {
                     Some(amount) => {
                         let pay = Pay { id: intent.into(), order, amount };
@@ -56,10 +57,10 @@ impl HttpService {
                     }
                 }
             }
-            Heard::Refunded { refund, intent, amount } if is_payment_id(&refund) => {
+            StripeEvent::Refunded { refund, intent, amount } if is_payment_id(&refund) => {
                 self.ask_stripe(call, Work::Refunded { refund, intent, amount }, show_done)
             }
-            Heard::RefundFailed { name, refund } => {
+            StripeEvent::RefundFailed { name, refund } => {
                 self.shared.metrics.stripe_refunds_failed.inc();
                 tracing::error!(
                     payment = name,
@@ -68,7 +69,7 @@ impl HttpService {
                 );
                 Ok(self.show_heard(IGNORED, out))
             }
-            Heard::Authorised { .. } | Heard::Refunded { .. } | Heard::Other => {
+            StripeEvent::Authorised { .. } | StripeEvent::Refunded { .. } | StripeEvent::Other => {
                 Ok(self.show_heard(IGNORED, out))
             }
         }
@@ -97,9 +98,9 @@ impl HttpService {
         self.ask_stripe(call, Work::Pay(order), move |outcome, _, out| {
             let page = format!("/orders/{order}");
             let to = match &outcome {
-                Outcome::GoTo(url) => url,
+                StripeOutcome::GoTo(url) => url,
                 // It says how the order stands.
-                Outcome::NotHeld => &page,
+                StripeOutcome::NotHeld => &page,
                 _ => return Err(problem(outcome)),
             };
             out.empty(
@@ -114,7 +115,7 @@ impl HttpService {
         &mut self,
         call: &Call<'_>,
         work: Work,
-        show: impl FnOnce(Outcome, &mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem>
+        show: impl FnOnce(StripeOutcome, &mut HttpService, &mut Answering<'_, '_>) -> Result<(), Problem>
         + Send
         + 'static,
     ) -> Result<Answer, Problem> {
@@ -141,25 +142,25 @@ impl HttpService {
 }
 
 fn show_done(
-    outcome: Outcome,
+    outcome: StripeOutcome,
     service: &mut HttpService,
     out: &mut Answering<'_, '_>,
 ) -> Result<(), Problem> {
-    if outcome != Outcome::Done {
+    if outcome != StripeOutcome::Done {
         return Err(problem(outcome));
     }
     service.show_heard("done", out);
     Ok(())
 }
 
-fn problem(outcome: Outcome) -> Problem {
+fn problem(outcome: StripeOutcome) -> Problem {
     match outcome {
-        Outcome::UnknownOrder => Refusal::UnknownOrder.into(),
-        Outcome::NotPayable(why) => Problem::not_payable(why),
-        Outcome::NotYet(why) => {
+        StripeOutcome::UnknownOrder => Refusal::UnknownOrder.into(),
+        StripeOutcome::NotPayable(why) => Problem::not_payable(why),
+        StripeOutcome::NotYet(why) => {
             Problem::unavailable(format!("Nothing is lost; try again in a moment ({why})."))
         }
-        Outcome::GoTo(_) | Outcome::NotHeld | Outcome::Done => {
+        StripeOutcome::GoTo(_) | StripeOutcome::NotHeld | StripeOutcome::Done => {
             Problem::internal("An answer to another question.")
         }
     }

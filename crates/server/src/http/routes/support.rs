@@ -9,7 +9,7 @@ use crate::http::call::Call;
 use crate::http::pending::Waiting;
 use crate::http::reads::{LedgerRead, ShowRead};
 use crate::http::route::{Handler, Route};
-use crate::http::routes::orders::{Shown, standing, write_order};
+use crate::http::routes::orders::{ShownOrder, standing, write_order};
 use crate::http::wire::answer::Answering;
 use crate::http::wire::error::Problem;
 use crate::http::wire::{Object, decode_path};
@@ -54,7 +54,7 @@ impl HttpService {
         out: &mut Answering<'_, '_>,
     ) -> Result<(), Problem> {
         self.scratch.clear();
-        let shown = Shown { number: self.ids.numbers.of(order.seq), ..Shown::only(standing) };
+        let shown = ShownOrder { number: self.ids.numbers.of(order.seq), ..ShownOrder::only(standing) };
         let mut object = Object::begin(&mut self.scratch);
         write_order(object.value("order"), &self.catalog, order, None, &shown)?;
         object.list("life", &life.steps, write_step).flag("more", life.more).end();

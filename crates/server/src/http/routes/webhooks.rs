@@ -111,19 +111,19 @@ impl From<Busy> for Problem {
 }
 
 fn write(out: &mut Vec<u8>, door: &Control) {
-    let standing = door.standing();
+    let state = door.state();
     let mut object = Object::begin(out);
     object
         .text("name", &door.name)
         .text("url", &door.url)
-        .flag("here", standing.here)
-        .flag("disabled", standing.disabled)
-        .number("sent_to", standing.sent_to)
-        .number("waiting", standing.waiting as u64)
-        .number_or_null("waiting_since_ms", standing.waiting_since.map(|at| at.0))
-        .number("given_up", standing.dead as u64)
-        .number_or_null("paused_until_ms", standing.paused_until.map(|at| at.0))
-        .text("latest_error", &standing.error);
-    let (number, error) = standing.test.map_or((None, None), |(number, error)| (Some(number), error));
+        .flag("here", state.here)
+        .flag("disabled", state.disabled)
+        .number("sent_to", state.sent_to)
+        .number("waiting", state.waiting as u64)
+        .number_or_null("waiting_since_ms", state.waiting_since.map(|at| at.0))
+        .number("given_up", state.dead as u64)
+        .number_or_null("paused_until_ms", state.paused_until.map(|at| at.0))
+        .text("latest_error", &state.error);
+    let (number, error) = state.test.map_or((None, None), |(number, error)| (Some(number), error));
     object.number_or_null("test", number).text("test_error", error.as_deref().unwrap_or_default()).end();
 }

@@ -23,6 +23,7 @@ mod payments;
 mod places;
 mod published;
 mod rehearsals;
+mod report;
 mod sales;
 mod sessions;
 mod shop;

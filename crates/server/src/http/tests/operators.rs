@@ -15,7 +15,7 @@ const OPERATORS: &str = "/api/v1/operators";
 const REFUNDS: &str = "/api/v1/payments/refunds-due";
 
 /// The least role of each route that asks for one: who may what, in one place.
-const ROLES: [(&str, Role); 50] = [
+const ROLES: [(&str, Role); 51] = [
     ("GET /api/v1/audit", Role::Viewer),
     ("GET /api/v1/clock", Role::Viewer),
     ("GET /api/v1/figures", Role::Viewer),
@@ -30,6 +30,7 @@ const ROLES: [(&str, Role); 50] = [
     ("GET /api/v1/payments/refunds-due", Role::Support),
     ("GET /api/v1/sales/{sale}/items/{product}/attempts", Role::Support),
     ("GET /api/v1/sales/{sale}/report", Role::Support),
+    ("GET /console/sales/{sale}/report", Role::Support),
     ("GET /api/v1/support/orders/{number?}", Role::Support),
     ("POST /api/v1/orders/{id?}/refund", Role::Support),
     ("POST /api/v1/payments/{payment?}/settle", Role::Support),

@@ -1,4 +1,4 @@
-//! Rehearsals at an operator's word: of a shell that runs until it is told to end.
+//! Rehearsals at an operator's word: of a shell that runs until it is signalled to end.
 
 use std::ffi::OsString;
 

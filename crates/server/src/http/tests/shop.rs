@@ -27,7 +27,7 @@ use crate::ledger::sqlite::{Options, SqliteLedger, Synchronous};
 use crate::net::{
     Answer, EventLoop, HttpRequest, NetStats, ResponseWriter, Service, Stop, Ticket, TrustedProxies,
 };
-use crate::pages::{AddressAsked, Languages, Look, Pages, Session, Settings};
+use crate::pages::{AddressAsked, Branding, Languages, Pages, Session, Settings};
 use crate::rehearsals::{Rehearsals, RehearseCommand};
 use crate::shop_keys::KeySource;
 use crate::signing::SigningKey;
@@ -240,18 +240,18 @@ impl Shop {
         let reads = Reads::start(ledger.clone(), vec![waker.clone()], stop.clone());
         let settings = page_settings(&setup.options, setup.refused_without_script);
         let mailbox = Mailbox::new(vec![waker], setup.queue_commands_max);
-        let core = Intake::new(wall, setup.limits);
-        let looking = look(&core, &mailbox, &stop, data_dir.path());
-        let rehearsals = Rehearsals::new(setup.rehearse, core.clone(), mailbox.asker(), stop.clone());
+        let intake = Intake::new(wall, setup.limits);
+        let looking = look(&intake, &mailbox, &stop, data_dir.path());
+        let rehearsals = Rehearsals::new(setup.rehearse, intake.clone(), mailbox.asker(), stop.clone());
         let parts = Parts {
             health: Arc::default(),
-            clock: core.clock,
-            shelf: core.shelf,
-            admission: core.admission,
-            metrics: core.metrics,
+            clock: intake.clock,
+            shelf: intake.shelf,
+            admission: intake.admission,
+            metrics: intake.metrics,
             net: Arc::new(NetStats::default()),
-            operators: core.operators,
-            attempts: core.attempts,
+            operators: intake.operators,
+            attempts: intake.attempts,
             figures: looking.figures(),
             rehearsals,
             pages: Pages::new(settings),
@@ -424,10 +424,9 @@ impl Shop {
                     && self.book.lookup(&place).is_none()
                 {
                     let known = (&self.book, &*self.catalog);
-                    if let Err(rejection) =
-                        self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
+                    if let Err(why) = self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
                     {
-                        return Reply::NotAdmitted(rejection);
+                        return Reply::NotAdmitted(why);
                     }
                 }
                 if let Some(address) = address {
@@ -518,9 +517,9 @@ impl Shop {
     }
 }
 
-fn look(core: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> Looking {
+fn look(intake: &Intake, mailbox: &Arc<Mailbox>, stop: &Stop, data_dir: &Path) -> Looking {
     let watched = Watched {
-        core: core.clone(),
+        intake: intake.clone(),
         net: Arc::default(),
         health: Arc::default(),
         client: mailbox.client(0),
@@ -548,7 +547,7 @@ fn page_settings(options: &HttpOptions, refused_without_script: Option<&'static 
         },
         refused_without_script,
         verification_url: None,
-        look: Look::default(),
+        branding: Branding::default(),
         languages: Languages::built_in(),
     }
 }

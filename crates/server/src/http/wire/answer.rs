@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::http::wire::error::Problem;
+use crate::http::wire::fields::Fields;
 use crate::http::wire::push_number;
 use crate::net::{Prepared, ResponseWriter};
 use crate::pages::LanguageId;
@@ -22,29 +23,39 @@ const EXPOSED: (&str, &str) =
 
 /// How a problem is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Shape {
+pub(in crate::http) enum ProblemFormat {
     /// RFC 9457.
     Problem,
     /// The same; but what is not found is a page, where a person reads it.
     Page,
+    /// A page in English where a person reads it, who is an operator; otherwise the first.
+    Console,
     /// A page in the reader's language: forms are sent by browsers without scripts, too.
     Form(LanguageId),
     /// `{"code":500,"message":..,"data":null}`.
     Published,
 }
 
-impl Shape {
+impl ProblemFormat {
     /// Of what buyers' forms lead to.
-    pub(in crate::http) const FORM: Shape = Shape::Form(LanguageId::FIRST);
+    pub(in crate::http) const FORM: ProblemFormat = ProblemFormat::Form(LanguageId::FIRST);
 
-    /// The same, in the language of whoever asks.
-    pub(in crate::http) fn spoken(self, language: impl FnOnce() -> LanguageId) -> Shape {
-        if let Shape::Form(_) = self { Shape::Form(language()) } else { self }
+    /// The same, as whoever asks can read it: in their language, and no page for a program.
+    pub(in crate::http) fn for_reader(
+        self,
+        fields: &Fields<'_>,
+        language: impl FnOnce() -> LanguageId,
+    ) -> ProblemFormat {
+        match self {
+            ProblemFormat::Form(_) => ProblemFormat::Form(language()),
+            ProblemFormat::Console if !fields.wants_html() => ProblemFormat::Problem,
+            format => format,
+        }
     }
 
     /// Of a path that leads nowhere.
-    pub(in crate::http) fn of_unknown(path: &str) -> Shape {
-        if path.starts_with("/api/") { Shape::Problem } else { Shape::Page }
+    pub(in crate::http) fn of_unknown(path: &str) -> ProblemFormat {
+        if path.starts_with("/api/") { ProblemFormat::Problem } else { ProblemFormat::Page }
     }
 }
 
@@ -159,25 +170,29 @@ impl<'r, 'w> Answering<'r, 'w> {
     pub(in crate::http) fn problem(
         &mut self,
         problem: &Problem,
-        shape: Shape,
+        format: ProblemFormat,
         sold_out: &SoldOut,
         scratch: &mut Vec<u8>,
     ) {
         if problem.code == "sold_out" {
-            return match shape {
-                Shape::Problem | Shape::Page | Shape::Form(_) => {
-                    self.prepared(problem.status, &sold_out.problem)
-                }
-                Shape::Published => self.prepared(problem.status, &sold_out.published),
+            return match format {
+                ProblemFormat::Problem
+                | ProblemFormat::Page
+                | ProblemFormat::Console
+                | ProblemFormat::Form(_) => self.prepared(problem.status, &sold_out.problem),
+                ProblemFormat::Published => self.prepared(problem.status, &sold_out.published),
             };
         }
         scratch.clear();
-        let content_type = match shape {
-            Shape::Problem | Shape::Page | Shape::Form(_) => {
+        let content_type = match format {
+            ProblemFormat::Problem
+            | ProblemFormat::Page
+            | ProblemFormat::Console
+            | ProblemFormat::Form(_) => {
                 problem.write(scratch);
                 PROBLEM_JSON
             }
-            Shape::Published => {
+            ProblemFormat::Published => {
                 problem.write_published(scratch);
                 JSON
             }

@@ -61,6 +61,11 @@ pub(in crate::http) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Whether a person is to read the answer.
+    pub(in crate::http) fn wants_html(&self) -> bool {
+        self.accept.is_some_and(|accept| accept.contains("text/html"))
+    }
+
     pub(in crate::http) fn of(headers: &[httparse::Header<'a>]) -> Fields<'a> {
         let mut fields = Fields::default();
         for header in headers {

@@ -16,8 +16,8 @@ use engine::{BuyerId, Refusal, SaleId, SkuId, UnixMs};
 
 use others::Others;
 pub use others::Summed;
+use table::{AttemptRecord, Table, window_of};
 pub use table::{Attempts, CAME, Came};
-use table::{Seen, Table, window_of};
 
 use crate::net::network_of;
 
@@ -269,9 +269,9 @@ impl<K: Copy + Eq + Hash + Ord> Merged<K> {
     fn add(&mut self, table: &mut Table<(SkuId, K)>, sku: SkuId, window: u32) {
         let missed = table.missed_max(window);
         let before = missed[0] - missed[1];
-        for ((_, who), seen) in table.seen().filter(|((of, _), _)| *of == sku) {
-            let &Seen { night, missed_max, .. } = seen;
-            let known = [(night, missed_max), (seen.recent(window), missed_max.saturating_sub(before))];
+        for ((_, who), record) in table.records().filter(|((of, _), _)| *of == sku) {
+            let &AttemptRecord { night, missed_max, .. } = record;
+            let known = [(night, missed_max), (record.recent(window), missed_max.saturating_sub(before))];
             let sums = self.tried.entry(who).or_default();
             for (place, (attempts, missed_max)) in known.iter().enumerate() {
                 sums[place].0.add(attempts);

@@ -64,7 +64,7 @@ impl Attempts {
 
 /// What is known of one who tried. Most try within one window, and are then kept in a third of the memory.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct AttemptRecord {
     pub(super) night: Attempts,
     /// By the places of windows; `None`: all of the night is of the latest.
     recent: Option<Box<Windows>>,
@@ -76,7 +76,7 @@ pub(super) struct Seen {
 
 type Windows = [Attempts; WINDOWS as usize];
 
-impl Seen {
+impl AttemptRecord {
     fn at_most(&self) -> u32 {
         self.night.total().saturating_add(self.missed_max)
     }
@@ -137,7 +137,7 @@ fn place(window: u32) -> usize {
 
 #[derive(Debug)]
 struct Counter {
-    seen: Seen,
+    record: AttemptRecord,
     /// What names them beside the key.
     name: Option<Box<str>>,
 }
@@ -167,17 +167,17 @@ impl<K: Copy + Eq + Hash> Table<K> {
         }
         let missed_max = self.missed_max;
         let counter = self.counters.entry(who).or_insert_with(|| {
-            let seen = Seen { night: Attempts::default(), recent: None, window, missed_max };
-            Counter { seen, name: name.map(Box::from) }
+            let record = AttemptRecord { night: Attempts::default(), recent: None, window, missed_max };
+            Counter { record, name: name.map(Box::from) }
         });
-        counter.seen.count(came, window);
+        counter.record.count(came, window);
     }
 
     fn make_room(&mut self) {
-        let mut most: Vec<u32> = self.counters.values().map(|counter| counter.seen.at_most()).collect();
+        let mut most: Vec<u32> = self.counters.values().map(|counter| counter.record.at_most()).collect();
         let (_, least_kept, _) = most.select_nth_unstable_by(KEPT - 1, |a, b| b.cmp(a));
         self.missed_max = *least_kept;
-        self.counters.retain(|_, counter| counter.seen.at_most() > self.missed_max);
+        self.counters.retain(|_, counter| counter.record.at_most() > self.missed_max);
     }
 
     fn move_to(&mut self, window: u32) {
@@ -195,8 +195,8 @@ impl<K: Copy + Eq + Hash> Table<K> {
         [self.missed_max, self.missed_max - oldest]
     }
 
-    pub(super) fn seen(&self) -> impl Iterator<Item = (K, &Seen)> {
-        self.counters.iter().map(|(who, counter)| (*who, &counter.seen))
+    pub(super) fn records(&self) -> impl Iterator<Item = (K, &AttemptRecord)> {
+        self.counters.iter().map(|(who, counter)| (*who, &counter.record))
     }
 
     pub(super) fn name(&self, who: &K) -> Option<&str> {
@@ -229,20 +229,20 @@ mod tests {
             let [missed_max, recent] = table.missed_max(7);
             assert_eq!(missed_max, recent, "seed {seed}: all of it was within the minute");
             assert!(missed_max as usize <= all as usize / KEPT, "seed {seed}: {missed_max}");
-            let seen: HashMap<u64, &Seen> = table.seen().collect();
+            let records: HashMap<u64, &AttemptRecord> = table.records().collect();
             for (who, count) in &exact {
-                match seen.get(who) {
-                    Some(seen) => {
-                        let counted = seen.night.total();
+                match records.get(who) {
+                    Some(record) => {
+                        let counted = record.night.total();
                         assert!(
-                            counted <= *count && *count <= counted + seen.missed_max,
+                            counted <= *count && *count <= counted + record.missed_max,
                             "seed {seed}: {who}"
                         );
                     }
                     None => assert!(*count <= missed_max, "seed {seed}: {who} tried {count} times"),
                 }
             }
-            assert!((0..10).all(|who| seen.contains_key(&who)), "seed {seed}");
+            assert!((0..10).all(|who| records.contains_key(&who)), "seed {seed}");
         }
     }
 
@@ -252,16 +252,16 @@ mod tests {
         for (window, times) in [(100, 3), (101, 2), (104, 1)] {
             (0..times).for_each(|_| table.count(1_u64, Some("ann"), Came::Busy, window));
         }
-        let recent = |table: &Table<u64>, window| table.seen().next().unwrap().1.recent(window).total();
+        let recent = |table: &Table<u64>, window| table.records().next().unwrap().1.recent(window).total();
         assert_eq!([104, 105, 106, 108, 109].map(|window| recent(&table, window)), [6, 3, 1, 1, 0]);
         let mut of_one_window = Table::default();
         (0..3).for_each(|_| of_one_window.count(1_u64, None, Came::Busy, 100));
         assert_eq!([99, 100, 104, 105].map(|window| recent(&of_one_window, window)), [0, 3, 3, 0]);
         table.count(1, None, Came::Busy, 50);
         assert_eq!([50, 54, 55].map(|window| recent(&table, window)), [1, 1, 0]);
-        assert_eq!(table.seen().next().unwrap().1.night.0[Came::Busy as usize], 7);
+        assert_eq!(table.records().next().unwrap().1.night.0[Came::Busy as usize], 7);
         assert_eq!(table.name(&1), Some("ann"));
         table.forget(|who| *who == 1);
-        assert_eq!(table.seen().count(), 0);
+        assert_eq!(table.records().count(), 0);
     }
 }

@@ -109,7 +109,7 @@ const READ_IDLE: Duration = Duration::from_secs(3600);
 
 /// What the server said of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerInfo {
     pub version: String,
     pub mariadb: bool,
     /// Longest packet that it takes, in bytes: bounds a statement.
@@ -121,7 +121,7 @@ pub struct Server {
     pub binlog: bool,
 }
 
-impl Server {
+impl ServerInfo {
     /// What the server's row of the guarantee table depends on.
     pub fn settings(&self, server: String) -> EngineSettings {
         let number = |name, value: u64| Setting::new(name, Ok(value.to_string()));
@@ -148,7 +148,7 @@ impl Server {
 ///
 /// # Errors
 /// If the server can't be reached in time, or refuses.
-pub fn connect(options: &Options, purpose: Purpose) -> Result<(Conn, Server), mysql::Error> {
+pub fn connect(options: &Options, purpose: Purpose) -> Result<(Conn, ServerInfo), mysql::Error> {
     let limits = &options.limits;
     let read = if purpose == Purpose::Migrate { MIGRATE_READ } else { limits.read };
     let password = options.password.as_ref().map(|secret| String::from_utf8_lossy(secret.as_bytes()));
@@ -208,7 +208,7 @@ fn seconds(limit: Duration) -> u64 {
 ///
 /// # Errors
 /// If the connection is lost.
-pub fn ask(connection: &mut Conn) -> Result<Server, mysql::Error> {
+pub fn ask(connection: &mut Conn) -> Result<ServerInfo, mysql::Error> {
     type Row = (String, u64, u64, u64, u64);
     let query =
         "SELECT VERSION(), @@max_allowed_packet, @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@log_bin";
@@ -216,7 +216,7 @@ pub fn ask(connection: &mut Conn) -> Result<Server, mysql::Error> {
     let Some((version, packet, flush_log_at_commit, sync_binlog, binlog)) = row else {
         return Err(mysql::Error::server_disconnected());
     };
-    Ok(Server {
+    Ok(ServerInfo {
         mariadb: version.to_ascii_lowercase().contains("mariadb"),
         version,
         packet_bytes_max: usize::try_from(packet).unwrap_or(usize::MAX),

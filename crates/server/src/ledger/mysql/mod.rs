@@ -30,7 +30,7 @@ pub use outgoing::EventReader;
 pub(in crate::ledger) use sale_entries::sale_entries;
 
 use crate::ledger::RowError;
-use connect::{Meaning, Purpose, Server, connect};
+use connect::{Meaning, Purpose, ServerInfo, connect};
 
 /// Below this a sale of many items could not be stored.
 const PACKET_BYTES_MIN: usize = 16 << 20;
@@ -101,7 +101,7 @@ impl OpenError {
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(options: &Options, profile: profile::Profile) -> Result<(Conn, Server), OpenError> {
+pub fn open(options: &Options, profile: profile::Profile) -> Result<(Conn, ServerInfo), OpenError> {
     let failed = |source| OpenError::Connect { address: options.to_string(), source };
     let (mut connection, server) = connect(options, Purpose::Write).map_err(failed)?;
     if !migrate::is_newest(&mut connection, options)? {

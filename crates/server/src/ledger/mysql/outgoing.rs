@@ -11,8 +11,8 @@ use crate::ledger::RowError;
 use crate::ledger::feed::Skus;
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, StoredEndpoint, Waiting,
-    What,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, EventPage, Outgoing, StoredEndpoint,
+    UnansweredEvent, What,
 };
 use crate::ledger::rows::{buyer_row, further, int, notice};
 
@@ -95,7 +95,7 @@ impl EventReader {
         self.on_connection(|_, connection| Ok(last_seq(connection)?))
     }
 
-    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<EventPage, OpenError> {
         self.on_connection(|reader, connection| reader.read_on(connection, after, to))
     }
 
@@ -136,9 +136,9 @@ impl EventReader {
         found
     }
 
-    fn read_on(&mut self, connection: &mut Conn, after: u64, to: u64) -> Result<Events, OpenError> {
+    fn read_on(&mut self, connection: &mut Conn, after: u64, to: u64) -> Result<EventPage, OpenError> {
         let to = last_seq(connection)?.min(to).min(after.saturating_add(ENTRIES_PER_READ));
-        let mut events = Events { events: Vec::new(), to: to.max(after) };
+        let mut events = EventPage { events: Vec::new(), to: to.max(after) };
         if to <= after {
             return Ok(events);
         }
@@ -196,7 +196,7 @@ impl EventReader {
         let (payment, order) = (columns.take()?, columns.take_order_id()?);
         let (sale, currency) = self.skus.sale(order.sku).unzip();
         let (amount, reason, units) = (columns.take()?, columns.take()?, columns.take()?);
-        let payment = Refund { payment, order: order.to_string(), amount, sale, currency, reason, units };
+        let payment = DueRefund { payment, order: order.to_string(), amount, sale, currency, reason, units };
         Ok(Outgoing { seq, at, what: What::Refund { payment, settled } })
     }
 }
@@ -218,7 +218,7 @@ fn endpoint(connection: &mut Conn, name: &str) -> Result<Option<StoredEndpoint>,
     )?;
     let waiting = |row| {
         let mut columns = Columns::of(row);
-        Ok::<_, RowError>(Waiting {
+        Ok::<_, RowError>(UnansweredEvent {
             seq: columns.take()?,
             about: columns.take()?,
             since: UnixMs(columns.take()?),
@@ -268,7 +268,7 @@ fn store(script: &mut Script, endpoint: &str, progress: &EndpointProgress) {
     hex(&mut name, endpoint.as_bytes());
     let disabled = u8::from(*disabled);
     script.push(format!("REPLACE INTO webhook_endpoints VALUES ({name}, {}, {disabled})", int(*sent_to)));
-    for Waiting { seq, about, since, attempts, next_at, dead, error } in waiting {
+    for UnansweredEvent { seq, about, since, attempts, next_at, dead, error } in waiting {
         script.row("REPLACE INTO webhook_waiting VALUES ", |text| {
             let [seq, since, next_at] = [*seq, since.0, next_at.0].map(int);
             number(text, format_args!("{name},{seq},"));

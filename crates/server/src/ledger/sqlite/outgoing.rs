@@ -15,8 +15,8 @@ use crate::ledger::AppendError;
 use crate::ledger::feed::{OrderLine, Skus};
 use crate::ledger::lines;
 use crate::ledger::outgoing::{
-    ENTRIES_PER_READ, EndpointChange, EndpointProgress, Events, Outgoing, Refund, StoredEndpoint, Waiting,
-    What,
+    DueRefund, ENTRIES_PER_READ, EndpointChange, EndpointProgress, EventPage, Outgoing, StoredEndpoint,
+    UnansweredEvent, What,
 };
 use crate::ledger::rows::{int, notice};
 
@@ -93,9 +93,9 @@ impl EventReader {
         Ok(last_seq(&self.connection)?)
     }
 
-    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<Events, OpenError> {
+    pub(in crate::ledger) fn read(&mut self, after: u64, to: u64) -> Result<EventPage, OpenError> {
         let to = self.last()?.min(to).min(after.saturating_add(ENTRIES_PER_READ));
-        let mut events = Events { events: Vec::new(), to: to.max(after) };
+        let mut events = EventPage { events: Vec::new(), to: to.max(after) };
         if to <= after {
             return Ok(events);
         }
@@ -151,7 +151,7 @@ impl EventReader {
         while let Some(row) = rows.next()? {
             let order = order_id(row, 3)?;
             let (sale, currency) = self.skus.sale(order.sku).unzip();
-            let payment = Refund {
+            let payment = DueRefund {
                 payment: row.get(2)?,
                 order: order.to_string(),
                 amount: unsigned(row, 5)?,
@@ -249,8 +249,8 @@ fn read_notice(row: &Row<'_>, column: usize) -> Result<Notice, rusqlite::Error> 
     notice(&body).map_err(wrong)
 }
 
-fn waiting(row: &Row<'_>) -> Result<Waiting, rusqlite::Error> {
-    Ok(Waiting {
+fn waiting(row: &Row<'_>) -> Result<UnansweredEvent, rusqlite::Error> {
+    Ok(UnansweredEvent {
         seq: unsigned(row, 0)?,
         about: row.get(1)?,
         since: UnixMs(unsigned(row, 2)?),
@@ -293,7 +293,7 @@ fn note(
         let mut put = connection.prepare_cached(
             "INSERT OR REPLACE INTO webhook_waiting VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?;
-        for Waiting { seq, about, since, attempts, next_at, dead, error } in waiting {
+        for UnansweredEvent { seq, about, since, attempts, next_at, dead, error } in waiting {
             let [seq, since, next_at] = [*seq, since.0, next_at.0].map(int);
             put.execute(params![endpoint, seq, about, since, attempts, next_at, dead, error])?;
         }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::buyer::BuyerColumn;
 use super::replay::{last_seq, nonsense, order_id, unsigned};
 use super::{OpenError, open_reader};
-use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
+use crate::ledger::feed::{Changes, OrderFeedRow, OrderLine, Skus, WINDOW};
 
 /// Orders placed or changed after `since`, each once, with the status it has now. Looks at a bounded number
 /// of entries, so a page may be empty although `more` follow. An order that changes again comes again.
@@ -130,10 +130,10 @@ pub(super) fn read_skus(connection: &Connection) -> Result<Skus, rusqlite::Error
     Ok(skus)
 }
 
-pub(super) fn order_row(row: &Row<'_>) -> Result<OrderRow, rusqlite::Error> {
+pub(super) fn order_row(row: &Row<'_>) -> Result<OrderFeedRow, rusqlite::Error> {
     let kind: Option<u8> = row.get(7)?;
     let closed_at: Option<i64> = row.get(8)?;
-    Ok(OrderRow {
+    Ok(OrderFeedRow {
         id: order_id(row, 0)?,
         buyer: row.get::<_, BuyerColumn>(2)?.0,
         buyer_text: row.get(9)?,

@@ -31,20 +31,20 @@ pub(in crate::net) enum Step<'a> {
 /// The framing state of one connection.
 #[derive(Debug)]
 pub(in crate::net) struct Framer {
-    stage: HowFar,
+    how_far: HowFar,
     /// The client asked for `100 Continue` and has not got it.
     continue_owed: bool,
 }
 
 impl Framer {
     pub(in crate::net) fn new() -> Framer {
-        Framer { stage: HowFar::Head { seen: 0 }, continue_owed: false }
+        Framer { how_far: HowFar::Head { seen: 0 }, continue_owed: false }
     }
 
     /// Removes the chunked coding from what has arrived of a chunked body. Returns the new length of the
     /// input, which only shrinks. Does nothing at any other stage.
     pub(in crate::net) fn decode(&mut self, input: &mut [u8]) -> Result<usize, Malformed> {
-        match &mut self.stage {
+        match &mut self.how_far {
             HowFar::Chunked { head_bytes, chunks } if chunks.complete().is_none() => {
                 Ok(*head_bytes + chunks.decode(&mut input[*head_bytes..])?)
             }
@@ -61,7 +61,7 @@ impl Framer {
         limits: &Limits,
         body_bytes_max: impl FnOnce(&Head<'_>) -> usize,
     ) -> Result<Step<'a>, Malformed> {
-        match &mut self.stage {
+        match &mut self.how_far {
             HowFar::Head { seen } => {
                 // A head that trickles in is parsed again only when a line was completed: `headers_max`
                 // bounds how often that is, so a slow client costs no more than a fast one.
@@ -107,13 +107,13 @@ impl Framer {
                 if input.len() - head.bytes >= length {
                     return Ok(self.hand_out(input, head, length));
                 }
-                self.stage = HowFar::Length { total: head.bytes + length };
+                self.how_far = HowFar::Length { total: head.bytes + length };
                 Ok(Step::More { send_continue: head.expects_continue })
             }
             Framing::Chunked => {
                 let chunks = Chunks::new(body_bytes_max(&head));
                 self.continue_owed = head.expects_continue;
-                self.stage = HowFar::Chunked { head_bytes: head.bytes, chunks };
+                self.how_far = HowFar::Chunked { head_bytes: head.bytes, chunks };
                 Ok(Step::Decode)
             }
         }
@@ -133,7 +133,7 @@ impl Framer {
     }
 
     fn hand_out<'a>(&mut self, input: &'a [u8], head: Head<'a>, body_bytes: usize) -> Step<'a> {
-        self.stage = HowFar::Head { seen: 0 };
+        self.how_far = HowFar::Head { seen: 0 };
         self.continue_owed = false;
         let consumed = head.bytes + body_bytes;
         Step::Complete { body: &input[head.bytes..consumed], head, consumed }

@@ -15,7 +15,7 @@ use rocketmq::{BrokerRoute, OffsetFields, PullFields};
 
 use super::connection::Lost;
 use super::link::{Link, wait_any};
-use super::pull::{Found, read};
+use super::pull::{PullAnswer, read};
 use super::route::{ANSWER_TIMEOUT, NameServers};
 use crate::queue::{Options, PullError, Pulled, Queue};
 
@@ -292,13 +292,13 @@ impl Consumer {
         let found = read(answer, &queue, offset);
         let now = Instant::now();
         match found {
-            Ok(Found::Messages { messages, more, misplaced }) => {
+            Ok(PullAnswer::Messages { messages, more, misplaced }) => {
                 self.asked.remove(&queue);
                 let next_offset = gathered.add(&queue, messages, more, misplaced);
                 next.insert(queue, next_offset);
             }
             Ok(nothing) => {
-                let pause = if nothing == Found::Again { RETRY_PAUSE } else { Duration::ZERO };
+                let pause = if nothing == PullAnswer::Again { RETRY_PAUSE } else { Duration::ZERO };
                 if asked.held == Some(answer.opaque) {
                     (asked.held, asked.hold_at) = (None, now + pause);
                 } else {

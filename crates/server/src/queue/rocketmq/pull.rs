@@ -19,7 +19,7 @@ type Message = (u64, Box<[u8]>);
 
 /// What an answer brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PullAnswer {
     /// At least one message, by rising offset without gaps.
     Messages {
         messages: Vec<Message>,
@@ -34,7 +34,7 @@ pub(super) enum Found {
 }
 
 /// What the answer to a request for messages from `offset` on means.
-pub(super) fn read(answer: &Answer, queue: &Queue, offset: u64) -> Result<Found, PullError> {
+pub(super) fn read(answer: &Answer, queue: &Queue, offset: u64) -> Result<PullAnswer, PullError> {
     let unclear = |reason| PullError::Damaged { queue: queue.clone(), offset, reason };
     let number = |name| answer.number(name).map_err(unclear);
     match answer.code {
@@ -43,16 +43,16 @@ pub(super) fn read(answer: &Answer, queue: &Queue, offset: u64) -> Result<Found,
             let (messages, misplaced) = read_messages(&answer.body, queue, offset..next)?;
             let more = messages.last().is_some_and(|(last, _)| last + 1 < end);
             Ok(match messages.is_empty() {
-                true => Found::Again,
-                false => Found::Messages { messages, more, misplaced },
+                true => PullAnswer::Again,
+                false => PullAnswer::Messages { messages, more, misplaced },
             })
         }
-        PULL_NOT_FOUND => Ok(Found::Nothing),
+        PULL_NOT_FOUND => Ok(PullAnswer::Nothing),
         PULL_RETRY_IMMEDIATELY => match number("nextBeginOffset")? {
             first if first > offset => {
                 Err(PullError::Deleted { queue: queue.clone(), wanted: offset, first })
             }
-            _ => Ok(Found::Again),
+            _ => Ok(PullAnswer::Again),
         },
         PULL_OFFSET_MOVED => {
             let (first, end) = (number("minOffset")?, number("maxOffset")?);
@@ -125,9 +125,9 @@ mod tests {
             read(&answer(code, fields), &queue, 10).map_err(|e| e.to_string())
         };
         let moved = |min, max| read(PULL_OFFSET_MOVED, &[("minOffset", min), ("maxOffset", max)]);
-        assert_eq!(read(PULL_NOT_FOUND, &[]), Ok(Found::Nothing));
-        assert_eq!(read(SUCCESS, &[("maxOffset", "10"), ("nextBeginOffset", "10")]), Ok(Found::Again));
-        assert_eq!(read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "10")]), Ok(Found::Again));
+        assert_eq!(read(PULL_NOT_FOUND, &[]), Ok(PullAnswer::Nothing));
+        assert_eq!(read(SUCCESS, &[("maxOffset", "10"), ("nextBeginOffset", "10")]), Ok(PullAnswer::Again));
+        assert_eq!(read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "10")]), Ok(PullAnswer::Again));
         for deleted in [read(PULL_RETRY_IMMEDIATELY, &[("nextBeginOffset", "12")]), moved("12", "20")] {
             assert_eq!(
                 deleted.unwrap_err(),

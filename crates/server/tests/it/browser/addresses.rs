@@ -1,7 +1,7 @@
 //! Where an order goes, asked on its page: with a script and without, on a phone, in every language.
 
 use serde_json::{Value, json};
-use server::pages::{AddressAsked, Languages, Look, Session, Settings};
+use server::pages::{AddressAsked, Branding, Languages, Session, Settings};
 
 use super::axe::assert_accessible;
 use super::fake::{FakeShop, PRODUCT, SALE};
@@ -21,7 +21,7 @@ fn fake() -> FakeShop {
         address_asked: AddressAsked::After,
         refused_without_script: None,
         verification_url: None,
-        look: Look::default(),
+        branding: Branding::default(),
         languages: Languages::built_in(),
     });
     shop.state().address_after = true;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::json;
-use server::pages::{Look, Session};
+use server::pages::{Branding, Session};
 
 use super::fake::{FakeShop, Fault, PRODUCT, SALE};
 use super::steps::{
@@ -143,12 +143,12 @@ fn the_page_of_an_order_is_accessible_in_every_state() {
 
 #[test]
 fn the_other_pages_are_accessible() {
-    let look = Look {
+    let branding = Branding {
         sign_in_url: Some("https://shop.example/login".to_owned()),
         legal_links: vec![("Imprint".to_owned(), "https://shop.example/imprint".to_owned())],
-        ..Look::default()
+        ..Branding::default()
     };
-    let (shop, browser) = (FakeShop::with_look(Session::Token, look), Browser::start());
+    let (shop, browser) = (FakeShop::with_branding(Session::Token, branding), Browser::start());
     for (path, available) in [("/", 100), ("/", 0), ("/api", 100), ("/orders", 100), ("/nothing/here", 100)] {
         let mut state = shop.state();
         (state.available, state.rendered_fresh) = (available, true);

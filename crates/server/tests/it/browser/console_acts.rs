@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
 use super::console::{ask_by, assert_laid_out, press, sign_in, sign_in_by, wait_for_state};
+use super::line::{join, sell};
 use super::real::{PRODUCT, SALE, Shop};
+use super::steps::wait_for_view;
 use super::webdriver::Browser;
 
-fn press_item(browser: &Browser, call: &str) {
+pub(super) fn press_item(browser: &Browser, call: &str) {
     ask_by(browser, &format!("#sale-{SALE} button[data-item-call={call}]"));
 }
 
@@ -238,7 +240,7 @@ fn the_figures_can_be_taken_away_as_csv() {
 }
 
 #[test]
-fn the_report_of_a_sale_that_has_started_can_be_taken_away() {
+fn a_sale_that_has_ended_leads_to_its_report() {
     let (shop, browser) = (Shop::demo(), Browser::start());
     let later = shop.now_ms() + 3_600_000;
     shop.sell(&json!({ "id": 41, "starts_at_ms": later, "ends_at_ms": later + 3_600_000, "items": [{ "product": 8, "title": "Lamp", "price": 1, "total": 1, "limit": null }] }));
@@ -246,23 +248,17 @@ fn the_report_of_a_sale_that_has_started_can_be_taken_away() {
     shop.order_as("1");
     sign_in_by(&browser, &shop, &shop.add_operator("support"));
     wait_for_state(&browser, "live");
-    let shown = "return [...document.querySelectorAll('.report')].filter((link) => link.checkVisibility()).map((link) => link.download)";
-    let shown = browser.run(shown);
-    assert!(shown.to_string().contains("sale-40.json") && !shown.to_string().contains("sale-41"), "{shown}");
-    let read = format!(
-        "fetch(document.querySelector('#sale-{SALE} .report').href).then(async (answer) => done(await answer.json()))"
-    );
-    let read = browser.run_async(&read);
-    assert_eq!(
-        (&read["report"]["orders"]["placed"], &read["audit"]["clean"]),
-        (&json!(1), &json!(true)),
-        "{read}"
-    );
+    let shown = "return [...document.querySelectorAll('.report')].filter((link) => link.checkVisibility()).map((link) => link.pathname)";
+    // Whoever presses it while the sale sells has the whole ledger audited meanwhile.
+    assert_eq!(browser.run(shown), json!([]));
+    shop.steer("end");
+    wait_for_state(&browser, "ended");
+    assert_eq!(browser.run(shown), json!([format!("/console/sales/{SALE}/report")]));
     // It says what operators did, which is support's to read.
     browser.click("#sign-out");
     browser.wait_for_text("#sign-in", "Operator token");
     sign_in_by(&browser, &shop, &shop.add_operator("viewer"));
-    wait_for_state(&browser, "live");
+    wait_for_state(&browser, "ended");
     assert_eq!(
         browser.run(&format!("return document.querySelector('#sale-{SALE} .report').checkVisibility()")),
         false
@@ -287,4 +283,54 @@ fn of_an_item_that_sells_it_says_how_long_orders_took_and_why_some_were_refused(
         says.contains(" refused/s (over limit ") && says.contains("p50 ") && says.contains(", p99 ")
     });
     assert_laid_out(&browser);
+}
+
+#[test]
+fn a_line_that_was_held_back_is_let_in() {
+    let (shop, (browser, waits)) = (Shop::demo(), Browser::two());
+    sell(&shop, json!({ "line": { "grace_s": 600 }, "total": 3 }));
+    sign_in_by(&browser, &shop, &shop.add_operator("operator"));
+    press_item(&browser, "pace");
+    browser.type_into("#field-per_s_max", "0");
+    browser.click("#ask-do");
+    let line = format!("#line-{SALE}-{PRODUCT}");
+    browser.wait_for_text(&line, "Pace is limited\n0 a second");
+    for member in ["1", "2"] {
+        shop.line_as(member, "");
+    }
+    join(&waits, &shop);
+    browser.wait_for_text(&line, "Waiting\n3");
+    for member in ["1", "2"] {
+        assert_eq!(shop.line_as(member, "/presence")["standing"], "waiting", "{member}");
+    }
+
+    press_item(&browser, "let_all_in");
+    browser.wait_for_text("#ask-says", "3 people wait, 3 units are free.");
+    browser.type_into("#field-why", "the payments are back");
+    browser.type_into("#typed", "Opening night");
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "No limit holds the line back.");
+    for member in ["1", "2"] {
+        browser.wait_until("who waited is called", |_| {
+            shop.line_as(member, "/presence")["standing"] == "called"
+        });
+    }
+    wait_for_view(&waits, "#line", "called");
+    for shown in ["Pace is limited\nno", "Called\n3", "Waiting\n0"] {
+        browser.wait_for_text(&line, shown);
+    }
+    shop.order_as("1");
+    assert_eq!(shop.units().1, 1, "who was let in has ordered");
+    let log = shop.operators_log();
+    let of_line = |action: &&Value| action["what"] == "line_pace_limited";
+    let said = |action: &Value| json!([action["who"], action["about"], action["why"]]);
+    let said: Vec<Value> = log.iter().filter(of_line).map(said).collect();
+    let expected = [
+        json!(["operator", "product 7, no limit", "the payments are back"]),
+        json!(["operator", "product 7, 0 per second", ""]),
+    ];
+    assert_eq!(said, expected);
+    let entry = "operator: line pace limited no. 40 product 7, no limit (the payments are back)";
+    browser.wait_for_text("#events", entry);
+    assert_eq!((browser.complaints(), waits.complaints()), (vec![], vec![]));
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
-use super::console::assert_laid_out;
+use super::console::{assert_laid_out, wait_until_old};
+use super::console_answers::seconds_after;
 use super::fake_console::{FakeConsole, NOW_MS, SALE, server, verdict};
 use super::webdriver::Browser;
 
@@ -48,7 +49,11 @@ fn of_three_servers_it_shows_the_sum_who_is_missing_and_what_waits() {
     let browser = open(&shop);
     browser.wait_for_text("#level", "AMBER");
     browser.wait_for_text("#says", "1 of 3 servers says nothing: three:80.");
-    browser.wait_for_text("#age", ", two:80 3 s old, three:80 7 s old");
+    for (server, silent_s) in [("two:80", 3), ("three:80", 7)] {
+        browser.wait_until(server, |browser| {
+            seconds_after(&browser.text("#age"), &format!(", {server} ")) >= Some(silent_s)
+        });
+    }
     for says in [
         "2 of 3",
         "one:80 3.5/s; two:80 3.5/s; three:80 silent for 7 s",
@@ -59,8 +64,10 @@ fn of_three_servers_it_shows_the_sum_who_is_missing_and_what_waits() {
     ] {
         browser.wait_for_text("#health", says);
     }
-    for says in ["not paid yet, 5 s ago", "paid, 5 s ago"] {
-        browser.wait_for_text("#tiles", says);
+    let at = format!("return new Date({}).toLocaleTimeString('en-GB')", NOW_MS - 5_000);
+    let at = browser.run(&at);
+    for says in ["not paid yet, as of ", "paid, as of "] {
+        browser.wait_for_text("#tiles", &format!("{says}{}", at.as_str().unwrap()));
     }
     for (width, height) in [(360, 800), (1280, 900)] {
         browser.resize(width, height);
@@ -89,7 +96,70 @@ fn of_three_servers_it_shows_the_sum_who_is_missing_and_what_waits() {
     ]);
     browser.wait_for_text("#level", "GREEN");
     browser.wait_for_text("#health", "3 of 3");
-    browser.wait_until("all of them", |browser| !browser.text("#age").contains(" old"));
+    browser.wait_until("all of them", |browser| !browser.text("#age").contains(":80 "));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// The installation was shown as one: nobody saw which server was short of disk, or whose clock was wrong.
+#[test]
+fn each_server_has_its_own_disk_memory_and_clock_and_how_old_they_are() {
+    let shop = cluster();
+    let mut two = server("two:80", 3_400);
+    two["disk_free_bytes"] = json!(99_000_000);
+    two["clock_confirmed"] = json!(false);
+    two["clock_ahead_ms"] = json!(-3_600_000);
+    two["clock_difference_ms"] = json!(-7_000);
+    // Of an earlier version, and with a name as long as they get.
+    let name = "three.of-many-servers.in-a-data-center.with-long-names.example:8080";
+    let mut three = server(name, 7_400);
+    for field in ["disk_free_bytes", "disk_bytes", "clock_confirmed", "clock_difference_ms", "clock_ahead_ms"]
+    {
+        three.as_object_mut().unwrap().remove(field);
+    }
+    three["memory_bytes"] = Value::Null;
+    shop.sample(&[("/servers", json!([server("one:80", 0), two, three]))]);
+    let browser = open(&shop);
+    let row = |place: usize| format!("#servers tbody tr:nth-child({place})");
+    for (place, says) in [
+        (1, "\t80 GB of 500 GB\t150 MB\t2 ms ahead of most, 0 ms from the system's"),
+        (2, "\t99 MB of 500 GB\t150 MB\tnot confirmed, 1 h 0 min behind most, 7,000 ms from the system's"),
+        (3, "\t–\t–\t–"),
+    ] {
+        browser.wait_for_text(&row(place), says);
+    }
+    // It grows older while nothing comes.
+    wait_until_old(&browser, 4);
+    for (place, server, silent_s) in [(1, "one:80", 4), (2, "two:80", 7), (3, name, 11)] {
+        let text = browser.text(&row(place));
+        assert!(seconds_after(&text, &format!("{server}\t")) >= Some(silent_s), "{text}");
+    }
+    // What is a server's own stands for no sum.
+    for name in ["Disk free", "Clock"] {
+        assert!(!browser.text("#health").contains(name), "{name}");
+    }
+    for (width, height) in [(1280, 900), (360, 800)] {
+        browser.resize(width, height);
+        assert_laid_out(&browser);
+    }
+    browser.wait_for_text(&row(2), "99 MB of 500 GB");
+    assert_accessible(&browser, "the console of three servers on a phone");
+
+    // A server that has gone goes, and nothing is left of it at another one.
+    shop.sample(&[("/servers", json!([server("one:80", 0), server(name, 100)]))]);
+    browser.wait_until("two of them", |browser| {
+        browser.run("return document.querySelectorAll('#servers tbody tr').length") == 2
+    });
+    browser.wait_for_text(&row(2), "80 GB of 500 GB");
+    // A server by itself has what the installation has.
+    shop.sample(&[
+        ("/servers", json!([server("one:80", 0)])),
+        ("/health/dead_letters", Value::Null),
+        ("/health/dead_letter_age_ms", Value::Null),
+        ("/health/disk_free_bytes", json!(7_000_000_000_u64)),
+        ("/health/disk_bytes", json!(9_000_000_000_u64)),
+    ]);
+    browser.wait_for_text("#health", "7.0 GB of 9.0 GB");
+    assert_eq!(browser.text("#servers"), "");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

@@ -1,6 +1,6 @@
 //! Presses at the console: what is sent with one, and where it leaves whoever pressed. Over a scripted API.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::console::ask_by;
 use super::console_answers::{open, press_restock};
@@ -171,5 +171,126 @@ fn what_was_typed_is_there_again_for_whoever_typed_it_and_was_signed_out() {
     browser.click("#ask-no");
     press_restock(&browser);
     assert_eq!((units(&browser), browser.text("#ask-problem")), (json!(""), String::new()));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+fn sign_in(browser: &Browser, shop: &FakeConsole) {
+    shop.state().session = Some(session("admin"));
+    browser.type_into("#token", "a token");
+    browser.click("#sign-in button");
+    browser.wait_for_text("#age", "live");
+}
+
+fn typed(browser: &Browser, field: &str) -> Value {
+    browser.run(&format!("return document.getElementById('field-{field}').value"))
+}
+
+/// An answer that says nothing of the first sending made another press of it, and what was added once was added twice.
+#[test]
+fn a_press_that_nobody_answered_is_the_same_after_the_session_has_ended() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    let is_unknown = || {
+        press_restock(&browser);
+        browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+        assert_eq!(typed(&browser, "units"), "50");
+    };
+    let signed_out = || browser.wait_for_text("#sign-in-problem", "You were signed out.");
+    shop.state().silent = true;
+    press_restock(&browser);
+    browser.type_into("#field-units", "50");
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    shop.state().session = Some(no_session());
+    shop.end_streams();
+    signed_out();
+    shop.state().silent = false;
+    sign_in(&browser, &shop);
+    browser.wait_for_text("#done", "What you typed at “Restock” is kept until you press that again.");
+    is_unknown();
+    // Its second sending finds the session over.
+    shop.state().session = Some(no_session());
+    shop.state().refusal = Some((401, json!({ "code": "operator_unauthorized", "detail": "Sign in." })));
+    browser.click("#ask-do");
+    signed_out();
+    sign_in(&browser, &shop);
+    is_unknown();
+    // And the next ones a server that is busy, and a proxy that knows of none.
+    let busy = json!({ "code": "busy", "detail": "Too many at once." });
+    for (status, problem, told) in
+        [(503, busy, "Too many at once."), (404, Value::Null, "The server answered 404.")]
+    {
+        shop.state().refusal = Some((status, problem));
+        browser.click("#ask-do");
+        browser.wait_for_text("#ask-problem", told);
+        browser.click("#ask-no");
+        is_unknown();
+    }
+    shop.state().refusal = None;
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Restocked.");
+    let presses = shop.state().presses.clone();
+    assert_eq!(presses.len(), 5, "{presses:?}");
+    assert!(presses.iter().all(|press| *press == presses[0]) && !presses[0].0.is_empty(), "{presses:?}");
+    press_restock(&browser);
+    assert_eq!((typed(&browser, "units"), browser.text("#ask-problem")), (json!(""), String::new()));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// It had every field of its form, and undid what a colleague had changed meanwhile.
+#[test]
+fn a_change_that_nobody_answered_has_what_was_changed_alone() {
+    let shop = FakeConsole::start();
+    let payment_s = |seconds: u64| {
+        shop.state().answers.insert(format!("/api/v1/sales/{SALE}"), json!({ "payment_s": seconds }));
+    };
+    payment_s(900);
+    let browser = open(&shop);
+    let edit = format!("#sale-{SALE} button[data-call=edit]");
+    ask_by(&browser, &edit);
+    browser.type_into("#field-title", "Closing night");
+    shop.state().silent = true;
+    browser.click("#ask-do");
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    browser.click("#ask-no");
+    payment_s(600);
+    shop.state().silent = false;
+    ask_by(&browser, &edit);
+    browser.wait_for_text("#ask-problem", "it is not known whether it was done");
+    assert_eq!(
+        (typed(&browser, "title"), typed(&browser, "payment_s")),
+        (json!("Closing night"), json!("600"))
+    );
+    browser.click("#ask-do");
+    browser.wait_for_text("#done", "Changed.");
+    let presses = shop.state().presses.clone();
+    let bodies: Vec<_> = presses.iter().map(|(_, body, _)| body.as_str()).collect();
+    assert_eq!(bodies, [r#"{"title":"Closing night"}"#; 2]);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// They stayed for as long as the tab, and whoever came back on another day was shown what they had left.
+#[test]
+fn drafts_are_few_and_not_old() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    for (drafts, units) in [
+        ("[draft(30, 11)]", "50"),
+        ("[draft(30, 13)]", ""),
+        ("[draft(30, 2), ...others(19)]", "50"),
+        ("[draft(30, 2), ...others(20)]", ""),
+    ] {
+        browser.run(&format!(
+            "const draft = (product, hours) => [JSON.stringify(['otto, admin', 'Restock', {SALE}, product, null, null]), \
+               {{ values: {{ units: '50' }}, seen: {{ units: '' }}, draft: Date.now() - hours * 3600000 }}]; \
+             const others = (number) => Array.from({{ length: number }}, (_, at) => draft(100 + at, 1)); \
+             sessionStorage.setItem('unanswered', JSON.stringify(Object.fromEntries({drafts}))); return null"
+        ));
+        browser.reload();
+        browser.wait_for_text("#age", "live");
+        press_restock(&browser);
+        assert_eq!(typed(&browser, "units"), units, "{drafts}");
+        browser.click("#ask-no");
+    }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    AddressAsked, CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Look, Pages, Rendered, SaleState,
+    AddressAsked, Branding, CONTENT_SECURITY_POLICY, ItemView, Languages, Links, Pages, Rendered, SaleState,
     SaleView, Session, Settings,
 };
 
@@ -108,10 +108,10 @@ impl FakeShop {
     }
 
     pub(crate) fn with_session(session: Session) -> FakeShop {
-        FakeShop::with_look(session, Look::default())
+        FakeShop::with_branding(session, Branding::default())
     }
 
-    pub(crate) fn with_look(session: Session, look: Look) -> FakeShop {
+    pub(crate) fn with_branding(session: Session, branding: Branding) -> FakeShop {
         FakeShop::with_settings(Settings {
             shop: "Doorbuster".into(),
             session,
@@ -119,7 +119,7 @@ impl FakeShop {
             address_asked: AddressAsked::Before,
             refused_without_script: None,
             verification_url: None,
-            look,
+            branding,
             languages: Languages::built_in(),
         })
     }

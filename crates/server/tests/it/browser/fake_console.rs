@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::pages::{
-    AddressAsked, CONTENT_SECURITY_POLICY, Languages, Look, Pages, Rendered, Session, Settings,
+    AddressAsked, Branding, CONTENT_SECURITY_POLICY, Languages, Pages, Rendered, Session, Settings,
 };
 
 use super::fake::{Request, read_request};
@@ -19,6 +19,7 @@ use super::fake::{Request, read_request};
 pub(crate) const NOW_MS: u64 = 1_780_000_000_000;
 pub(crate) const SALE: u64 = 3;
 pub(crate) const TITLE: &str = "Opening <b>night</b>";
+const REPEATED_EVERY: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Everything that a test sets or looks at.
@@ -26,11 +27,14 @@ const POLL: Duration = Duration::from_millis(10);
 pub(crate) struct State {
     /// What the session's call answers; `None`: nothing.
     pub(crate) session: Option<Value>,
-    figures: Value,
+    /// The latest sample; [`FakeConsole::sample`] makes the next.
+    pub(crate) figures: Value,
     /// `None`: every stream says that they are of now.
     taken_at: Option<Instant>,
     /// Grows with each change.
     samples: u64,
+    /// As a server does it: what did not change is a sample of now again and again. Without it figures grow old.
+    pub(crate) repeats: bool,
     /// Streams that were begun.
     pub(crate) streams: u64,
     /// Once they have begun with the latest sample, and a moment later.
@@ -73,7 +77,7 @@ impl FakeConsole {
             address_asked: AddressAsked::Before,
             refused_without_script: None,
             verification_url: None,
-            look: Look::default(),
+            branding: Branding::default(),
             languages: Languages::built_in(),
         });
         let state = State {
@@ -81,6 +85,7 @@ impl FakeConsole {
             figures: figures(),
             taken_at: None,
             samples: 0,
+            repeats: false,
             streams: 0,
             streams_end_at_once: false,
             ended: 0,
@@ -224,13 +229,19 @@ impl Server {
             state.ended
         };
         let (mut text, mut sent) = (head.to_owned(), None);
+        let mut sent_at = Instant::now();
         loop {
             let (is_over, samples) = {
-                let state = self.state();
+                let mut state = self.state();
+                if state.repeats && sent == Some(state.samples) && sent_at.elapsed() >= REPEATED_EVERY {
+                    state.samples += 1;
+                    state.figures["number"] = state.samples.into();
+                }
                 let age = state.taken_at.map_or(Duration::ZERO, |at| at.elapsed());
                 let mut figures = state.figures.clone();
                 figures["age_ms"] = u64::try_from(age.as_millis()).expect("a test takes no centuries").into();
                 if sent != Some(state.samples) {
+                    sent_at = Instant::now();
                     text += &format!("data: {figures}\n\n");
                 }
                 let is_over = state.ended != ends_after || (state.streams_end_at_once && sent.is_some());
@@ -312,9 +323,17 @@ pub(crate) fn verdict(level: &str, says: &str, action: &str) -> Value {
     json!({ "level": level, "code": "selling", "says": says, "do": action, "runbook": "selling" })
 }
 
+/// The same with what the console has a button for.
+pub(crate) fn verdict_with(action: Value, says: &str) -> Value {
+    let mut verdict = verdict("amber", says, "`doorbuster sale resume SALE` when it may go on.");
+    verdict["action"] = action;
+    verdict
+}
+
 pub(crate) fn server(name: &str, silent_ms: u64) -> Value {
     json!({
         "server": name, "silent_ms": silent_ms, "counted": silent_ms < 5_000, "ready": true, "accepted_per_s": 3.5, "in_flight": 0,
-        "processors_busy": null, "memory_bytes": null,
+        "processors_busy": null, "memory_bytes": 150_000_000, "disk_free_bytes": 80_000_000_000_u64, "disk_bytes": 500_000_000_000_u64,
+        "clock_confirmed": true, "clock_difference_ms": 0, "clock_ahead_ms": 2,
     })
 }

@@ -1,7 +1,7 @@
 //! A phone in one hand: 360 by 800 CSS pixels.
 
 use serde_json::json;
-use server::pages::{AddressAsked, Languages, Look, Session, Settings};
+use server::pages::{AddressAsked, Branding, Languages, Session, Settings};
 
 use super::fake::{FakeShop, PRODUCT, SALE};
 use super::languages::choose;
@@ -81,7 +81,7 @@ fn a_shop_that_asks_for_no_address_has_a_button() {
         address_asked: AddressAsked::Never,
         refused_without_script: None,
         verification_url: None,
-        look: Look::default(),
+        branding: Branding::default(),
         languages: Languages::built_in(),
     };
     let (shop, browser) = (FakeShop::with_settings(settings), Browser::start());

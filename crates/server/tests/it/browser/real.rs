@@ -278,13 +278,18 @@ impl Shop {
         value
     }
 
-    /// What operators have done, the latest first, by name.
-    pub(crate) fn actions(&self) -> Vec<String> {
+    /// What operators have done, the latest first: each entry as the API has it.
+    pub(crate) fn operators_log(&self) -> Vec<Value> {
         let request = self.agent.get(format!("{}/api/v1/operators/log", self.base));
         let mut answer = request.header("Authorization", format!("Bearer {OPERATOR}")).call().unwrap();
         let log: Value = answer.body_mut().read_json().unwrap();
-        let actions = log["log"].as_array().unwrap_or_else(|| panic!("{log}")).iter();
-        actions.map(|action| action["what"].as_str().expect("it has a name").to_owned()).collect()
+        log["log"].as_array().unwrap_or_else(|| panic!("{log}")).clone()
+    }
+
+    /// The same, by name.
+    pub(crate) fn actions(&self) -> Vec<String> {
+        let log = self.operators_log();
+        log.iter().map(|action| action["what"].as_str().expect("it has a name").to_owned()).collect()
     }
 
     /// For its buyer, by the shop's support.

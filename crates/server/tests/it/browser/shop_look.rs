@@ -1,15 +1,15 @@
 //! The shop's own look and its ways out: signing in, paying.
 
 use serde_json::json;
-use server::pages::{Accent, Colour, Look, Session};
+use server::pages::{Accent, Branding, Colour, Session};
 
 use super::fake::{FakeShop, PRODUCT, SALE};
 use super::looking::AUDIT;
 use super::steps::{buy, come_back, fill_address, open_sale, press_buy, wait_for_view};
 use super::webdriver::Browser;
 
-fn look() -> Look {
-    Look {
+fn branding() -> Branding {
+    Branding {
         accent: Some(Accent::new(Colour::parse("#0b57d0").unwrap(), None).unwrap()),
         logo: None,
         sign_in_url: Some("https://shop.example/login?back={return}".to_owned()),
@@ -19,7 +19,7 @@ fn look() -> Look {
 
 #[test]
 fn whoever_is_not_signed_in_is_led_to_the_shop_and_back() {
-    let (shop, browser) = (FakeShop::with_look(Session::Token, look()), Browser::start());
+    let (shop, browser) = (FakeShop::with_branding(Session::Token, branding()), Browser::start());
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     fill_address(&browser);
     press_buy(&browser);
@@ -38,7 +38,7 @@ fn whoever_is_not_signed_in_is_led_to_the_shop_and_back() {
 
 #[test]
 fn a_held_order_leads_to_where_it_is_paid() {
-    let (shop, browser) = (FakeShop::with_look(Session::Demo, look()), Browser::start());
+    let (shop, browser) = (FakeShop::with_branding(Session::Demo, branding()), Browser::start());
     buy(&browser, &shop.base, SALE, PRODUCT);
     assert_eq!(browser.text("#pay-link"), "");
     let set = |name: &str, value: serde_json::Value| {

@@ -135,6 +135,15 @@ impl Browser {
         self.send(&format!("/element/{element}/click"), Some(&json!({})));
     }
 
+    /// As by a hand that presses twice before anything has come of the first.
+    pub(crate) fn double_click(&self, css: &str) {
+        let origin = json!({ ELEMENT: self.element(css) });
+        let to = json!({ "type": "pointerMove", "duration": 0, "origin": origin, "x": 0, "y": 0 });
+        let [down, up] = ["pointerDown", "pointerUp"].map(|of| json!({ "type": of, "button": 0 }));
+        let mouse = json!({ "type": "pointer", "id": "mouse", "actions": [to, down, up, down, up] });
+        self.send("/actions", Some(&json!({ "actions": [mouse] })));
+    }
+
     pub(crate) fn type_into(&self, css: &str, text: &str) {
         let element = self.element(css);
         self.send(&format!("/element/{element}/clear"), Some(&json!({})));

@@ -150,6 +150,31 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     assert_sound(&database);
 }
 
+/// Under the same key, with another body: the gate of then had forgotten the first one.
+#[test]
+fn an_old_rejection_does_not_bind_a_later_reservation_of_another_body() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 3, None);
+    ledger.raise_epochs(&[SkuId(0)]).unwrap();
+    ledger.raise_epochs(&[SkuId(0)]).unwrap();
+    let of = |quantity, epoch| {
+        let mut order = Reservation { epoch, ..order(0, 2, 1) };
+        (order.place.quantity, order.place.fingerprint) =
+            (quantity, engine::Fingerprint(u64::from(quantity)));
+        order
+    };
+    let refused = |_| Some(Refusal::SoldOut);
+    let late = ledger.consume_asking(NOW, &[], &[of(1, 1)], refused).unwrap().unwrap();
+    assert!(matches!(late[..], [Outcome::Rejected(_)]), "{late:?}");
+    let again = ledger.consume(NOW, &[], &[of(2, 1)]);
+    assert!(again.is_err() || matches!(again.unwrap()[..], [Outcome::Conflict]));
+    // It was answered as accepted.
+    assert_eq!(placed(&ledger.consume(NOW, &[], &[of(2, 2)]).unwrap()), 1);
+    let found = ledger.lookup(&[of(2, 2).place.id]).unwrap();
+    assert!(matches!(&found[..], [Some(Recorded::Order { order, .. })] if order.quantity == 2), "{found:?}");
+    assert_sound(&database);
+}
+
 /// Of those that are new to the ledger; what is known is answered as ever, and nothing is taken in before.
 #[test]
 fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use engine::working_set::Outcome;
 use engine::{Command, Pay, Seq, SkuId, UnixMs};
 use mysql::prelude::Queryable;
-use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger, Tally};
+use server::ledger::mysql::cluster::{LedgerError, STOPPED_S, SharedLedger, TransactionCounters};
 use server::ledger::mysql::{Limits, Options};
 
 use super::{START, asked, assert_sound, one_sku, open, orders, progress};
@@ -80,7 +80,7 @@ fn what_is_committed_is_counted_once_over_all_connections_and_so_is_what_failed(
     one_sku(&mut other, 100, None);
     let proxy = before(&database);
     let mut cut = through(&proxy, &database);
-    let tally = Tally::default();
+    let tally = TransactionCounters::default();
     let counted = || (tally.entries.get(), tally.payments.get(), tally.failed.get());
     cut.count_into(tally.clone());
     proxy.cut_next(Cut::BeforeServer, false);
@@ -236,7 +236,7 @@ fn a_database_that_is_away_is_said_to_be_within_the_bound() {
     let database = Database::on(&engines);
     let mut ledger = SharedLedger::open(&database.options).unwrap();
     one_sku(&mut ledger, 10, None);
-    let tally = Tally::default();
+    let tally = TransactionCounters::default();
     ledger.count_into(tally.clone());
     engines.kill("mariadb");
     let started = Instant::now();

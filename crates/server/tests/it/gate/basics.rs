@@ -6,8 +6,8 @@ use engine::handover::{
 use engine::{CoolDown, OrderId, ProductId, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::{
-    Answer, Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateConfig, GateError, Open, Reserve,
-    Reserved, SaleSet, Settled, Why,
+    Applied, Built, ClaimRequest, Claimed, Closed, Found, Gate, GateAnswer, GateConfig, GateError, Open,
+    OpenRows, Reserve, Reserved, SaleSet, Settled, Why,
 };
 
 use super::servers::Redis;
@@ -15,7 +15,7 @@ use super::{available, build, buyer_of, fresh, is_taken, on, place, reserve, res
 
 const SKU: SkuId = SkuId(0x1d);
 
-fn what<T>(answers: Vec<Result<Answer<T>, GateError>>) -> T {
+fn what<T>(answers: Vec<Result<GateAnswer<T>, GateError>>) -> T {
     answers.into_iter().next().unwrap().unwrap().what
 }
 
@@ -405,10 +405,17 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(gate.find(&[id]), [Err(fenced.clone())]);
     assert_eq!(gate.settle(&settle(1, 2, Verdict::Placed)), [Err(fenced)]);
     assert_eq!(gate.open_reservations(SKU, 0, 10).unwrap().len(), 2);
-    let all = gate.open_beyond(SKU, 0).unwrap();
-    assert_eq!(all, gate.open_reservations(SKU, 0, 10).unwrap());
-    assert_eq!(gate.open_beyond(SKU, 1).unwrap(), all[1..]);
-    assert_eq!(gate.open_beyond(SKU, 2).unwrap(), []);
+    let mut beyond = |passed| gate.open_beyond(&[(SKU, passed)]).remove(0).unwrap();
+    let all = beyond(0);
+    assert_eq!((beyond(1).records, beyond(2).records), (all.records[1..].to_vec(), Vec::new()));
+    // One that nobody can read costs no other.
+    redis.command::<()>(&["HSET", "{db:0000001d}:k", "nonsense", "nonsense"]);
+    redis.command::<()>(&["ZADD", "{db:0000001d}:t", "1", "nonsense"]);
+    assert_eq!(beyond(0), OpenRows { records: all.records.clone(), unreadable: 1 });
+    assert_eq!((beyond(0).count(), beyond(1).records), (3, all.records.clone()));
+    assert!(matches!(gate.open_reservations(SKU, 0, 10), Err(GateError::Unknown(Why::Unexpected(_)))));
+    redis.command::<()>(&["ZREM", "{db:0000001d}:t", "nonsense"]);
+    assert_eq!(all.records, gate.open_reservations(SKU, 0, 10).unwrap());
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::Fenced));
 
     assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));

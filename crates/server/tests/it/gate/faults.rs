@@ -285,11 +285,10 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     // It had the commands, and carries them out although nobody is there to hear it: unknown, not failed.
     until("what was written is carried out", || available(&mut other, SKU) == 0);
     let again = other.reserve(&requests, None);
-    assert!(
-        again[..10]
-            .iter()
-            .all(|got| matches!(got, Ok(server::gate::Answer { what: server::gate::Reserved::Open(_), .. })))
-    );
+    assert!(again[..10].iter().all(|got| matches!(
+        got,
+        Ok(server::gate::GateAnswer { what: server::gate::Reserved::Open(_), .. })
+    )));
 
     redis.kill();
     let got = reserve(&mut other, place(SKU, 99, 9, 1));

@@ -17,7 +17,7 @@ mod valkey;
 use engine::handover::{SaleState, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::clock::wall_clock;
-use server::gate::{Answer, Built, Gate, GateError, Reserve, Reserved};
+use server::gate::{Built, Gate, GateAnswer, GateError, Reserve, Reserved};
 
 /// A sale that is on, whatever the server's clock says.
 pub(crate) fn on() -> SaleState {
@@ -55,7 +55,7 @@ pub(crate) fn place(sku: SkuId, hash: u128, buyer: u64, quantity: u32) -> Placem
 }
 
 /// Of a SKU without a limit.
-pub(crate) fn reserve(gate: &mut Gate, place: Placement) -> Result<Answer<Reserved>, GateError> {
+pub(crate) fn reserve(gate: &mut Gate, place: Placement) -> Result<GateAnswer<Reserved>, GateError> {
     reserve_of(gate, place, None)
 }
 
@@ -63,12 +63,12 @@ pub(crate) fn reserve_of(
     gate: &mut Gate,
     place: Placement,
     limit: Option<u32>,
-) -> Result<Answer<Reserved>, GateError> {
+) -> Result<GateAnswer<Reserved>, GateError> {
     gate.reserve(&[Reserve { place, limit, record: b"record" }], Some(wall_clock())).remove(0)
 }
 
-pub(crate) fn is_taken(answer: &Result<Answer<Reserved>, GateError>) -> bool {
-    matches!(answer, Ok(Answer { what: Reserved::Taken { .. }, .. }))
+pub(crate) fn is_taken(answer: &Result<GateAnswer<Reserved>, GateError>) -> bool {
+    matches!(answer, Ok(GateAnswer { what: Reserved::Taken { .. }, .. }))
 }
 
 pub(crate) fn available(gate: &mut Gate, sku: SkuId) -> i64 {

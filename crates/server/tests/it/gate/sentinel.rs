@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use engine::SkuId;
 use server::gate::{
-    Answer, Closed, Gate, GateConfig, GateError, GateTls, Layout, Reserved, Sentinel, Why, limits,
+    Closed, Gate, GateAnswer, GateConfig, GateError, GateTls, Layout, Reserved, Sentinel, Why, limits,
 };
 
 use super::refusals::{file, pem};
-use super::servers::{Redis, config, free_port, until};
+use super::servers::{PATIENCE, Redis, config, free_port, until};
 use super::{available, build, fresh, is_taken, place, reserve};
 
 const SKU: SkuId = SkuId(1);
@@ -80,7 +80,7 @@ fn named(master: &str, password: Option<&str>) -> Sentinel {
 }
 
 /// As it is of another run. The new master may have missed the last writes, besides: that the gate was opened, or made.
-fn is_closed(got: Result<Answer<Reserved>, GateError>) -> bool {
+fn is_closed(got: Result<GateAnswer<Reserved>, GateError>) -> bool {
     match got {
         Err(GateError::Closed(Closed::OtherRun | Closed::Fenced | Closed::Lost)) => true,
         Err(GateError::Closed(other)) => panic!("{other}"),
@@ -207,6 +207,46 @@ fn without_sentinels_a_connection_is_kept_and_no_new_one_is_made() {
     watched.sentinels[0].start_again();
     until("the Sentinel is back", || is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))));
     assert!(gate.hears_of_the_master());
+}
+
+/// A Sentinel that was cut off with the old master names that for as long as it is.
+#[test]
+fn what_most_sentinels_name_is_the_master() {
+    let watched = Watched::start(3);
+    let [_, replica] = &watched.nodes;
+    // One that is without a processor for a moment is not silent.
+    let config = || GateConfig { connect_timeout: PATIENCE, ..watched.config() };
+    let mut gate = Gate::new(config());
+    build(&mut gate, SKU, &fresh(1, 5, None));
+    for sentinel in &watched.sentinels[1..] {
+        sentinel.command::<()>(&["SENTINEL", "REMOVE", "mymaster"]);
+        let port = replica.port.to_string();
+        sentinel.command::<()>(&["SENTINEL", "MONITOR", "mymaster", "127.0.0.1", &port, "2"]);
+    }
+    replica.command::<()>(&["REPLICAOF", "NO", "ONE"]);
+    until("the old master is left", || is_closed(reserve(&mut gate, place(SKU, 1, 9, 1))));
+    assert_eq!(gate.health()[0].address, replica.address());
+    assert!(gate.hears_of_the_master());
+    // Whoever comes new asks the one first that is wrong.
+    let mut new = Gate::new(config());
+    assert!(is_closed(reserve(&mut new, place(SKU, 2, 9, 1))));
+    assert_eq!(new.health()[0].address, replica.address());
+}
+
+/// A look asks one of them: that it is silent says nothing of the others.
+#[test]
+fn of_three_sentinels_two_are_enough_to_be_heard() {
+    let mut watched = Watched::start(3);
+    let mut gate = watched.gate();
+    build(&mut gate, SKU, &fresh(1, 5, None));
+    watched.sentinels[0].kill();
+    std::thread::sleep(limits::SENTINEL_CHECK + Duration::from_millis(100));
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 1, 9, 1))));
+    assert!(gate.hears_of_the_master(), "two are there");
+    watched.sentinels[1].kill();
+    watched.sentinels[2].kill();
+    until("what they have said counts no more", || !gate.hears_of_the_master());
+    assert!(is_taken(&reserve(&mut gate, place(SKU, 2, 9, 1))), "a connection that there is goes on");
 }
 
 #[test]

@@ -1,16 +1,20 @@
 //! A ledger with a defect.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use engine::handover::{Grant, OutboxRow, Reservation};
+use engine::handover::{OutboxRow, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
-use engine::{Accepted, Entry, KeptAddress, Operators, OrderId, PaymentView, Refusal, Seq, SkuId, UnixMs};
+use engine::{
+    Accepted, Adjust, Command, Entry, KeptAddress, Operators, OrderId, OrderView, PaymentView, Refusal, Seq,
+    SkuId, Status, UnixMs,
+};
 use server::intake::{EngineSettings, HoldEnded};
 use server::ledger::mysql::cluster::{
     Assignment, ClusterLedger, Lease, LedgerError, LedgerTime, MarksAsked, Placed, Progress, QueueRow,
     Raised, Recorded, ServerClock, SkuRow,
 };
+use server::time::Instant;
 
 use super::Planted;
 
@@ -20,17 +24,37 @@ pub(super) struct Defective {
     inner: Box<dyn ClusterLedger>,
     /// How far each queue was read, where that is committed apart from the orders.
     read_to: BTreeMap<String, u64>,
-    /// What was to be claimed at the gate before.
-    claimed: BTreeSet<OrderId>,
+    begun: Instant,
 }
 
 impl Defective {
     pub(super) fn new(planted: Planted, inner: Box<dyn ClusterLedger>) -> Defective {
-        Defective { planted, inner, read_to: BTreeMap::new(), claimed: BTreeSet::new() }
+        Defective { planted, inner, read_to: BTreeMap::new(), begun: Instant::now() }
     }
 
     fn has(&self, planted: Planted) -> bool {
         self.planted == planted
+    }
+
+    /// The answer to what is not carried out.
+    fn forget(&mut self, operation: &Operation) -> Result<Option<Executed>, LedgerError> {
+        let accepted = match operation.command() {
+            Command::Cancel { order, .. } if self.has(Planted::CancelForgotten) => {
+                let found = self.inner.lookup(&[*order])?.pop().flatten();
+                found.and_then(|found| match found {
+                    Recorded::Order { order, .. } => {
+                        let order = OrderView { status: Status::Cancelled, ..order };
+                        Some(Accepted::Order { order, replayed: false })
+                    }
+                    Recorded::Rejected(_) => None,
+                })
+            }
+            Command::Adjust { sku, how: Adjust::Correct, .. } if self.has(Planted::CorrectionForgotten) => {
+                Some(Accepted::Stock(*sku))
+            }
+            _ => None,
+        };
+        Ok(accepted.map(Executed::Accepted))
     }
 }
 
@@ -86,6 +110,9 @@ impl ClusterLedger for Defective {
         if self.has(Planted::GateAheadNotNoticed) {
             rows.iter_mut().for_each(|row| row.version = Seq(u64::MAX));
         }
+        if self.has(Planted::EpochMisread) && self.begun.elapsed().as_secs() % 16 == 15 {
+            rows.iter_mut().for_each(|row| row.epoch += 1);
+        }
         Ok(rows)
     }
 
@@ -105,21 +132,17 @@ impl ClusterLedger for Defective {
     }
 
     fn execute(&mut self, now: UnixMs, operations: &[Operation]) -> Result<Vec<Executed>, LedgerError> {
-        let mut executed = self.inner.execute(now, operations)?;
-        if self.has(Planted::OlderEpochIsClaimed) {
-            for (operation, executed) in operations.iter().zip(&mut executed) {
-                // What was claimed, and is to be claimed again, for the gate was rebuilt.
-                if let Executed::NeedsClaim(claim) = &*executed
-                    && !self.claimed.insert(claim.id())
-                {
-                    let rows = self.inner.stocks_of(&[claim.id().sku])?;
-                    let epoch = rows.first().map_or(0, |row| row.epoch);
-                    let taken = operation.with(Grant::Taken { epoch });
-                    *executed = self.inner.execute(now, &[taken])?.remove(0);
-                }
+        if self.has(Planted::CancelForgotten) || self.has(Planted::CorrectionForgotten) {
+            let mut executed = Vec::new();
+            for operation in operations {
+                executed.push(match self.forget(operation)? {
+                    Some(accepted) => accepted,
+                    None => self.inner.execute(now, std::slice::from_ref(operation))?.remove(0),
+                });
             }
+            return Ok(executed);
         }
-        Ok(executed)
+        self.inner.execute(now, operations)
     }
 
     fn consume(

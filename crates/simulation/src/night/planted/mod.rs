@@ -1,6 +1,7 @@
 //! Defects that nights must find. Each is put between the real stages and the ledger, or into a real script, so nothing that serves
 //! knows of it.
 
+mod aims;
 mod ledger;
 mod queue;
 
@@ -10,11 +11,14 @@ use server::gate::GateConfig;
 use server::ledger::mysql::cluster::ClusterLedger;
 use server::queue::{Consume, Produce};
 
-use super::faults::{
-    Plan, after_the_restock, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut, plan,
-    wiped_while_a_broker_is_cut, wiped_while_messages_are_late, wiped_while_sends_fail,
-    wiped_while_the_database_fails, wiped_with_a_backlog,
+use self::aims::{
+    LITTLE_LEFT_MS, after_the_restock, fails_over_after_the_pause, fails_over_late,
+    fails_over_with_little_left, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut,
+    gate_cut_and_wiped_later, lost_by_a_broker_before_a_restart, quiet, wiped_while_a_broker_is_cut,
+    wiped_while_messages_are_late, wiped_while_sends_fail, wiped_while_servers_crash, wiped_with_a_backlog,
 };
+use super::BEGAN;
+use super::faults::{Plan, plan};
 use crate::gate::{Dialect, Redis};
 use crate::queue::Connection;
 
@@ -43,8 +47,6 @@ pub enum Planted {
     GateAheadNotNoticed,
     /// An order of an older epoch is placed without asking the gate.
     OlderEpochDoesNotAsk,
-    /// A late payment or a correction is carried out with units that a gate of an older epoch has taken.
-    OlderEpochIsClaimed,
     /// Each connection of a server goes by the epochs that it alone has heard of.
     EpochsNotShared,
     /// A server keeps queues that it does not reach.
@@ -61,7 +63,16 @@ pub enum Planted {
     UnknownIsSent,
     /// Messages are passed over, one in three.
     MessagePassedOver,
+    /// A cancellation is answered and not carried out.
+    CancelForgotten,
+    /// Units that an operator takes off are there still.
+    CorrectionForgotten,
+    /// An epoch is misread once in a while, and the gate is rebuilt.
+    EpochMisread,
 }
+
+/// A script has it as text.
+const _: () = assert!(BEGAN.0 + LITTLE_LEFT_MS == 1_772_323_219_751);
 
 /// The faults of a night, by its seed.
 pub type Aim = fn(u64) -> Plan;
@@ -136,8 +147,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         3,
     ),
     ("a gate that is ahead is not noticed", Planted::GateAheadNotNoticed, forgotten_by_all, 40),
-    ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 40),
-    ("an older epoch is claimed", Planted::OlderEpochIsClaimed, wiped_while_the_database_fails, 400),
+    ("an older epoch does not ask", Planted::OlderEpochDoesNotAsk, wiped_while_messages_are_late, 80),
     ("an old master is believed", Planted::EpochsNotShared, fails_over_with_one, 40),
     (
         "queues are kept that are not reached",
@@ -154,12 +164,53 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         gate_cut,
         100,
     ),
-    ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_the_database_fails, 40),
+    (
+        "what a fenced gate has reserved is not read",
+        Planted::Script(
+            "local at, asked_at = now(), tonumber(ARGV[4])",
+            "if flag() == 'F' then return answer(LOST) end\nlocal at, asked_at = now(), tonumber(ARGV[4])",
+        ),
+        lost_by_a_broker_before_a_restart,
+        3,
+    ),
+    ("offsets are apart from orders", Planted::OffsetsApart, wiped_while_servers_crash, 24),
     ("what the gate is to hear is done with early", Planted::OutboxDoneEarly, faulty_gate, 3),
     ("answered before the acknowledgement", Planted::AnsweredBeforeAcknowledged, wiped_while_sends_fail, 3),
     ("not sent is taken for sent", Planted::NotSentIsSent, wiped_while_sends_fail, 3),
     ("unknown is taken for sent", Planted::UnknownIsSent, wiped_while_sends_fail, 3),
     ("messages are passed over", Planted::MessagePassedOver, wiped_with_a_backlog, 3),
+    (
+        "a pause binds no gate, long before a fail-over",
+        Planted::Script("if phase == 'p' then return {8", "if false then return {8"),
+        fails_over_after_the_pause,
+        16,
+    ),
+    (
+        "a master that is cut off sells what it has again and again",
+        Planted::Script(
+            "avail, seq = avail - units, seq + 1\n",
+            "avail, seq = avail - (epoch == 1 and now >= 1772323219751 and 0 or units), seq + 1\n",
+        ),
+        fails_over_with_little_left,
+        100,
+    ),
+    ("a cancellation is forgotten, long before a fail-over", Planted::CancelForgotten, fails_over_late, 16),
+    (
+        "a correction is forgotten, and a fail-over has lost more units",
+        Planted::CorrectionForgotten,
+        after_the_restock,
+        16,
+    ),
+    (
+        "what was asked for long ago is reserved, long before a rebuild",
+        Planted::Script(
+            "if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then\n  return {20",
+            "if false then\n  return {20",
+        ),
+        gate_cut_and_wiped_later,
+        100,
+    ),
+    ("a gate is rebuilt again and again", Planted::EpochMisread, quiet, 3),
 ];
 
 /// The run of Redis that is called so: of 40 digits, of which the first 20 are looked at.

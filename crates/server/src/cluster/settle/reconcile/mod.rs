@@ -12,6 +12,7 @@
 //! for it.
 
 mod drift;
+mod fenced;
 mod rebuild;
 mod silence;
 
@@ -20,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::handover::{Claim, Reservation, Settle, Verdict};
+use engine::working_set::Outcome;
 use engine::{SkuId, Status, UnixMs};
 
 use self::drift::Drift;
@@ -31,7 +33,7 @@ use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
 use crate::cluster::settle::{report_to_gate, settle};
-use crate::gate::{Applied, Closed, Gate, GateError, GateState, Open, OpenRecord};
+use crate::gate::{Applied, Closed, Gate, GateAnswer, GateError, GateState, Open, OpenRecord, OpenRows};
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow};
 use crate::queue::Administer;
 use crate::time::Instant;
@@ -354,7 +356,9 @@ impl<'a> Reconciling<'a> {
     /// Gives the lease up if what it waits for has not answered for some time: the cut may be this server's alone.
     fn give_up_if_silent(&mut self, silent: Silent) -> Result<(), LedgerError> {
         if self.lease.is_some() && self.silence.is_over(silent, Instant::now()) {
-            tracing::warn!("a gate or a broker does not answer this server: another one may reconcile");
+            tracing::warn!(
+                "a gate, a broker or every Sentinel does not answer this server: another one may reconcile"
+            );
             self.give_up()?;
         }
         Ok(())
@@ -373,22 +377,24 @@ impl<'a> Reconciling<'a> {
     fn settle_open(&mut self, skus: &[SkuId]) -> Result<(), LedgerError> {
         // By a clock that is wrong, what has just begun may be old.
         let (age, now) = (self.core.options.roll_forward_after, self.core.majority_time());
-        let open = self.engines.gate.open_of_each(skus, crate::cluster::ms(age), now, OPEN_ROWS);
-        let open = open.into_iter().flatten().flat_map(|answer| answer.what);
-        let (claims, reservations): (Vec<_>, Vec<_>) =
-            open.partition(|open| matches!(open.what, Open::Claim(_)));
-        let orders = orders_of(self.core, &reservations);
+        let open = self.engines.gate.open_rows_of_each(skus, crate::cluster::ms(age), now, OPEN_ROWS);
+        let (mut orders, mut has_claims) = (Vec::new(), false);
+        for (sku, open) in skus.iter().zip(open) {
+            let Ok(GateAnswer { what: rows, .. }) = open else { continue };
+            orders.extend(orders_of(self.core, *sku, &rows));
+            has_claims |= rows.records.iter().any(|open| matches!(open.what, Open::Claim(_)));
+        }
         for orders in orders.chunks(OPEN_ROWS) {
             roll_forward(self.core, &mut self.engines, orders.to_vec())?;
         }
-        if claims.is_empty() {
+        if !has_claims {
             return Ok(());
         }
         // By the gate's clock, like the time that they carry.
         let age = crate::cluster::ms(CLAIM_AGE_MAX);
         let now = self.core.majority_time();
-        let open = self.engines.gate.open_of_each(skus, age, now, OPEN_ROWS);
-        let open: Vec<_> = open.into_iter().flatten().flat_map(|answer| answer.what).collect();
+        let open = self.engines.gate.open_rows_of_each(skus, age, now, OPEN_ROWS);
+        let open: Vec<_> = open.into_iter().flatten().flat_map(|answer| answer.what.records).collect();
         let mut kept = Vec::new();
         for open in open.iter().filter(|open| matches!(open.what, Open::Claim(_))) {
             let (id, done) = (open.id(), self.is_done(open)?);
@@ -423,10 +429,13 @@ impl<'a> Reconciling<'a> {
     }
 }
 
-/// The orders among what is open at a gate.
-fn orders_of(core: &Core, open: &[OpenRecord]) -> Vec<Reservation> {
+/// The orders among what is open at a gate. What nobody can read is reported, and passed over.
+fn orders_of(core: &Core, sku: SkuId, rows: &OpenRows) -> Vec<Reservation> {
+    if rows.unreadable > 0 {
+        core.warnings.unreadable.met(&format_args!("{} reservations of SKU {}", rows.unreadable, sku.0));
+    }
     let mut orders = Vec::new();
-    for open in open.iter().filter(|open| matches!(open.what, Open::Order(_))) {
+    for open in rows.records.iter().filter(|open| matches!(open.what, Open::Order(_))) {
         match order_of(open) {
             Ok(order) => orders.push(order),
             Err(error) => core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id())),
@@ -435,23 +444,32 @@ fn orders_of(core: &Core, open: &[OpenRecord]) -> Vec<Reservation> {
     orders
 }
 
+/// Into the ledger with orders whose messages never came, and what became of them to the gate.
+fn roll_forward(core: &Core, engines: &mut Engines, orders: Vec<Reservation>) -> Result<(), LedgerError> {
+    let (orders, outcomes) = take_in(core, engines, orders)?;
+    report_to_gate(core, &mut engines.gate, &orders, &outcomes);
+    Ok(())
+}
+
 /// Into the ledger with orders whose messages never came, but for those that a gate took whose epoch is over: it promises nothing.
-fn roll_forward(core: &Core, engines: &mut Engines, mut orders: Vec<Reservation>) -> Result<(), LedgerError> {
+fn take_in(
+    core: &Core,
+    engines: &mut Engines,
+    mut orders: Vec<Reservation>,
+) -> Result<(Vec<Reservation>, Vec<Outcome>), LedgerError> {
     let outcomes = loop {
         match engines.ledger.consume(core.clock.now(), &[], &orders, &|_| None)? {
             Ok(outcomes) => break outcomes,
             Err(over) => orders.retain(|order| !over.contains(&order.place.id)),
         }
     };
-    if orders.is_empty() {
-        return Ok(());
+    if !orders.is_empty() {
+        tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
+        core.counts.rolled_forward.inc_by(orders.len() as u64);
+        core.count_outcomes(&outcomes);
+        core.status.nudge();
     }
-    tracing::warn!(orders = orders.len(), "open reservations were rolled forward");
-    core.counts.rolled_forward.inc_by(orders.len() as u64);
-    core.count_outcomes(&outcomes);
-    report_to_gate(core, &mut engines.gate, &orders, &outcomes);
-    core.status.nudge();
-    Ok(())
+    Ok((orders, outcomes))
 }
 
 /// Applies what waits in the outbox, and takes out what the gate has. Any server may do it, several at once too:

@@ -15,11 +15,12 @@ use std::time::Duration;
 use engine::handover::{MarkState, ReturnedHolds, Snapshot};
 use engine::{BuyerId, SkuId};
 
-use super::{Engines, Renewal, orders_of, roll_forward};
+use super::fenced::roll_forward_fenced;
+use super::{Engines, Renewal};
 use crate::cluster::Core;
 use crate::cluster::queues::{LookError, look};
 use crate::cluster::sales::Slot;
-use crate::gate::{Closed, GateError, limits};
+use crate::gate::limits;
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised};
 use crate::queue::Queue;
 use crate::recurring::Recurring;
@@ -198,24 +199,13 @@ impl Rebuild {
 
     fn begin(&mut self, core: &Core, engines: &mut Engines) -> Result<Phase, LedgerError> {
         let asked = self.take_asked();
-        let epochs: HashMap<_, _> =
-            engines.ledger.stocks_of(&asked)?.into_iter().map(|row| (row.sku, row.epoch)).collect();
-        // Of a gate that was never built nothing can have been accepted; the ledger may have forgotten that it was.
-        let (new, known): (BTreeSet<_>, BTreeSet<_>) =
-            asked.into_iter().partition(|sku| epochs.get(sku) == Some(&0) && core.epochs.newest(*sku) == 0);
+        let known = built_once(core, engines, &asked)?;
+        let is_new = |sku: &SkuId| known.binary_search_by_key(sku, |(of, _)| *of).is_err();
+        let new: BTreeSet<_> = asked.into_iter().filter(is_new).collect();
         let mut fenced = BTreeSet::new();
-        let known: Vec<_> = known
-            .into_iter()
-            // A ledger that has lost its tail may have forgotten the epoch that the gate has.
-            .map(|sku| {
-                (sku, epochs.get(&sku).copied().unwrap_or(limits::NUMBER_MAX).max(core.epochs.newest(sku)))
-            })
-            .collect();
         for ((sku, _), fenced_one) in known.iter().copied().zip(engines.gate.fence(&known)) {
             match fenced_one {
-                Ok(()) | Err(GateError::Closed(Closed::Lost)) => drop(fenced.insert(sku)),
-                // It is a newer server's.
-                Err(GateError::Closed(Closed::NewerFormat(_))) => {}
+                Ok(()) => drop(fenced.insert(sku)),
                 Err(error) => {
                     tracing::debug!(%error, sku = sku.0, "a gate that must be rebuilt does not answer yet");
                     self.again([sku]);
@@ -244,17 +234,15 @@ impl Rebuild {
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
         let mut portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
-        if self.urgency != Urgency::New {
-            let unread = roll_forward_fenced(core, engines, &portion, &mut renewal)?;
-            portion.retain(|sku| !unread.contains_key(sku));
-            for (sku, error) in unread {
-                self.failing.met(&format_args!("SKU {}: {error}", sku.0));
-                skus.remove(&sku);
-                self.again([sku]);
-            }
-            if portion.is_empty() {
-                return Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } });
-            }
+        let unread = roll_forward_fenced(core, engines, &portion, &mut renewal)?;
+        portion.retain(|sku| !unread.contains_key(sku));
+        for (sku, error) in unread {
+            self.failing.met(&format_args!("SKU {}: {error}", sku.0));
+            skus.remove(&sku);
+            self.again([sku]);
+        }
+        if portion.is_empty() {
+            return Ok(if skus.is_empty() { Phase::Idle } else { Phase::Building { skus } });
         }
         let raised = raise_above_heard(core, &mut *engines.ledger, &portion)?;
         // After that, so that no gate begins an epoch by what its sale was before.
@@ -274,11 +262,6 @@ impl Rebuild {
             renewal.check()?;
             self.build_run(core, engines, &slots, run, &mut renewal)?;
         }
-        // A sale may have been changed since its slots were looked up: a pause that was answered must hold.
-        core.follow_sales(&mut *engines.ledger)?;
-        let fresh: Vec<_> =
-            slots_of(core, &portion).into_values().map(|slot| (slot.sku, slot.state, slot.limit)).collect();
-        drop(engines.gate.set_sale(&fresh));
         for sku in portion {
             skus.remove(&sku);
         }
@@ -294,11 +277,23 @@ impl Rebuild {
         run: &[Raised],
         renewal: &mut Renewal,
     ) -> Result<(), LedgerError> {
-        let snapshots = snapshots(&mut *engines.ledger, slots, run, renewal)?;
+        let mut snapshots = snapshots(&mut *engines.ledger, slots, run, renewal)?;
         renewal.check()?;
-        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
         let Engines { ledger, gate, .. } = engines;
-        let built = gate.build_each(&gates, &mut || renewal.renew(&mut **ledger));
+        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot.epoch)).collect();
+        let begun = gate.begin_each(&gates);
+        // Whoever paused a sale meanwhile was answered that no gate of it sells: what is committed by now is what it opens with.
+        // What comes later finds a gate that has begun.
+        core.follow_sales(&mut **ledger)?;
+        let skus: Vec<_> = gates.iter().map(|(sku, _)| *sku).collect();
+        let now = slots_of(core, &skus);
+        for (slot, snapshot) in &mut snapshots {
+            if let Some(now) = now.get(&slot.sku) {
+                (snapshot.sale, snapshot.limit) = (now.state, now.limit);
+            }
+        }
+        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
+        let built = gate.finish_each(begun, &gates, &mut || renewal.renew(&mut **ledger));
         let mut products = Vec::new();
         for ((slot, snapshot), built) in snapshots.iter().zip(built) {
             match built {
@@ -334,48 +329,20 @@ impl Phase {
     }
 }
 
-/// Takes into the ledger what these gates, which are fenced, have reserved and the ledger has not, for a broker has lost it. Those that
-/// could not be read are not to be built yet.
-fn roll_forward_fenced(
+/// Those whose gate was built once, with their epochs, in the same order: of others nothing can have been accepted. A ledger that has
+/// lost its tail may have forgotten the epoch that a gate has.
+pub(super) fn built_once(
     core: &Core,
     engines: &mut Engines,
     skus: &[SkuId],
-    renewal: &mut Renewal,
-) -> Result<HashMap<SkuId, GateError>, LedgerError> {
-    let mut unread = HashMap::new();
-    for (sku, count) in skus.iter().zip(engines.gate.open_counts(skus)) {
-        let mut passed = 0;
-        let mut left = match count {
-            Ok(count) => count,
-            Err(error) => {
-                unread.insert(*sku, error);
-                continue;
-            }
-        };
-        while left > 0 {
-            renewal.renew(&mut *engines.ledger);
-            renewal.check()?;
-            let open = match engines.gate.open_beyond(*sku, passed) {
-                Ok(open) => open,
-                // It has nothing, or nothing that is ours.
-                Err(GateError::Closed(_)) => break,
-                Err(error) => {
-                    unread.insert(*sku, error);
-                    break;
-                }
-            };
-            left = if open.is_empty() { 0 } else { left.saturating_sub(open.len() as u64) };
-            passed += open.len() as u64;
-            let mut orders = orders_of(core, &open);
-            let ids: Vec<_> = orders.iter().map(|order| order.place.id).collect();
-            let mut known = engines.ledger.lookup(&ids)?.into_iter();
-            orders.retain(|_| known.next().is_none_or(|known| known.is_none()));
-            if !orders.is_empty() {
-                roll_forward(core, engines, orders)?;
-            }
-        }
-    }
-    Ok(unread)
+) -> Result<Vec<(SkuId, u64)>, LedgerError> {
+    let rows = engines.ledger.stocks_of(skus)?;
+    let epochs: HashMap<_, _> = rows.into_iter().map(|row| (row.sku, row.epoch)).collect();
+    let epoch = |sku: &SkuId| {
+        let known = epochs.get(sku).copied().unwrap_or(limits::NUMBER_MAX);
+        known.max(core.epochs.newest(*sku))
+    };
+    Ok(skus.iter().map(|sku| (*sku, epoch(sku))).filter(|(_, epoch)| *epoch > 0).collect())
 }
 
 /// Raises the epochs, and above all that this server has heard of: those that the ledger has forgotten are over for everybody.

@@ -55,3 +55,22 @@ fn orders_are_of_the_time_that_each_rate_is_of() {
     history.record(&taken(BEGUN + 20_000, 7.0));
     assert_eq!((kept(0).accepted, kept(20_000).accepted), (accepted + 7, 7));
 }
+
+/// The report at the console is read by the server that keeps the history.
+#[test]
+fn a_server_reads_what_it_has_kept_on_disk_or_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let time = (BEGUN.unsigned_abs(), (BEGUN + 20_000).unsigned_abs());
+    let sold = Sold { sale: 3, time, paid_until_ms: time.1 };
+    for dir in [Some(dir.path()), None] {
+        let history = History::open(dir);
+        assert!(matches!(history.kept(&sold), Err(NotKept::NotThen)), "{dir:?}");
+        for second in 0..20 {
+            let refused = vec![refused(3, Some(30), "sold_out", 2.0)];
+            history.record(&Taken { refused, ..taken(BEGUN + second * 1_000, 2.0) });
+        }
+        let kept = history.kept(&sold).unwrap();
+        assert_eq!((kept.row_s, kept.rows, kept.accepted), (1, 20, 40), "{dir:?}");
+        assert!(kept.refused_rows.unwrap()[0].orders.contains_key("sold_out"), "{dir:?}");
+    }
+}

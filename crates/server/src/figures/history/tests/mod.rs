@@ -23,8 +23,13 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
     let mut values = [Some(0.0); COLUMNS.len()];
     values[1] = Some(accepted);
     (values[8], values[15], values[16]) = (None, Some(1.0), Some(1.0));
-    let judged =
-        Judged { level: Level::Green, code: "selling", says: String::new(), cause: None, no_orders: false };
+    let judged = SecondVerdict {
+        level: Level::Green,
+        code: "selling",
+        says: String::new(),
+        cause: None,
+        no_orders: false,
+    };
     let (stock, refused, sales, events) = (Vec::new(), Vec::new(), Vec::new(), Arc::default());
     let (passed_ms, stood_still, disk_free_bytes) = (1_000, false, None);
     Taken { at_ms, passed_ms, stood_still, values, stock, refused, sales, judged, events, disk_free_bytes }
@@ -32,11 +37,14 @@ pub(super) fn taken(at_ms: i64, accepted: f64) -> Taken {
 
 pub(super) fn judged(at_ms: i64, level: Level, code: &'static str) -> Taken {
     let says = format!("It is {code} now.");
-    Taken { judged: Judged { level, code, says, cause: None, no_orders: false }, ..taken(BEGUN + at_ms, 1.0) }
+    Taken {
+        judged: SecondVerdict { level, code, says, cause: None, no_orders: false },
+        ..taken(BEGUN + at_ms, 1.0)
+    }
 }
 
 /// From, to, level and code.
-fn incidents(history: &History, asked: &Asked) -> Vec<(i64, Option<i64>, String, String)> {
+fn incidents(history: &History, asked: &HistoryQuery) -> Vec<(i64, Option<i64>, String, String)> {
     let found = read(history, asked)["incidents"].as_array().unwrap().clone();
     let text = |incident: &Value, name: &str| incident[name].as_str().unwrap().to_owned();
     let one = |incident: &Value| {
@@ -60,28 +68,28 @@ pub(super) fn refused(sale: i64, product: Option<i64>, code: &'static str, order
     Refused { sale, product, code, orders }
 }
 
-pub(super) fn left(available: i64) -> Left {
-    Left { sale: 3, product: 30, available, turns: 0, held: 1, sold: 10 - available }
+pub(super) fn left(available: i64) -> ItemStock {
+    ItemStock { sale: 3, product: 30, available, turns: 0, held: 1, sold: 10 - available }
 }
 
-fn asked(from_ms: i64, to_ms: i64, points: u64) -> Asked {
+fn asked(from_ms: i64, to_ms: i64, points: u64) -> HistoryQuery {
     let unsigned = |ms: i64| u64::try_from(ms).unwrap();
-    Asked::new((unsigned(from_ms), unsigned(to_ms)), points, Some((3, 30)))
+    HistoryQuery::new((unsigned(from_ms), unsigned(to_ms)), points, Some((3, 30)))
 }
 
-fn read(history: &History, asked: &Asked) -> Value {
+fn read(history: &History, asked: &HistoryQuery) -> Value {
     serde_json::from_slice(&history.read(asked).unwrap().to_json()).unwrap()
 }
 
 /// Time and accepted orders of each row, and what was available.
-fn rows(history: &History, asked: &Asked) -> Vec<(i64, Value, Value)> {
+fn rows(history: &History, asked: &HistoryQuery) -> Vec<(i64, Value, Value)> {
     let points = read(history, asked);
     let rows = points["rows"].as_array().unwrap();
     rows.iter().map(|row| (row[0].as_i64().unwrap() - BEGUN, row[2].clone(), row[18].clone())).collect()
 }
 
 fn over(store: Store) -> History {
-    History { store: Mutex::new(Some(store)), aside: Mutex::default(), _lock: None }
+    History { store: Mutex::new(Some(store)), aside: Mutex::default(), dir: None, _lock: None }
 }
 
 pub(super) fn bounded(bounds: Bounds) -> History {
@@ -119,8 +127,8 @@ fn when_an_item_was_sold_out_is_known_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE_NAME);
     let killed = over(Store::open(&path, IN_FILE).unwrap());
-    let of = |product, available, held| Left { product, held, ..left(available) };
-    let in_turns = |product| Left { turns: 1, ..of(product, 0, 3) };
+    let of = |product, available, held| ItemStock { product, held, ..left(available) };
+    let in_turns = |product| ItemStock { turns: 1, ..of(product, 0, 3) };
     let night = [
         // Sold out, back, and sold out again, then paid; never anything left; something left.
         vec![of(30, 4, 0), of(31, 0, 5), of(32, 1, 0)],

@@ -38,7 +38,7 @@ local newer = tonumber(redis.call('HGET', KEYS[1], 'version'))
 if newer > version then
   version, phase, first, last, units = newer, string.sub(gate, 42, 42), starts, ends, limit
 end
-seq, avail = 1, tonumber(ARGV[4])
+seq, avail = seq + 1, tonumber(ARGV[4])
 gate = run .. 'O' .. phase .. struct.pack('>I8I8I8I4', epoch, first, last, units) .. string.char(FORMAT)
 redis.call('HSET', KEYS[1], 'gate', gate, 'seq', seq, 'avail', avail, 'version', version)
 return answer(DONE)

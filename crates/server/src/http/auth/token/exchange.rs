@@ -11,10 +11,10 @@ use serde::de::IgnoredAny;
 
 use super::claims::{self, Bearer};
 use super::mint::{NotMinted, mint_with};
-use super::{TokenRules, Untrusted, Verifier};
+use super::{TokenRules, TokenVerifier, Untrusted};
 use crate::clock::Between;
 use crate::ledger::Buyers;
-use crate::shop_keys::{Algorithm, ShopKeys, Verdict};
+use crate::shop_keys::{Algorithm, ShopKeys, SignatureCheck};
 
 /// Longest token of a shop, in bytes: those of identity providers have a page of claims.
 const SHOP_TOKEN_BYTES_MAX: usize = 8192;
@@ -23,7 +23,7 @@ const SHOP_TOKEN_BYTES_MAX: usize = 8192;
 pub(in crate::http) struct Exchange {
     /// Signs our tokens.
     secret: Box<[u8]>,
-    hs256: Verifier,
+    hs256: TokenVerifier,
     rules: TokenRules,
     buyers: Buyers,
     /// Those of a file.
@@ -56,7 +56,7 @@ impl Exchange {
         session_s: u64,
     ) -> Option<Exchange> {
         let secret = secrets.first()?.clone();
-        let hs256 = Verifier::new(secrets, rules.clone(), buyers.clone());
+        let hs256 = TokenVerifier::new(secrets, rules.clone(), buyers.clone());
         Some(Exchange { secret, hs256, rules, buyers, keys, session_s })
     }
 
@@ -85,18 +85,18 @@ impl Exchange {
             return Err(Untrusted::NoShopKeys);
         }
         let signature = decode(signature)?;
-        let mut verdict = Verdict::UnknownKey;
+        let mut check = SignatureCheck::UnknownKey;
         for keys in self.keys.iter().chain(fetched) {
             match keys.verify(algorithm, header.kid.as_deref(), signed.as_bytes(), &signature) {
-                Verdict::UnknownKey => {}
-                other => verdict = other,
+                SignatureCheck::UnknownKey => {}
+                other => check = other,
             }
-            if verdict == Verdict::Good {
+            if check == SignatureCheck::Good {
                 let claims = String::from_utf8(decode(claims)?).map_err(|_not_text| Untrusted::Claims)?;
                 return claims::judge(&claims, &self.rules, &self.buyers, between);
             }
         }
-        Err(if verdict == Verdict::Wrong { Untrusted::Signature } else { Untrusted::UnknownKey })
+        Err(if check == SignatureCheck::Wrong { Untrusted::Signature } else { Untrusted::UnknownKey })
     }
 
     /// Our own token for whoever proved to be that buyer: it never holds longer than theirs.

@@ -67,7 +67,7 @@ mod tests {
     use engine::UnixMs;
 
     use super::*;
-    use crate::http::auth::token::Verifier;
+    use crate::http::auth::token::TokenVerifier;
     use crate::ledger::Buyers;
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
             groups: None,
         };
         let buyers = Buyers::new(&[7; 16]);
-        let verifier = Verifier::new(&[Box::from(*b"secret")], rules.clone(), buyers.clone());
+        let verifier = TokenVerifier::new(&[Box::from(*b"secret")], rules.clone(), buyers.clone());
         for name in ["7", "anna", "Ännä \"Ö\" \\", &"\"".repeat(128)] {
             let token = mint(b"secret", &rules, name, 1000).unwrap();
             let bearer = verifier.verify(&token, UnixMs(999_999).into()).unwrap();

@@ -128,17 +128,17 @@ pub struct TokenRules {
 
 /// Checks tokens with one secret, or with either of two while the shop changes from one to the other.
 #[derive(Debug)]
-pub(in crate::http) struct Verifier {
+pub(in crate::http) struct TokenVerifier {
     keys: Box<[hmac::Key]>,
     rules: TokenRules,
     buyers: Buyers,
 }
 
-impl Verifier {
+impl TokenVerifier {
     /// The secret that most tokens are signed with comes first.
-    pub(in crate::http) fn new(secrets: &[Box<[u8]>], rules: TokenRules, buyers: Buyers) -> Verifier {
+    pub(in crate::http) fn new(secrets: &[Box<[u8]>], rules: TokenRules, buyers: Buyers) -> TokenVerifier {
         let keys = secrets.iter().map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)).collect();
-        Verifier { keys, rules, buyers }
+        TokenVerifier { keys, rules, buyers }
     }
 
     /// Whether tokens have the addresses of orders.

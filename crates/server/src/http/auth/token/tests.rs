@@ -22,13 +22,13 @@ fn usual(claims: &str) -> String {
     signed(r#"{"alg":"HS256","typ":"JWT"}"#, claims, SECRET)
 }
 
-fn verifier(secrets: &[Box<[u8]>]) -> Verifier {
+fn verifier(secrets: &[Box<[u8]>]) -> TokenVerifier {
     let rules = TokenRules { claim: "sub".to_owned(), ..TokenRules::default() };
-    Verifier::new(secrets, rules, Buyers::new(&[7; 16]))
+    TokenVerifier::new(secrets, rules, Buyers::new(&[7; 16]))
 }
 
 /// The buyer of a good token.
-fn buyer(verifier: &Verifier, token: &str, between: Between) -> Result<BuyerId, Untrusted> {
+fn buyer(verifier: &TokenVerifier, token: &str, between: Between) -> Result<BuyerId, Untrusted> {
     verifier.verify(token, between).map(|bearer| bearer.buyer.id)
 }
 
@@ -144,7 +144,7 @@ fn issuer_and_audience_are_checked_where_they_are_configured() {
         (&audience, r#""aud":{"drops":1}"#, Err(Untrusted::Audience)),
     ] {
         let token = usual(&format!(r#"{{"sub":7,"exp":1700000001,{more}}}"#));
-        let verifier = Verifier::new(&[SECRET.into()], rules.clone(), Buyers::new(&[7; 16]));
+        let verifier = TokenVerifier::new(&[SECRET.into()], rules.clone(), Buyers::new(&[7; 16]));
         assert_eq!(buyer(&verifier, &token, UnixMs(NOW_S * 1000).into()), verdict, "{more}");
     }
 }

@@ -20,7 +20,7 @@ pub(in crate::ledger) use replay::audit_each;
 pub(super) use replay::{Columns, last_seq, time_of};
 pub use replay::{LoadError, audit};
 
-use super::connect::{Meaning, Server};
+use super::connect::{Meaning, ServerInfo};
 use super::profile;
 use super::sql::Script;
 use super::{OpenError, Options, open};
@@ -85,7 +85,7 @@ fn roll_back(connection: &mut Conn) -> Result<(), mysql::Error> {
 /// The writer's ledger. Another one that is opened takes it over, and this one's next transaction fails.
 pub struct MySqlLedger {
     options: Options,
-    server: Server,
+    server: ServerInfo,
     /// `None` after an error, until it is needed.
     connection: Option<Conn>,
     used_at: Instant,

@@ -5,7 +5,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, params};
 
 use super::replay::{Columns, last_seq};
-use crate::ledger::feed::{Changes, OrderLine, OrderRow, Skus, WINDOW};
+use crate::ledger::feed::{Changes, OrderFeedRow, OrderLine, Skus, WINDOW};
 use crate::ledger::mysql::{OpenError, Options, open_reader};
 use crate::ledger::{RowError, rows};
 
@@ -120,7 +120,7 @@ fn window(
     Ok(())
 }
 
-pub(in crate::ledger::mysql) fn order_row(columns: &mut Columns) -> Result<OrderRow, RowError> {
+pub(in crate::ledger::mysql) fn order_row(columns: &mut Columns) -> Result<OrderFeedRow, RowError> {
     let id = columns.take_order_id()?;
     let buyer = rows::buyer(columns.take()?, columns.take()?)?;
     let (quantity, unit_price) = (columns.take()?, columns.take()?);
@@ -128,7 +128,7 @@ pub(in crate::ledger::mysql) fn order_row(columns: &mut Columns) -> Result<Order
     let (kind, closed_at): (Option<u8>, Option<u64>) = (columns.take()?, columns.take()?);
     let closed = kind.zip(closed_at.map(UnixMs));
     let (buyer_text, refunded) = (columns.take()?, columns.take()?);
-    Ok(OrderRow { id, buyer, buyer_text, quantity, unit_price, placed_at, address, closed, refunded })
+    Ok(OrderFeedRow { id, buyer, buyer_text, quantity, unit_price, placed_at, address, closed, refunded })
 }
 
 /// The latest entry and the SKUs, in this order: a sale that is created between the two is known too early,

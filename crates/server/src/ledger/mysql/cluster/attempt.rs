@@ -29,7 +29,7 @@ const HOLDS_ENDED_MAX: usize = 10_000;
 
 /// What transactions came to, of all connections together.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct TransactionCounters {
     pub entries: Counter,
     pub payments: Counter,
     /// Those whose outcome is unknown among them; one that was taken over by another server is not.
@@ -48,7 +48,7 @@ pub struct SharedLedger {
     pub(super) lease: Option<Lease>,
     /// By transactions of this connection that were committed; see [`SharedLedger::take_holds_ended`].
     holds_ended: Vec<HoldEnded>,
-    tally: Tally,
+    counters: TransactionCounters,
 }
 
 impl fmt::Debug for SharedLedger {
@@ -78,7 +78,7 @@ impl SharedLedger {
             continuity: Continuity::default(),
             lease: None,
             holds_ended: Vec::new(),
-            tally: Tally::default(),
+            counters: TransactionCounters::default(),
         };
         Ok(ledger)
     }
@@ -93,13 +93,13 @@ impl SharedLedger {
             continuity: self.continuity.clone(),
             lease: None,
             holds_ended: Vec::new(),
-            tally: self.tally.clone(),
+            counters: self.counters.clone(),
         }
     }
 
     /// Counts there from now on, with those that are made as [`SharedLedger::another`] of this one.
-    pub fn count_into(&mut self, tally: Tally) {
-        self.tally = tally;
+    pub fn count_into(&mut self, counters: TransactionCounters) {
+        self.counters = counters;
     }
 
     /// The sales as far as this connection has read of them, with the stock for one.
@@ -181,13 +181,13 @@ impl SharedLedger {
             result
         });
         if !matches!(transacted, Ok(_) | Err(LedgerError::Fenced(_))) {
-            self.tally.failed.inc();
+            self.counters.failed.inc();
         }
         let (value, stored) = transacted?;
         let Some((ended, entries, payments, end)) = stored else { return Ok(value) };
         end.into_iter().for_each(|end| self.continuity.committed(end));
-        self.tally.entries.inc_by(entries as u64);
-        self.tally.payments.inc_by(payments as u64);
+        self.counters.entries.inc_by(entries as u64);
+        self.counters.payments.inc_by(payments as u64);
         let room = HOLDS_ENDED_MAX - self.holds_ended.len();
         self.holds_ended.extend(ended.into_iter().take(room));
         Ok(value)

@@ -39,7 +39,7 @@ mod upkeep;
 mod writes;
 
 pub use actions::Acting;
-pub use attempt::{SharedLedger, Tally};
+pub use attempt::{SharedLedger, TransactionCounters};
 pub use clocks::{LedgerTime, ServerClock};
 pub use consume::{Progress, fits};
 pub use continuity::Continuity;

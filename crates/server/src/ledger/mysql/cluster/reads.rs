@@ -35,7 +35,7 @@ const PAYMENT_ENDS: &str = "LEFT JOIN payment_ends AS e ON e.payment_seq = p.seq
 
 /// What a transaction wants to read. Empty lists cost nothing.
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct ReadSet {
     pub(super) needs: Needs,
     pub(super) queues: Vec<String>,
 }
@@ -57,13 +57,13 @@ enum Section {
     Adjustments,
 }
 
-impl Reads {
+impl ReadSet {
     /// Reads into the transaction's working set; the first time under a lock that is taken before.
     pub(super) fn run(self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
         let lease = transaction.lease;
         let lock = (!transaction.set.begun()).then_some(lease);
         let (script, sections) = self.script(&transaction.set, lock, transaction.session.begin());
-        let Reads { needs, queues: _ } = self;
+        let ReadSet { needs, queues: _ } = self;
         if sections.is_empty() {
             return Ok(transaction.set.load(needs, Loaded::default())?);
         }

@@ -10,7 +10,7 @@ use engine::{Sales, UnixMs};
 
 use super::leases::Lease;
 use super::outbox::correction_id;
-use super::reads::Reads;
+use super::reads::ReadSet;
 use super::session::{Failure, Session};
 
 /// How far a queue was taken in, and by whom.
@@ -57,6 +57,6 @@ impl<'l> Transaction<'l> {
     }
 
     pub(super) fn read_with_queues(&mut self, needs: Needs, queues: Vec<String>) -> Result<(), Failure> {
-        Reads { needs, queues }.run(self)
+        ReadSet { needs, queues }.run(self)
     }
 }

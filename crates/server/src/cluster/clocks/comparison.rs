@@ -43,19 +43,19 @@ pub(in crate::cluster) struct Reading {
 
 /// What comparing came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::cluster) struct Verdict {
+pub(in crate::cluster) struct Comparison {
     /// How far what most clocks say is ahead of the reference. `None`: no time is said by more than half of them.
     pub(in crate::cluster) middle_ms: Option<i64>,
     /// Each clock, and how far it is ahead of the middle; without one, of the reference.
     pub(in crate::cluster) clocks: Vec<(Reading, i64)>,
 }
 
-impl Verdict {
-    pub(in crate::cluster) fn of(mut readings: Vec<Reading>) -> Verdict {
+impl Comparison {
+    pub(in crate::cluster) fn of(mut readings: Vec<Reading>) -> Comparison {
         readings.sort_by_key(|reading| reading.ahead_ms);
         let Some(middle) = readings.get(readings.len().saturating_sub(1) / 2).map(|middle| middle.ahead_ms)
         else {
-            return Verdict::default();
+            return Comparison::default();
         };
         let agreeing = readings.iter().filter(|reading| !is_off(reading, reading.ahead_ms - middle)).count();
         let middle_ms = (agreeing * 2 > readings.len()).then_some(middle);
@@ -64,7 +64,7 @@ impl Verdict {
             let off = reading.ahead_ms - from;
             (reading, off)
         });
-        Verdict { middle_ms, clocks: clocks.collect() }
+        Comparison { middle_ms, clocks: clocks.collect() }
     }
 
     /// The clocks that are wrong, and how far each is ahead of most; all of them if no majority agrees.
@@ -105,9 +105,9 @@ mod tests {
         };
         let reading =
             |(index, ahead): (usize, &i64)| Reading { whose: whose(index), ahead_ms: *ahead, doubt_ms: 5 };
-        let verdict = Verdict::of(ahead.iter().enumerate().map(reading).collect());
-        assert_eq!(verdict.middle_ms, middle, "{ahead:?}");
-        let mut found: Vec<_> = verdict.out().map(|(whose, _)| whose.clone()).collect();
+        let comparison = Comparison::of(ahead.iter().enumerate().map(reading).collect());
+        assert_eq!(comparison.middle_ms, middle, "{ahead:?}");
+        let mut found: Vec<_> = comparison.out().map(|(whose, _)| whose.clone()).collect();
         found.sort();
         assert_eq!(found, out.iter().map(|index| whose(*index)).collect::<Vec<_>>(), "{ahead:?}");
     }
@@ -132,7 +132,7 @@ mod tests {
     fn a_clock_that_could_be_read_roughly_only_is_given_the_benefit_of_the_doubt() {
         let reading = |ahead_ms, doubt_ms| Reading { whose: Whose::Gate(String::new()), ahead_ms, doubt_ms };
         let out = |doubt| {
-            Verdict::of(vec![reading(0, 0), reading(0, 0), reading(3_000, doubt)])
+            Comparison::of(vec![reading(0, 0), reading(0, 0), reading(3_000, doubt)])
                 .out()
                 .map(|(_, off)| off)
                 .collect()

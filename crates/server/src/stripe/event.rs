@@ -10,7 +10,7 @@ use super::api::{Intent, MadeRefund};
 
 /// What happened at Stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum StripeEvent {
     /// An intent for an order of ours is authorised, or its money was taken.
     Authorised {
         intent: String,
@@ -49,49 +49,49 @@ struct OfIntent {
     payment_intent: Option<String>,
 }
 
-impl Heard {
+impl StripeEvent {
     /// `ledger`: what ours is called at Stripe.
     ///
     /// # Errors
     /// See [`NotAnEvent`].
-    pub fn read(body: &[u8], ledger: &str) -> Result<Heard, NotAnEvent> {
+    pub fn read(body: &[u8], ledger: &str) -> Result<StripeEvent, NotAnEvent> {
         let Event { kind, data } = serde_json::from_slice(body).map_err(|_not_json| NotAnEvent)?;
         match kind.as_str() {
             "payment_intent.amount_capturable_updated" | "payment_intent.succeeded" => {
                 let intent: Intent = serde_json::from_value(data.object).map_err(|_not_one| NotAnEvent)?;
-                Ok(Heard::of_intent(intent, ledger))
+                Ok(StripeEvent::of_intent(intent, ledger))
             }
             "refund.created" | "refund.updated" | "refund.failed" | "charge.refund.updated" => {
                 let of: OfIntent =
                     serde_json::from_value(data.object.clone()).map_err(|_not_one| NotAnEvent)?;
                 let refund: MadeRefund =
                     serde_json::from_value(data.object).map_err(|_not_one| NotAnEvent)?;
-                Ok(Heard::of_refund(refund, of.payment_intent))
+                Ok(StripeEvent::of_refund(refund, of.payment_intent))
             }
-            _ => Ok(Heard::Other),
+            _ => Ok(StripeEvent::Other),
         }
     }
 
-    fn of_intent(intent: Intent, ledger: &str) -> Heard {
+    fn of_intent(intent: Intent, ledger: &str) -> StripeEvent {
         let Some(order) = intent.order(ledger).and_then(|order| order.parse().ok()) else {
-            return Heard::Other;
+            return StripeEvent::Other;
         };
         let amount = if intent.is_captured() { intent.amount_received } else { intent.amount_capturable };
         if amount == 0 {
-            return Heard::Other;
+            return StripeEvent::Other;
         }
-        Heard::Authorised { order, amount, intent: intent.id, currency: intent.currency }
+        StripeEvent::Authorised { order, amount, intent: intent.id, currency: intent.currency }
     }
 
-    fn of_refund(refund: MadeRefund, intent: Option<String>) -> Heard {
+    fn of_refund(refund: MadeRefund, intent: Option<String>) -> StripeEvent {
         match (refund.named(), intent) {
             (Some(name), _) if refund.failed() => {
-                Heard::RefundFailed { name: name.to_owned(), refund: refund.id }
+                StripeEvent::RefundFailed { name: name.to_owned(), refund: refund.id }
             }
             (None, Some(intent)) if refund.status.as_deref() == Some("succeeded") => {
-                Heard::Refunded { refund: refund.id, intent, amount: refund.amount }
+                StripeEvent::Refunded { refund: refund.id, intent, amount: refund.amount }
             }
-            _ => Heard::Other,
+            _ => StripeEvent::Other,
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
                 "currency": "eur", "metadata": order })
         };
         let ours = json!({ "doorbuster_order": order.to_string() });
-        let authorised = |amount| Heard::Authorised {
+        let authorised = |amount| StripeEvent::Authorised {
             intent: "pi_1".to_owned(),
             order,
             amount,
@@ -121,18 +121,18 @@ mod tests {
             json!({ "id": "re_1", "status": status, "amount": 5, "currency": "eur", "payment_intent": "pi_1",
                 "metadata": metadata })
         };
-        let made = Heard::Refunded { refund: "re_1".to_owned(), intent: "pi_1".to_owned(), amount: 5 };
-        let failed = Heard::RefundFailed { name: "r 1".to_owned(), refund: "re_1".to_owned() };
+        let made = StripeEvent::Refunded { refund: "re_1".to_owned(), intent: "pi_1".to_owned(), amount: 5 };
+        let failed = StripeEvent::RefundFailed { name: "r 1".to_owned(), refund: "re_1".to_owned() };
         let of_ours = json!({ "doorbuster_refund": "r 1" });
-        for (kind, object, heard) in [
+        for (kind, object, event) in [
             ("payment_intent.amount_capturable_updated", intent("requires_capture", &ours), authorised(500)),
             ("payment_intent.succeeded", intent("succeeded", &ours), authorised(400)),
-            ("payment_intent.succeeded", intent("succeeded", &json!({})), Heard::Other),
-            ("payment_intent.succeeded", intent("succeeded", &Value::Null), Heard::Other),
+            ("payment_intent.succeeded", intent("succeeded", &json!({})), StripeEvent::Other),
+            ("payment_intent.succeeded", intent("succeeded", &Value::Null), StripeEvent::Other),
             (
                 "payment_intent.succeeded",
                 intent("succeeded", &json!({ "doorbuster_order": "x" })),
-                Heard::Other,
+                StripeEvent::Other,
             ),
             (
                 "payment_intent.succeeded",
@@ -148,21 +148,21 @@ mod tests {
                     "succeeded",
                     &json!({ "doorbuster_order": order.to_string(), "doorbuster_ledger": "them" }),
                 ),
-                Heard::Other,
+                StripeEvent::Other,
             ),
-            ("payment_intent.created", intent("requires_payment_method", &ours), Heard::Other),
+            ("payment_intent.created", intent("requires_payment_method", &ours), StripeEvent::Other),
             ("refund.created", refund("succeeded", Value::Null), made.clone()),
-            ("refund.updated", refund("pending", json!({})), Heard::Other),
+            ("refund.updated", refund("pending", json!({})), StripeEvent::Other),
             ("charge.refund.updated", refund("succeeded", json!({})), made),
-            ("refund.created", refund("succeeded", of_ours.clone()), Heard::Other),
+            ("refund.created", refund("succeeded", of_ours.clone()), StripeEvent::Other),
             ("refund.failed", refund("failed", of_ours), failed),
-            ("customer.created", json!({}), Heard::Other),
+            ("customer.created", json!({}), StripeEvent::Other),
         ] {
             let body = json!({ "id": "evt_1", "type": kind, "data": { "object": object } }).to_string();
-            assert_eq!(Heard::read(body.as_bytes(), "us"), Ok(heard), "{body}");
+            assert_eq!(StripeEvent::read(body.as_bytes(), "us"), Ok(event), "{body}");
         }
         for body in ["", "[]", "{}", r#"{"type":"refund.created","data":{"object":[]}}"#] {
-            assert_eq!(Heard::read(body.as_bytes(), "us"), Err(NotAnEvent), "{body}");
+            assert_eq!(StripeEvent::read(body.as_bytes(), "us"), Err(NotAnEvent), "{body}");
         }
     }
 }
