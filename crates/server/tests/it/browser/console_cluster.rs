@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use super::axe::assert_accessible;
 use super::console::{assert_laid_out, wait_until_old};
-use super::console_answers::seconds_after;
+use super::console_answers::{open, seconds_after};
 use super::fake_console::{FakeConsole, NOW_MS, SALE, server, verdict};
-use super::webdriver::Browser;
 
 const ORDER: &str = "00000000a1b2c3d4e5f60718293a4b5c6d7e8f90";
 const NUMBER: &str = "K7QM-3X9F";
@@ -34,13 +33,6 @@ fn cluster() -> FakeConsole {
         ),
     ]);
     shop
-}
-
-fn open(shop: &FakeConsole) -> Browser {
-    let browser = Browser::start();
-    browser.open(&shop.url);
-    browser.wait_for_text("#age", "live");
-    browser
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::console::ask_by;
-use super::console_answers::{open, press_restock};
+use super::console_answers::{open, press_restock, wait_for_figures};
 use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE, no_session, session};
 use super::webdriver::{Browser, ENTER};
 
@@ -133,7 +133,7 @@ fn what_was_typed_is_there_again_for_whoever_typed_it_and_was_signed_out() {
         shop.state().session = Some(session);
         browser.type_into("#token", "a token");
         browser.click("#sign-in button");
-        browser.wait_for_text("#age", "live");
+        wait_for_figures(&browser);
     };
     let units = |browser: &Browser| browser.run("return document.getElementById('field-units').value");
     press_restock(&browser);
@@ -178,7 +178,7 @@ fn sign_in(browser: &Browser, shop: &FakeConsole) {
     shop.state().session = Some(session("admin"));
     browser.type_into("#token", "a token");
     browser.click("#sign-in button");
-    browser.wait_for_text("#age", "live");
+    wait_for_figures(browser);
 }
 
 fn typed(browser: &Browser, field: &str) -> Value {
@@ -287,7 +287,7 @@ fn drafts_are_few_and_not_old() {
              sessionStorage.setItem('unanswered', JSON.stringify(Object.fromEntries({drafts}))); return null"
         ));
         browser.reload();
-        browser.wait_for_text("#age", "live");
+        wait_for_figures(&browser);
         press_restock(&browser);
         assert_eq!(typed(&browser, "units"), units, "{drafts}");
         browser.click("#ask-no");

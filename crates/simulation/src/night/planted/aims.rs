@@ -109,16 +109,6 @@ pub(super) fn fails_over_late(_seed: u64) -> Plan {
     vec![(Duration::from_secs(BUYING_S.1 as u64), Fault::LedgerFailsOver { without: 31 })]
 }
 
-/// When a master of Redis is cut off that has few units left.
-pub(super) const LITTLE_LEFT_MS: u64 = 12_500;
-
-/// By a seed: a server goes on with a master of Redis that has few units left, while its replica is promoted, and nothing else.
-pub(super) fn fails_over_with_little_left(seed: u64) -> Plan {
-    let server = usize::try_from(seed).expect("it is small") % SERVERS;
-    let fails_over = Fault::GateFailsOver { server, behind: 0, alone: 10_000, lasts: 9_000 };
-    vec![(Duration::from_millis(LITTLE_LEFT_MS), fails_over)]
-}
-
 /// By a seed: as [`gate_cut`], and Redis is wiped when all of that is over.
 pub(super) fn gate_cut_and_wiped_later(seed: u64) -> Plan {
     let mut plan = gate_cut(seed);

@@ -12,12 +12,11 @@ use server::ledger::mysql::cluster::ClusterLedger;
 use server::queue::{Consume, Produce};
 
 use self::aims::{
-    LITTLE_LEFT_MS, after_the_restock, fails_over_after_the_pause, fails_over_late,
-    fails_over_with_little_left, fails_over_with_one, faulty_gate, forgotten_by_all, gate_cut,
-    gate_cut_and_wiped_later, lost_by_a_broker_before_a_restart, quiet, wiped_while_a_broker_is_cut,
-    wiped_while_messages_are_late, wiped_while_sends_fail, wiped_while_servers_crash, wiped_with_a_backlog,
+    after_the_restock, fails_over_after_the_pause, fails_over_late, fails_over_with_one, faulty_gate,
+    forgotten_by_all, gate_cut, gate_cut_and_wiped_later, lost_by_a_broker_before_a_restart, quiet,
+    wiped_while_a_broker_is_cut, wiped_while_messages_are_late, wiped_while_sends_fail,
+    wiped_while_servers_crash, wiped_with_a_backlog,
 };
-use super::BEGAN;
 use super::faults::{Plan, plan};
 use crate::gate::{Dialect, Redis};
 use crate::queue::Connection;
@@ -70,9 +69,6 @@ pub enum Planted {
     /// An epoch is misread once in a while, and the gate is rebuilt.
     EpochMisread,
 }
-
-/// A script has it as text.
-const _: () = assert!(BEGAN.0 + LITTLE_LEFT_MS == 1_772_323_219_751);
 
 /// The faults of a night, by its seed.
 pub type Aim = fn(u64) -> Plan;
@@ -184,15 +180,6 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         Planted::Script("if phase == 'p' then return {8", "if false then return {8"),
         fails_over_after_the_pause,
         16,
-    ),
-    (
-        "a master that is cut off sells what it has again and again",
-        Planted::Script(
-            "avail, seq = avail - units, seq + 1\n",
-            "avail, seq = avail - (epoch == 1 and now >= 1772323219751 and 0 or units), seq + 1\n",
-        ),
-        fails_over_with_little_left,
-        100,
     ),
     ("a cancellation is forgotten, long before a fail-over", Planted::CancelForgotten, fails_over_late, 16),
     (
