@@ -3,7 +3,7 @@
 use std::process::Command as Process;
 use std::time::Duration;
 
-use engine::handover::{Grant, Reservation, SaleState, Settle};
+use engine::handover::{GateSale, Grant, Reservation, Settle};
 use engine::working_set::{Executed, Operation};
 use engine::{Adjust, BuyerId, Command, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
@@ -54,7 +54,7 @@ fn a_gate_that_knows_of_a_change_that_nobody_else_knows_of_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let (_server, mut gate) = started(dir.path(), name);
     let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
-    let ahead = SaleState { version: state.sale.version + 1_000, paused: true, ..state.sale };
+    let ahead = GateSale { version: state.sale.version + 1_000, paused: true, ..state.sale };
     let set = gate.set_sale(&[(SKU, ahead, state.limit)]).remove(0).unwrap();
     assert_eq!(set.what, SaleSet::Done);
     until_rebuilt(&mut gate, state.seen.epoch);

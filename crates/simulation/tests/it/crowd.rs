@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
 use server::gate::{Built, Gate, GateError, Reserve, Reserved};
 use server::time::{self, Instant};
@@ -88,7 +88,7 @@ fn serve(network: &Network, begun: Instant, buyers: &[u128], answers: &Answers, 
 
 fn open(network: &Network) {
     let mut gate = Gate::new(config(Arc::new(network.of("crowd"))));
-    let sale = SaleState {
+    let sale = GateSale {
         version: 1,
         starts_at: UnixMs(0),
         ends_at: BEGAN.plus(u64::try_from(OVER.as_millis()).unwrap()),
