@@ -9,7 +9,7 @@ use engine::{Adjust, BuyerId, Command, Fingerprint, OrderId, Placement, Refusal,
 use server::clock::wall_clock;
 use server::gate::{Gate, Reserve, Reserved, SaleSet, Seen};
 use server::ledger::mysql::cluster::{Recorded, SharedLedger};
-use server::queue::{Options, Producer, Terms, message};
+use server::queue::{Options, Producer, Security, message};
 
 use crate::cluster::{audit, operator, wipe_gates};
 use crate::cluster_balance::{claim, ledger, started};
@@ -88,7 +88,7 @@ fn order(number: u64, quantity: u32, epoch: u64) -> Reservation {
 fn producer() -> Producer {
     let name_servers = vec![Engines::shared(&["rocketmq"]).address("rocketmq-namesrv")];
     let send_timeout = Duration::from_secs(10);
-    Producer::new(Options { name_servers, group: "test".into(), send_timeout, terms: Terms::default() })
+    Producer::new(Options { name_servers, group: "test".into(), send_timeout, security: Security::default() })
 }
 
 fn encoded(order: &Reservation) -> Vec<u8> {
