@@ -70,8 +70,9 @@ impl Book {
     }
 
     /// What holds for new orders beside the rules of the ledger, which has orders from before them. An open turn counts as
-    /// the hold that it comes to. And of the open holds that the buyer may have there is one less for each hold of the SKU that they let go unpaid: so
-    /// nobody takes units and lets them go more often than that, however short the time to pay is.
+    /// the hold that it comes to. And of the open holds that the buyer may have there is one less for each hold of the SKU
+    /// that they let go unpaid: so nobody takes units and lets them go more often than that, however short the time to pay
+    /// is.
     fn bounds_of_new(&self, holds: OpenHolds, placement: &Placement) -> Result<OpenHolds, Refusal> {
         let OpenHolds { has, max } = holds;
         let sku = placement.id.sku;
