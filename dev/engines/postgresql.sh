@@ -24,7 +24,7 @@ launch_postgresql() {
 			--no-locale >>log 2>&1 </dev/null) || return 1
 		mv "$dir/data.new" "$dir/data"
 	fi
-	# It names the process of before, which is gone: but while that is not buried, PostgreSQL takes it for a server that runs.
+	# It names the earlier process, which is gone: but while that is not buried, PostgreSQL takes it for a server that runs.
 	rm -f "$dir/data/postmaster.pid"
 	launch "$1" "${as_user[@]}" "$server" -D "$dir/data" -p $((port_base + 31)) -c listen_addresses=127.0.0.1 \
 		-c unix_socket_directories= -c max_connections=200 -c shared_buffers=512MB

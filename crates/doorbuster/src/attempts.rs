@@ -38,7 +38,7 @@ pub(crate) struct AttemptsArguments {
 
 #[derive(Deserialize)]
 struct Found {
-    /// In a server of before they were added.
+    /// An older server does not give them.
     #[serde(default = "one")]
     servers: u64,
     #[serde(default)]

@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &ConfigArguments, environment: &Environment) -> Res
     output::print(&format!("{}: ok\n", path.display()))
 }
 
-/// All that a start would stumble over.
+/// All that would keep a server from starting.
 struct Faults {
     /// What to change in the configuration, or the files that it names.
     wrong: Vec<String>,

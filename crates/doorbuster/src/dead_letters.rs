@@ -67,7 +67,7 @@ enum DeadLettersCommand {
         #[arg(value_name = "LETTER", required_unless_present = "all")]
         letters: Vec<String>,
     },
-    /// Read a queue on behind messages that are gone or damaged
+    /// Go on reading a queue after messages that are gone or damaged
     PassOver {
         #[command(flatten)]
         broker: BrokerArguments,

@@ -30,7 +30,7 @@ const HEAD_BYTES_MAX: u64 = 8_192;
 /// Of one about an entry.
 const ENTRY_BYTES_MAX: u64 = 100;
 
-/// Who stands where in the line of an item, as it was drawn: export it, and verify what was exported.
+/// Export the draw of an item's line, or verify an exported one: who stands in which place.
 #[derive(Args, Debug)]
 pub(crate) struct DrawArguments {
     #[command(subcommand)]
@@ -46,8 +46,8 @@ enum DrawCommand {
 /// Write the draw of an item's line to a file, while the server runs or not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The file names nobody: an entry is a hash that only whoever has its ticket can make. It has all that is needed to find every place
-out again, and the shop's signatures of who took part and of what was drawn.
+The file names nobody: an entry is a hash that only whoever has its ticket can make. It has all that is needed to compute every
+place again, and the shop's signatures of who took part and of what was drawn.
 
 Exit codes: 0 it is written; 1 the item has no draw, or none yet; 64 the file is there already, there is no key, or several sales
 have the product: name one.
@@ -72,7 +72,7 @@ struct ExportArguments {
     key: Option<PathBuf>,
 }
 
-/// Find every place of an exported draw out again, without a server or a network.
+/// Compute every place of an exported draw again, without a server or a network.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It checks that the secret is the one that was committed to before, that the entries add up to the root that was published at the

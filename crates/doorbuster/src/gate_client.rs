@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::redis::Script;
@@ -62,13 +62,8 @@ fn config(address: &str) -> GateConfig {
 
 /// A sale that never ends nor runs short, without a limit.
 fn full() -> Snapshot {
-    let sale = SaleState {
-        version: 1,
-        starts_at: UnixMs(0),
-        ends_at: UnixMs(u64::MAX),
-        paused: false,
-        ended: false,
-    };
+    let sale =
+        GateSale { version: 1, starts_at: UnixMs(0), ends_at: UnixMs(u64::MAX), paused: false, ended: false };
     Snapshot {
         epoch: 1,
         available: UNITS,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{self, plain};
 use crate::time::{format_utc, parse_duration};
 
-/// Name those who may operate a server, and see what they did.
+/// Add, list and revoke the operators of a server, and show what they did.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Everybody who works on a sale has a name, a role and a token of their own:
@@ -27,9 +27,9 @@ Everybody who works on a sale has a name, a role and a token of their own:
   viewer     reads figures, the console, sales and the audit
   support    the same, and reads orders, cancels and refunds them, and settles refunds
   operator   the same, and makes, changes and runs sales
-  admin      the same, and corrects stock, erases buyers, confirms the clock, and says who may
+  admin      the same, and corrects stock, erases buyers, confirms the clock, and adds and revokes operators
 
-The token of the configuration (auth.operator_token_file) is root: it may everything, and stays when all others are revoked.
+The token of the configuration (auth.operator_token_file) is root: it may do everything, and stays when all others are revoked.
 A token that was revoked ends within 2 s on every server; a cluster's server that can't read the ledger goes on with whom it knew.")]
 pub(crate) struct OperatorsArguments {
     #[command(subcommand)]
@@ -58,7 +58,7 @@ enum OperatorsCommand {
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// List those who may
+    /// List the operators
     List {
         #[command(flatten)]
         server: ServerArguments,

@@ -20,7 +20,7 @@ const FORMAT: u64 = 1;
 /// Ten times what one has.
 const FILE_BYTES_MAX: u64 = 16_384;
 
-/// What the shop signed of somebody's place in a line.
+/// Check what the shop signed about somebody's place in a line.
 #[derive(Args, Debug)]
 pub(crate) struct ReceiptArguments {
     #[command(subcommand)]
@@ -66,7 +66,7 @@ struct Receipt {
     outcome: String,
     reached_by_entry: Option<u64>,
     left_when_reached: Option<u64>,
-    /// Why the buyer was passed over; receipts of before have neither this nor the next ones.
+    /// Why the buyer was passed over; older receipts have neither this nor the next ones.
     blocked_by: Option<String>,
     state: Option<String>,
     sure_to: Option<u32>,
@@ -78,7 +78,7 @@ struct Receipt {
     sold: u64,
     entries: Option<u32>,
     root: Option<String>,
-    /// Of the order of places; receipts of before have none.
+    /// Of the order of places; older receipts have none.
     seed: Option<String>,
     leaf: Option<String>,
     path: Option<Vec<String>>,

@@ -145,7 +145,7 @@ pub struct Mark {
 
 /// A sale as the gate has to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SaleState {
+pub struct GateSale {
     /// The ledger's sequence number of the newest change in it.
     pub version: u64,
     pub starts_at: UnixMs,
@@ -161,7 +161,7 @@ pub struct Snapshot {
     pub epoch: u64,
     /// Units that can be ordered.
     pub available: u64,
-    pub sale: SaleState,
+    pub sale: GateSale,
     /// Units that a buyer may hold and own.
     pub limit: Option<u32>,
     /// Units that each buyer holds and owns; may be empty if there is no limit.

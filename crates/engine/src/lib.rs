@@ -47,7 +47,7 @@ pub use operated::{By, Operated};
 pub use operator::{Operator, Operators, ROOT, Role};
 pub use order::{Closing, KeptAddress, OrderView, Placement, Status};
 pub use payment::{Disposition, Pay, PaymentView, Refund, RefundReason, Refunded};
-pub use refusal::{Kept, Refusal};
+pub use refusal::{Refusal, UnitsKept};
 pub use sale::{
     ItemChange, ItemImage, ItemSpec, Payment, Phase, SaleChange, SaleSpec, SaleView, is_plain, is_plain_char,
     limits, plain,

@@ -6,7 +6,7 @@ use crate::{Status, Stock};
 
 /// What of an item's units can't be taken out of the sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kept {
+pub struct UnitsKept {
     pub total: u64,
     pub sold: u64,
     pub held: u64,
@@ -16,11 +16,17 @@ pub struct Kept {
     pub promised: u64,
 }
 
-impl Kept {
+impl UnitsKept {
     /// `spare`: available units that nobody was promised.
-    pub(crate) fn of(stock: Stock, spare: u64) -> Kept {
+    pub(crate) fn of(stock: Stock, spare: u64) -> UnitsKept {
         let promised = stock.available() - spare;
-        Kept { total: stock.total(), sold: stock.sold(), held: stock.held(), turns: stock.turns(), promised }
+        UnitsKept {
+            total: stock.total(),
+            sold: stock.sold(),
+            held: stock.held(),
+            turns: stock.turns(),
+            promised,
+        }
     }
 
     fn total_min(&self) -> u64 {
@@ -28,7 +34,7 @@ impl Kept {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for UnitsKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (total, total_min) = (self.total, self.total_min());
         write!(
@@ -117,7 +123,7 @@ pub enum Refusal {
     /// The change can't be made any more; the text says why.
     InvalidChange(&'static str),
     /// More units than nobody has, nor was promised, can't be taken out of the sale. `None`: it is the gate that has too few.
-    CorrectionTooLarge(Option<Kept>),
+    CorrectionTooLarge(Option<UnitsKept>),
 }
 
 impl Refusal {

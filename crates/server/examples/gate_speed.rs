@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::gate::redis::Script;
 use server::gate::{Gate, GateConfig, Reserve};
@@ -89,13 +89,8 @@ fn measure(
 ) -> Result<Speed, Error> {
     let redis = Redis::start()?;
     let mut gate = redis.gate(64);
-    let sale = SaleState {
-        version: 1,
-        starts_at: UnixMs(0),
-        ends_at: UnixMs(u64::MAX),
-        paused: false,
-        ended: false,
-    };
+    let sale =
+        GateSale { version: 1, starts_at: UnixMs(0), ends_at: UnixMs(u64::MAX), paused: false, ended: false };
     let available = 1_000_000_000_000;
     let snapshot =
         Snapshot { epoch: 1, available, sale, limit, buyers: vec![], returned_holds: vec![], marks: vec![] };

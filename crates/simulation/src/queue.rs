@@ -49,7 +49,7 @@ impl Faults {
 
 /// How often each happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Happened {
+pub struct FaultCounts {
     pub lost_before: u64,
     pub lost_after: u64,
     pub late: u64,
@@ -111,7 +111,7 @@ struct Inside {
     forgotten: BTreeSet<OrderId>,
     random: Random,
     faults: Faults,
-    happened: Happened,
+    happened: FaultCounts,
 }
 
 /// The brokers of one installation.
@@ -140,7 +140,7 @@ impl Brokers {
             forgotten: BTreeSet::new(),
             random: Random(seed),
             faults: Faults::default(),
-            happened: Happened::default(),
+            happened: FaultCounts::default(),
         };
         Brokers { inside: Arc::new(Mutex::new(inside)), filled: Arc::default() }
     }
@@ -149,7 +149,7 @@ impl Brokers {
         self.lock().faults = faults;
     }
 
-    pub fn happened(&self) -> Happened {
+    pub fn happened(&self) -> FaultCounts {
         self.lock().happened
     }
 

@@ -38,11 +38,11 @@ pub struct Environment {
     pub load_before: String,
     /// Generator, server and reference share this machine's processors.
     pub co_located: bool,
-    /// Whether the generator outranks what it measures. Empty in reports of before it was recorded.
+    /// Whether the generator outranks what it measures. Empty in older reports, which do not have it.
     #[serde(default)]
     pub generator: String,
     /// [`DEBUG`] or `release`: of this program, which is what is measured with, and as a server of ours what is measured.
-    /// Empty in reports of before it was recorded.
+    /// Empty in older reports, which do not have it.
     #[serde(default)]
     pub build: String,
 }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::images;
 use crate::output;
 
-/// Show in what a server's sale differs from a file
+/// Show where a server's sale differs from a file
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:

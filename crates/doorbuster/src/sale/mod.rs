@@ -77,7 +77,7 @@ enum SaleCommand {
     Delete(delete::DeleteArguments),
     /// List the sales that are not over, or in whose lines somebody may order still, the newest first
     List {
-        /// Only those in this state; those that are "ended" and done with are listed nowhere else
+        /// Only those in this state; sales that are over for everybody are listed with "ended" alone
         #[arg(long, value_parser = ["upcoming", "open", "ended"])]
         state: Option<String>,
         #[command(flatten)]

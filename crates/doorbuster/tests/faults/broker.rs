@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use server::queue::{Consumer, Options, Producer, Terms};
+use server::queue::{Consumer, Options, Producer, Security};
 
 use crate::gate::{EVERYTHING, redis_cli};
 use crate::load::Random;
@@ -123,7 +123,7 @@ fn messages_are_delivered_twice_and_out_of_order() {
             name_servers: vec![testbed.engines.address("rocketmq-namesrv")],
             group: "faults".to_owned(),
             send_timeout: Duration::from_secs(5),
-            terms: Terms::default(),
+            security: Security::default(),
         };
         let (mut producer, mut consumer) =
             (Producer::new(options.clone()), Consumer::new(options, &testbed.topic));

@@ -368,7 +368,7 @@ fn forgettable(forgets: Forgets, attempts: &[Attempt], began: Instant, ended: In
 
 #[cfg(test)]
 mod tests {
-    use server::queue::{Admin, Options, Producer, Terms};
+    use server::queue::{Admin, Options, Producer, Security};
 
     use super::*;
 
@@ -381,7 +381,7 @@ mod tests {
             name_servers: vec![network.name_server.address.to_string()],
             group: "faults".to_owned(),
             send_timeout: Duration::from_secs(2),
-            terms: Terms::default(),
+            security: Security::default(),
         };
         let deadline = Instant::now() + Duration::from_secs(20);
         // A broker that has just started may take longer than it is given.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use server::queue::{Consumer, Options, Terms};
+use server::queue::{Consumer, Options, Security};
 
 use crate::cluster::{accepted, audit, configure_at, read, serve};
 use crate::cluster_gate::{get, until};
@@ -52,7 +52,7 @@ impl Stored {
             name_servers: vec![name_server.to_owned()],
             group: "test".into(),
             send_timeout: Duration::from_secs(10),
-            terms: Terms::default(),
+            security: Security::default(),
         };
         Stored(Consumer::new(options, "pairs"))
     }

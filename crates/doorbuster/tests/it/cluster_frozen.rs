@@ -3,13 +3,13 @@
 use std::process::Command as Process;
 use std::time::Duration;
 
-use engine::handover::{Grant, Reservation, SaleState, Settle};
+use engine::handover::{GateSale, Grant, Reservation, Settle};
 use engine::working_set::{Executed, Operation};
 use engine::{Adjust, BuyerId, Command, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::{Gate, Reserve, Reserved, SaleSet, Seen};
 use server::ledger::mysql::cluster::{Recorded, SharedLedger};
-use server::queue::{Options, Producer, Terms, message};
+use server::queue::{Options, Producer, Security, message};
 
 use crate::cluster::{audit, operator, wipe_gates};
 use crate::cluster_balance::{claim, ledger, started};
@@ -54,7 +54,7 @@ fn a_gate_that_knows_of_a_change_that_nobody_else_knows_of_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let (_server, mut gate) = started(dir.path(), name);
     let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
-    let ahead = SaleState { version: state.sale.version + 1_000, paused: true, ..state.sale };
+    let ahead = GateSale { version: state.sale.version + 1_000, paused: true, ..state.sale };
     let set = gate.set_sale(&[(SKU, ahead, state.limit)]).remove(0).unwrap();
     assert_eq!(set.what, SaleSet::Done);
     until_rebuilt(&mut gate, state.seen.epoch);
@@ -88,7 +88,7 @@ fn order(number: u64, quantity: u32, epoch: u64) -> Reservation {
 fn producer() -> Producer {
     let name_servers = vec![Engines::shared(&["rocketmq"]).address("rocketmq-namesrv")];
     let send_timeout = Duration::from_secs(10);
-    Producer::new(Options { name_servers, group: "test".into(), send_timeout, terms: Terms::default() })
+    Producer::new(Options { name_servers, group: "test".into(), send_timeout, security: Security::default() })
 }
 
 fn encoded(order: &Reservation) -> Vec<u8> {

@@ -8,7 +8,7 @@ use engine::Operated;
 use server::Secrets;
 use server::config::Sources;
 use server::ledger::{OperatorLogAsked, Source};
-use server::queue::{Options, Producer, Terms};
+use server::queue::{Options, Producer, Security};
 
 use crate::cluster::{accepted, ask_once, audit, configure, sql, wipe_gates};
 use crate::cluster_gate::{get, logged, serve_logged, until, until_ready};
@@ -29,7 +29,7 @@ pub(crate) fn resize(topic: &str, queues: u32) {
 fn fill(topic: &str, queues: usize) {
     let name_servers = vec![Engines::shared(&["rocketmq"]).address("rocketmq-namesrv")];
     let send_timeout = Duration::from_secs(10);
-    let options = Options { name_servers, group: "test".into(), send_timeout, terms: Terms::default() };
+    let options = Options { name_servers, group: "test".into(), send_timeout, security: Security::default() };
     let mut producer = Producer::new(options);
     for _ in 0..queues {
         send(&mut producer, topic, &[b"not an order"]);

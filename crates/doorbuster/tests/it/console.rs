@@ -85,7 +85,7 @@ fn a_server_that_is_killed_under_a_console_is_unknown_until_it_is_back() {
     browser.wait_for_text("#says", "No figures since ");
     let says = browser.text("#do");
     assert!(says.starts_with("The server hangs, or can't be reached from here."), "{says}");
-    assert!(says.ends_with("What is shown below is of before. It is asked again by itself."), "{says}");
+    assert!(says.ends_with("What is shown below is out of date. It is asked again by itself."), "{says}");
     let age = browser.text("#age");
     assert!(age.starts_with("figures ") && age.contains(" s old, of "), "{age}");
     // What was known stays, each part with its age.

@@ -9,7 +9,7 @@ use server::Secrets;
 use server::config::Sources;
 use server::ledger::{OperatorLogAsked, Source};
 use server::queue::dead_letters::{BODY_BYTES_MAX, DeadLetter, Record};
-use server::queue::{Admin, Consumer, Options, Producer, Queue, Terms, Topics};
+use server::queue::{Admin, Consumer, Options, Producer, Queue, Security, Topics};
 
 use crate::cluster::sql;
 use crate::engines::Engines;
@@ -41,7 +41,7 @@ impl Shop {
             name_servers: vec![name_server],
             group: "test".into(),
             send_timeout,
-            terms: Terms::default(),
+            security: Security::default(),
         };
         let topics = Topics::new(name);
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use server::queue::{Consumer, Options, Terms};
+use server::queue::{Consumer, Options, Security};
 
 use crate::cluster::{ask, code, configure};
 use crate::engines::Engines;
@@ -116,7 +116,7 @@ fn has_topic(name: &str) -> bool {
         name_servers: vec![Engines::shared(&["rocketmq"]).address("rocketmq-namesrv")],
         group: "doorbuster".into(),
         send_timeout: PATIENCE,
-        terms: Terms::default(),
+        security: Security::default(),
     };
     Consumer::new(options, name).queues().is_ok()
 }

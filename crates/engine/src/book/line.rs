@@ -367,7 +367,7 @@ impl Book {
     }
 
     /// Whether a buyer may have one more open order in the sale of a SKU. Their turns there count, since each comes to an order; so a
-    /// turn is never refused one. It is no rule of the ledger, which has calls of before it.
+    /// turn is never refused one. It is no rule of the ledger, which has calls from before this rule.
     fn may_hold_more(&self, sku: SkuId, buyer: BuyerId) -> bool {
         let terms = self.sales.terms(sku).expect("a line is of a SKU");
         let sale = self.sales.of(terms);

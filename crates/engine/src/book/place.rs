@@ -57,8 +57,8 @@ impl Book {
         Ok(sale.spec.open_holds_per_buyer_max.map(has))
     }
 
-    /// A clock that was set back has turns of before its sale's start, and they wait for it. No rule of the ledger, which has orders of
-    /// before it.
+    /// After a clock was set back there may be turns from before their sale's start, and they wait for it. No rule of the
+    /// ledger, which has orders from before this rule.
     fn judge_started(&self, now: UnixMs, placement: &Placement) -> Result<(), Refusal> {
         let sale = self.sales.of_sku(placement.id.sku).ok_or(Refusal::UnknownSku)?;
         if sale.phase(now) == Phase::NotStarted { Err(Refusal::NotStarted) } else { Ok(()) }
@@ -69,9 +69,10 @@ impl Book {
         self.line(placement.id.sku).is_some_and(|line| line.turn_of(placement.buyer).is_some())
     }
 
-    /// What holds for new orders beside the rules of the ledger, which has orders of before it. An open turn counts as the hold that it
-    /// comes to. And of the open holds that the buyer may have there is one less for each hold of the SKU that they let go unpaid: so
-    /// nobody takes units and lets them go more often than that, however short the time to pay is.
+    /// What holds for new orders beside the rules of the ledger, which has orders from before them. An open turn counts as
+    /// the hold that it comes to. And of the open holds that the buyer may have there is one less for each hold of the SKU
+    /// that they let go unpaid: so nobody takes units and lets them go more often than that, however short the time to pay
+    /// is.
     fn bounds_of_new(&self, holds: OpenHolds, placement: &Placement) -> Result<OpenHolds, Refusal> {
         let OpenHolds { has, max } = holds;
         let sku = placement.id.sku;

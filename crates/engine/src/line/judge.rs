@@ -106,7 +106,7 @@ impl Line {
         }
     }
 
-    /// By what a ledger is judged: one of before may have ended it without the time of a pause that ended with the sale.
+    /// By what a ledger is judged: an older one may have ended it without the time of a pause that ended with the sale.
     fn is_over(&self, until: UnixMs, at: UnixMs) -> bool {
         until.0.saturating_sub(self.forgiven_ms) <= at.0
     }

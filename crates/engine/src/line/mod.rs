@@ -259,7 +259,7 @@ pub(crate) struct Line {
     gave_up: u32,
     /// Since when its time stands: the sale is paused, or has not begun any more.
     paused_at: Option<UnixMs>,
-    /// What the last pause was long that ended by itself or with the sale: releases of before gave that time to nobody.
+    /// How long the last pause was that ended by itself or with the sale: older releases gave that time to nobody.
     forgiven_ms: u64,
     /// No turn and no grace is over before. No ledger has it.
     kept_until: UnixMs,

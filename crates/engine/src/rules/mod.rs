@@ -12,8 +12,8 @@ pub(crate) mod rows;
 use crate::handover::Claim;
 use crate::sale::{TOTAL_BOUND, limits};
 use crate::{
-    Adjust, BuyerId, Closing, Disposition, Fingerprint, Kept, KeptAddress, Placement, RefundReason, Refunded,
-    Refusal, Status, Stock, UnixMs,
+    Adjust, BuyerId, Closing, Disposition, Fingerprint, KeptAddress, Placement, RefundReason, Refunded,
+    Refusal, Status, Stock, UnitsKept, UnixMs,
 };
 
 /// Why a command was not carried out. Nothing was recorded.
@@ -214,7 +214,7 @@ pub fn adjust((stock, spare): (Stock, u64), (how, units): (Adjust, u64), key: &s
         return Err(Refusal::InvalidChange("the number of units must be at least 1"));
     }
     if how == Adjust::Correct && units > spare {
-        return Err(Refusal::CorrectionTooLarge(Some(Kept::of(stock, spare))));
+        return Err(Refusal::CorrectionTooLarge(Some(UnitsKept::of(stock, spare))));
     }
     if how == Adjust::Restock { restock(stock.total(), units) } else { Ok(()) }
 }

@@ -109,7 +109,7 @@ fn is_moved<R: Rows>(rows: &R, sale: SaleId, starts_at: Option<UnixMs>) -> bool 
     starts_at.is_some_and(|at| known.is_none_or(|sale| sale.spec.starts_at != at))
 }
 
-/// Whether nobody has joined a line of a sale that is to be deleted. No rule of the ledger, which has deletions of before it.
+/// Whether nobody has joined a line of a sale that is to be deleted. No rule of the ledger, which has deletions from before this rule.
 fn judge_deletion<R: Rows>(rows: &R, event: &Event) -> Result<(), Refusal> {
     let Event::SaleDeleted(sale) = event else { return Ok(()) };
     let mut skus = rows.registry().get(*sale).into_iter().flat_map(Sale::skus);

@@ -80,7 +80,7 @@ pub(super) fn is_live(slot: &Slot, now: UnixMs) -> bool {
 #[cfg(test)]
 mod tests {
     use engine::ProductId;
-    use engine::handover::SaleState;
+    use engine::handover::GateSale;
 
     use super::*;
 
@@ -89,7 +89,7 @@ mod tests {
     fn slots(live: std::ops::Range<u32>, count: u32) -> Vec<Slot> {
         let slot = |number| {
             let ends_at = if live.contains(&number) { NOW.plus(1) } else { NOW };
-            let state = SaleState { version: 1, starts_at: UnixMs(0), ends_at, paused: false, ended: false };
+            let state = GateSale { version: 1, starts_at: UnixMs(0), ends_at, paused: false, ended: false };
             Slot { sku: SkuId(number), state, limit: None, product: ProductId(number.into()) }
         };
         (0..count).map(slot).collect()

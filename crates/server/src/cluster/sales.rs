@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::handover::SaleState;
+use engine::handover::GateSale;
 use engine::{Entry, ProductId, Sale, SaleId, Seq, SkuId, UnixMs};
 
 use crate::cluster::ask::refresh::publish_stocks;
@@ -16,7 +16,7 @@ use crate::ledger::mysql::cluster::SkuRow;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) sku: SkuId,
-    pub(super) state: SaleState,
+    pub(super) state: GateSale,
     pub(super) limit: Option<u32>,
     pub(super) product: ProductId,
 }
@@ -88,7 +88,7 @@ impl FollowedSales {
 }
 
 fn slots_of(sale: &Sale) -> impl Iterator<Item = Slot> + '_ {
-    let state = SaleState {
+    let state = GateSale {
         version: sale.version.0,
         starts_at: sale.spec.starts_at,
         ends_at: sale.spec.ends_at,

@@ -243,7 +243,7 @@ fn spawn<'scope>(
     started.expect("the system starts threads while the server starts")
 }
 
-/// Where the queue is and on which terms, for stages and for tools.
+/// Where the queue is and how it is spoken to, for stages and for tools.
 ///
 /// # Errors
 /// If a file that is named can't be read or used.
@@ -272,7 +272,7 @@ pub fn queue_options(config: &Config, secrets: &Secrets) -> Result<queue::Option
         name_servers: queue.name_servers.clone(),
         group: GROUP.to_owned(),
         send_timeout: queue.timeout(),
-        terms: queue::Terms { credentials, tls },
+        security: queue::Security { credentials, tls },
     })
 }
 
@@ -354,9 +354,9 @@ mod tests {
         let environment = Environment::from_pairs(variables);
         let config = Sources::default().environment(&environment).load().unwrap();
         let secrets = Secrets::load_for_ledger(&config, &environment).unwrap();
-        let terms = queue_options(&config, &secrets).unwrap().terms;
-        assert_eq!(terms.credentials.unwrap().access_key, "shop");
-        assert!(terms.tls.is_some());
+        let security = queue_options(&config, &secrets).unwrap().security;
+        assert_eq!(security.credentials.unwrap().access_key, "shop");
+        assert!(security.tls.is_some());
         assert!(gate_config(&config, &secrets).unwrap().tls.unwrap().client.is_some());
         let variables = variables.map(|(name, value)| (name, value.trim_end_matches("key.pem")));
         let config = Sources::default().environment(&Environment::from_pairs(variables)).load().unwrap();

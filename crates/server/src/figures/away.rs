@@ -1,6 +1,6 @@
 //! When this server was away itself: it stood still, or was cut off from the others.
 //!
-//! What it knows when it is back is of before, and that is no fault of an engine or of another server. Must not: look at
+//! What it knows when it is back is out of date, and that is no fault of an engine or of another server. Must not: look at
 //! anything itself.
 
 use std::time::Duration;

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::handover::{Claim, MarkState, SaleState};
+use engine::handover::{Claim, GateSale, MarkState};
 use engine::{CoolDown, OrderId, Placement, Refusal, SkuId, UnixMs};
 
 use crate::intake::EngineSettings;
@@ -317,7 +317,7 @@ pub enum SaleSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateState {
     pub seen: Seen,
-    pub sale: SaleState,
+    pub sale: GateSale,
     pub limit: Option<u32>,
     /// Why it may not be used, if it may not.
     pub closed: Option<Closed>,

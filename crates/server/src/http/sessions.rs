@@ -192,7 +192,7 @@ impl Fetching {
             Err(error) if self.failing => tracing::debug!(%error, "the shop's keys could not be fetched"),
             Err(error) => {
                 let source = &self.source;
-                tracing::warn!(%error, ?source, "the shop's keys could not be fetched: those of before are kept");
+                tracing::warn!(%error, ?source, "the shop's keys could not be fetched: the earlier ones are kept");
                 self.failing = true;
             }
         }

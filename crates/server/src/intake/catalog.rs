@@ -340,7 +340,7 @@ impl Catalog {
     }
 }
 
-/// A title within a sentence. What turns the direction of text is refused since titles are checked; a ledger of before may have it.
+/// A title within a sentence. What turns the direction of text is refused since titles are checked; an older ledger may have it.
 pub(crate) fn quoted(title: &str) -> String {
     let shown = |character| if is_plain_char(character) { character } else { '\u{fffd}' };
     format!("“{}”", title.chars().map(shown).collect::<String>())

@@ -148,7 +148,7 @@ impl Ledger {
         }
     }
 
-    /// Removes addresses of orders placed before `cutoff_ms`, and messages of before it; returns how many of
+    /// Removes addresses of orders placed before `cutoff_ms`, and messages from before it; returns how many of
     /// both it went through. At most `max`; if it is `max`, more may wait.
     ///
     /// # Errors

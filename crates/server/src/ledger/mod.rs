@@ -40,7 +40,7 @@ pub use outgoing::{
     DueRefund, ERROR_BYTES_MAX, EndpointChange, EndpointProgress, EventPage, OpenedTurn, Outgoing,
     StoredEndpoint, UnansweredEvent, What,
 };
-pub use report::{Acted, Happened, ItemReport, Orders, SaleReport, Spread, Sum, WhatHappened};
+pub use report::{Acted, Happened, ItemReport, Orders, Percentiles, SaleReport, Sum, WhatHappened};
 pub use rows::RowError;
 
 /// What one transaction appends.

@@ -27,7 +27,7 @@ pub struct OperatorLog {
 /// What of them is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorLogAsked {
-    /// Those of before this entry.
+    /// Those before this entry.
     pub before: u64,
     /// Those about this sale.
     pub sale: Option<SaleId>,

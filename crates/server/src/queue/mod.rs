@@ -10,7 +10,7 @@ mod contract;
 pub mod dead_letters;
 pub mod message;
 mod rocketmq;
-mod terms;
+mod security;
 #[cfg(fuzzing)]
 pub use rocketmq::fuzzing;
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use contract::{Administer, Consume, Produce};
 pub use message::NotAMessage;
 pub use rocketmq::{Admin, AdminError, BrokerQueues, Consumer, Producer, Survey};
-pub use terms::{Credentials, Terms, Tls, TlsError};
+pub use security::{Credentials, Security, Tls, TlsError};
 
 /// Most messages in one batch.
 pub const BATCH_MESSAGES_MAX: usize = 1024;
@@ -38,7 +38,7 @@ pub struct Options {
     pub group: String,
     /// Longest time that one send takes; then its outcome is unknown.
     pub send_timeout: Duration,
-    pub terms: Terms,
+    pub security: Security,
 }
 
 /// The topics of one installation.

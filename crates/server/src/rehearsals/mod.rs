@@ -167,7 +167,7 @@ pub struct Rehearsals {
     /// How many were begun here.
     begun: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Clears up after one of before this start, or watches what others play.
+    /// Clears up after one from before this start, or watches what others play.
     beside: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -209,7 +209,7 @@ impl Rehearsals {
         }
     }
 
-    /// What became of rehearsals that were not begun here: in a cluster those of others, else of before this start.
+    /// What became of rehearsals that were not begun here: in a cluster those of others, else from before this start.
     pub fn follow(&self, ledger: Source, in_cluster: bool) {
         match ledger {
             _ if self.command.is_none() => {}
@@ -218,7 +218,7 @@ impl Rehearsals {
         }
     }
 
-    /// The one that this ledger's server of before had begun, and did not live to see ended: what it left is removed, and its end
+    /// The one that this ledger's server began before its restart, and did not see ended: what it left is removed, and its end
     /// noted, on a thread. Before any is begun here; not of a cluster, where another server may be playing it.
     fn note_cut_off(&self, ledger: &Source) {
         let Some(command) = self.command.clone() else { return };
@@ -252,7 +252,7 @@ impl Rehearsals {
         match thread::Builder::new().name(name.to_owned()).spawn(run) {
             Ok(started) => *self.beside.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
             Err(error) => {
-                tracing::warn!(%error, "what became of rehearsals of others, or of before, is not known")
+                tracing::warn!(%error, "what became of the rehearsals of other servers, or from before this start, is not known")
             }
         }
     }

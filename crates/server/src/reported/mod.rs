@@ -18,7 +18,7 @@ pub use tables::{
     numbers, page_tables, refused_rows, refused_title, time_rows, unit_rows, words,
 };
 
-/// What whoever deletes a sale is noted with. Of ledgers of before operators nobody is known.
+/// What whoever deletes a sale is noted with. Of ledgers from before there were operators nobody is known.
 const DELETED: &str = "sale_deleted";
 /// Rows of a table of the console's page: a sale may have 10,000 items. As JSON all are there.
 const PAGE_ROWS_MAX: usize = 1_000;

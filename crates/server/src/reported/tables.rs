@@ -8,7 +8,7 @@ use engine::{format_seconds, format_utc, format_utc_exactly, plain};
 
 use super::{Reported, after, counted, duration, opened_at_ms};
 use crate::figures::RefusedAt;
-use crate::ledger::{Acted, Happened, SaleReport, Spread, WhatHappened};
+use crate::ledger::{Acted, Happened, Percentiles, SaleReport, WhatHappened};
 use crate::pages::{HeadView, TableView};
 
 /// One column of a table.
@@ -140,7 +140,7 @@ pub const LINES: [Column; 6] = [
 /// Until they were called, since they joined or since the start.
 pub fn line_rows(report: &SaleReport) -> impl Iterator<Item = [String; LINES.len()]> {
     report.items.iter().filter(|item| item.line_joined > 0).map(|item| {
-        let at_most = |of: fn(Spread) -> u64| {
+        let at_most = |of: fn(Percentiles) -> u64| {
             item.line_waited_ms.map_or_else(|| "-".to_owned(), |waited| duration(of(waited)))
         };
         [

@@ -78,7 +78,7 @@ impl ProofOfWork {
         let bits: u8 = fields.next()?.parse().ok()?;
         let lapses_at: u64 = fields.next()?.parse().ok()?;
         let tag: Tag = unhex(fields.next()?)?;
-        // One that would last longer than any is of before the clock went back.
+        // One that would last longer than any is from before the clock went back.
         let lasts = lapses_at.checked_sub(now.0)?;
         if bits != self.bits || lasts == 0 || lasts > LASTS_MS {
             return None;

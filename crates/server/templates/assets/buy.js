@@ -74,7 +74,7 @@ export class Checkout {
     this.edited();
   }
 
-  /** The stock as of `askedAt` is on the page. A refusal of before may be true no longer. */
+  /** The stock as of `askedAt` is on the page. An earlier refusal may be true no longer. */
   observed(askedAt) {
     if (this.saidOf === "refusal" && this.open && !this.busy && askedAt > this.saidAt) {
       this.say(t("nothing-then"));

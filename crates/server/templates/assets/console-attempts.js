@@ -76,7 +76,7 @@ const read = async () => {
         if (found.servers_missing > 0) wait = MISSING_MS;
       }
     } catch {
-      problem = "The server can't be reached: what stands here is of before.";
+      problem = "The server can't be reached: what stands here is out of date.";
     }
     if (asked !== asks) return;
     set("attempts-problem", problem);

@@ -336,7 +336,7 @@ const tick = () => {
   set(node, (isLive ? `live: figures of ${at}, ${soOld} ago` : `figures ${soOld} old, of ${at}`) + behind(night.figures));
   if (old) {
     const why = refused || "The server hangs, or can't be reached from here.";
-    verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, `${why} What is shown below is of before. It is asked again by itself.`, "server-away");
+    verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, `${why} What is shown below is out of date. It is asked again by itself.`, "server-away");
     document.title = "UNKNOWN: no figures";
   }
   for (const sale of night.figures.sales) {

@@ -415,7 +415,7 @@ async function readBoard() {
   boardWait = waitForBoard();
   // The sale was moved under the page, or its data is new.
   if ((board.state === "not_started") !== (startsIn() > 0)) wakeTimes();
-  // Another ledger's place. A board of before the place can't have it.
+  // Another ledger's place. A board from before the place can't have it.
   if (mine && board.now_ms > mine.said_ms && (mine.place ?? mine.number) > board.tail) forgetPlace();
   if (isFirst || (mine?.standing === "waiting" && isReached())) wakePresence();
   redraw();

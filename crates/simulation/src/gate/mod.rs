@@ -22,7 +22,7 @@ use self::sentinel::Sentinel;
 
 pub use self::commands::Role;
 pub use self::link::Shared;
-pub use self::network::{Faults, Happened, Network, Reach};
+pub use self::network::{FaultCounts, Faults, Network, Reach};
 pub use self::resp::{Parts, commands};
 
 /// Whose words and numbers it has, where the engines differ: a number of Lua as text, and some errors.

@@ -34,7 +34,7 @@ pub struct Faults {
 
 /// How often each happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Happened {
+pub struct FaultCounts {
     pub cut_before: u64,
     pub cut_after: u64,
     pub slow: u64,
@@ -89,7 +89,7 @@ struct Inside {
     begun: Instant,
     random: Random,
     faults: Faults,
-    happened: Happened,
+    happened: FaultCounts,
     on_their_way: BTreeMap<(Instant, u64), Message>,
     connections: BTreeMap<u64, Connection>,
     count: u64,
@@ -121,7 +121,7 @@ impl Network {
             begun: Instant::now(),
             random: Random(seed),
             faults: Faults::default(),
-            happened: Happened::default(),
+            happened: FaultCounts::default(),
             on_their_way: BTreeMap::new(),
             connections: BTreeMap::new(),
             count: 0,
@@ -134,7 +134,7 @@ impl Network {
         self.lock().faults = faults;
     }
 
-    pub fn happened(&self) -> Happened {
+    pub fn happened(&self) -> FaultCounts {
         self.lock().happened
     }
 

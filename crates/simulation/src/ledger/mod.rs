@@ -43,7 +43,7 @@ pub struct Faults {
 
 /// How often each happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Happened {
+pub struct FaultCounts {
     pub lost_before: u64,
     pub lost_after: u64,
     pub slow: u64,
@@ -74,7 +74,7 @@ struct Inside {
     read_only: bool,
     random: Random,
     faults: Faults,
-    happened: Happened,
+    happened: FaultCounts,
 }
 
 /// One database for all servers.
@@ -105,7 +105,7 @@ impl Database {
             read_only: false,
             random: Random(seed),
             faults: Faults::default(),
-            happened: Happened::default(),
+            happened: FaultCounts::default(),
         })))
     }
 
@@ -113,7 +113,7 @@ impl Database {
         self.lock().faults = faults;
     }
 
-    pub fn happened(&self) -> Happened {
+    pub fn happened(&self) -> FaultCounts {
         self.lock().happened
     }
 

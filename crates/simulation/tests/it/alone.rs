@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{BuyerId, CoolDown, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
 use server::gate::{Built, Closed, Gate, GateConfig, GateError, Reserve, Reserved};
 use simulation::gate::{Dialect, Redis, Shared};
@@ -39,7 +39,7 @@ fn reserve(gate: &mut Gate, hash: u128) -> Result<Reserved, GateError> {
 
 fn build(gate: &mut Gate) {
     let sale =
-        SaleState { version: 1, starts_at: UnixMs(0), ends_at: NOW.plus(1), paused: false, ended: false };
+        GateSale { version: 1, starts_at: UnixMs(0), ends_at: NOW.plus(1), paused: false, ended: false };
     let (buyers, returned_holds, marks) = (Vec::new(), Vec::new(), Vec::new());
     let snapshot = Snapshot { epoch: 1, available: 2, sale, limit: None, buyers, returned_holds, marks };
     assert!(matches!(gate.build(SKU, &snapshot, &mut || ()), Ok(Built::Open(_))));

@@ -1,7 +1,7 @@
 //! Calls as the server makes them: every method of its client, with arguments that a seed draws.
 
 use engine::handover::{
-    Change, Claim, Mark, MarkState, OutboxRow, ReturnedHolds, SaleState, Settle, Snapshot, Verdict,
+    Change, Claim, GateSale, Mark, MarkState, OutboxRow, ReturnedHolds, Settle, Snapshot, Verdict,
 };
 use engine::{BuyerId, Fingerprint, OrderId, Placement, ProductId, SkuId, UnixMs};
 use server::gate::redis::AttemptsSaid;
@@ -96,7 +96,7 @@ impl Caller {
         }
     }
 
-    fn sale(&mut self) -> SaleState {
+    fn sale(&mut self) -> GateSale {
         self.version += self.random.below(2) as u64;
         let hour = 3_600_000;
         let (starts_at, ends_at) = match self.random.below(10) {
@@ -107,7 +107,7 @@ impl Caller {
         };
         let version = if self.random.below(20) == 0 { limits::NUMBER_MAX - 1 } else { self.version };
         let (paused, ended) = (self.random.below(8) == 0, self.random.below(20) == 0);
-        SaleState { version, starts_at, ends_at, paused, ended }
+        GateSale { version, starts_at, ends_at, paused, ended }
     }
 
     fn limit(&mut self) -> Option<u32> {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, Refusal, SkuId, UnixMs};
 use server::gate::{Built, Gate, GateError, Reserve, Reserved};
 use server::time::{self, Instant};
-use simulation::gate::{Dialect, Faults, Happened, Network, Redis};
+use simulation::gate::{Dialect, FaultCounts, Faults, Network, Redis};
 use simulation::random::Random;
 use simulation::schedule::Schedule;
 
@@ -46,7 +46,7 @@ type Answers = Arc<Mutex<BTreeMap<u128, Result<Reserved, GateError>>>>;
 struct Run {
     trace: u64,
     turns: u64,
-    happened: Happened,
+    happened: FaultCounts,
     crashes: u32,
     /// Orders that have a unit, and that have none, as they were answered last.
     reserved: usize,
@@ -88,7 +88,7 @@ fn serve(network: &Network, begun: Instant, buyers: &[u128], answers: &Answers, 
 
 fn open(network: &Network) {
     let mut gate = Gate::new(config(Arc::new(network.of("crowd"))));
-    let sale = SaleState {
+    let sale = GateSale {
         version: 1,
         starts_at: UnixMs(0),
         ends_at: BEGAN.plus(u64::try_from(OVER.as_millis()).unwrap()),
@@ -222,19 +222,19 @@ fn holds(run: &Run) -> bool {
 
 #[test]
 fn whatever_the_network_does_each_unit_is_reserved_once_and_none_is_left() {
-    let mut all = (Happened::default(), 0);
+    let mut all = (FaultCounts::default(), 0);
     for seed in seeds(40) {
         let _named = Seed(seed);
         let run = run(seed, Planted::Nothing);
         assert!(holds(&run), "seed {seed}: {run:?}");
-        let Happened { cut_before, cut_after, slow, late } = run.happened;
+        let FaultCounts { cut_before, cut_after, slow, late } = run.happened;
         all.0.cut_before += cut_before;
         all.0.cut_after += cut_after;
         all.0.slow += slow;
         all.0.late += late;
         all.1 += run.crashes;
     }
-    let (Happened { cut_before, cut_after, slow, late }, crashes) = all;
+    let (FaultCounts { cut_before, cut_after, slow, late }, crashes) = all;
     assert!(
         [cut_before, cut_after, slow, late, u64::from(crashes)].iter().all(|times| *times > 0),
         "{all:?}"

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use server::queue::{
     Admin, AdminError, Administer, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Consume, Consumer, Options, Produce,
-    Producer, PullError, Queue, SendError, Terms, Unavailable,
+    Producer, PullError, Queue, Security, SendError, Unavailable,
 };
 use simulation::queue::Brokers;
 
@@ -30,7 +30,7 @@ fn real(engines: &Engines, topic: &str) -> Ends {
         name_servers: vec![engines.address("rocketmq-namesrv")],
         group: "doorbuster-test".into(),
         send_timeout: Duration::from_secs(10),
-        terms: Terms::default(),
+        security: Security::default(),
     };
     Ends {
         produce: Box::new(Producer::new(options.clone())),

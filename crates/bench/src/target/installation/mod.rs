@@ -151,7 +151,7 @@ impl Installation {
         Ok(())
     }
 
-    /// On a connection of its own: one of before may have died with a server.
+    /// On a connection of its own: an older one may have died with a server.
     pub(crate) fn ledger(&self) -> anyhow::Result<Box<dyn Rows>> {
         Ok(match self {
             Self::Embedded(target) => Box::new(Ledger::open(&target.data_dir())?),

@@ -7,9 +7,9 @@ mod refunding;
 use std::collections::BTreeMap;
 
 use engine::{
-    Accepted, Adjust, BuyerId, Command, Disposition, Kept, Notice, OrderId, OrderView, Pay, Payment,
-    PaymentView, Placement, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId,
-    Status, UnixMs,
+    Accepted, Adjust, BuyerId, Command, Disposition, Notice, OrderId, OrderView, Pay, Payment, PaymentView,
+    Placement, RefundReason, Refunded, Refusal, SaleChange, SaleId, SaleSpec, Seq, SkuId, Status, UnitsKept,
+    UnixMs,
 };
 
 /// The model does not know the engine's texts: refusals with a text are compared by their code.
@@ -281,7 +281,7 @@ impl Model {
             return Err(Refusal::InvalidChange(ANY_TEXT));
         }
         let [total, available, held, sold] = self.stock(sku);
-        let kept = Kept { total, sold, held, turns: 0, promised: 0 };
+        let kept = UnitsKept { total, sold, held, turns: 0, promised: 0 };
         let total = &mut self.skus[sku.0 as usize].total;
         match how {
             Adjust::Restock if *total + units > 1_000_000_000_000 => {

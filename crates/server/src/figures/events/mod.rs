@@ -105,7 +105,7 @@ pub(super) struct Look<'a> {
     pub(super) verdict: &'a Verdict,
     /// This server, for so long before this look.
     pub(super) stood_still: Option<Duration>,
-    /// What it knows of others is of before.
+    /// What it knows of others is out of date.
     pub(super) has_just_woken: bool,
 }
 

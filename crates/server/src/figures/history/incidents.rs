@@ -67,7 +67,7 @@ pub struct Incident {
 /// What changed since it was written last.
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// The last of each kind. None of before the start goes on.
+    /// The last of each kind. None from before the start goes on.
     last: BTreeMap<Kind, i64>,
     /// The verdict's, if it was not green.
     now: Option<Kind>,

@@ -59,9 +59,9 @@ pub struct Kept {
     /// The highest of any row.
     pub order_p99_ms: Option<f64>,
     pub commit_p99_ms: Option<f64>,
-    /// When the verdict was not green, the newest, by time: until holds were paid. `None`: of before such were kept.
+    /// When the verdict was not green, the newest, by time: until holds were paid. `None`: from before such were kept.
     pub incidents: Option<Vec<Incident>>,
-    /// Of the sale alone. `None`: of before such were kept.
+    /// Of the sale alone. `None`: from before such were kept.
     pub sale: Option<SaleKept>,
     /// Orders of the sale that were refused, by reason, of so many seconds each. `None`: as above.
     pub refused_row_s: u64,

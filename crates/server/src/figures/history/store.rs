@@ -29,7 +29,7 @@ pub(super) const WITH_INCIDENTS: i64 = 2;
 pub(super) const WITH_SALES: i64 = 3;
 /// The first whose stock has what is set aside in turns.
 const WITH_TURNS: i64 = 4;
-/// The first that has how many servers were heard. In rows of before that is not known.
+/// The first that has how many servers were heard. In older rows that is not known.
 pub(super) const WITH_SERVERS: i64 = 5;
 const PAGE_BYTES: i64 = 4096;
 /// Rows of stock that are removed at a time because of their age.
@@ -312,7 +312,7 @@ impl Store {
         Ok(ExportPage { csv: points.to_csv(export.table.is_none()), next })
     }
 
-    /// The last change of an item's stock in each step, by time; the first one may be of before.
+    /// The last change of an item's stock in each step, by time; the first one may be older.
     fn stock_of(
         &self,
         (sale, product): (i64, i64),

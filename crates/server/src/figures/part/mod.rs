@@ -222,7 +222,7 @@ impl HealthFigures {
         self.reasons.iter_mut().chain(faults).for_each(|reason| *reason = format!("{server}: {reason}"));
     }
 
-    /// Whether its server uses the ledger; `None`: a server of before does not say. One that hangs has no fault for a while.
+    /// Whether its server uses the ledger; `None`: an older server does not say. One that hangs has no fault for a while.
     fn uses_ledger(&self) -> Option<bool> {
         let ledger = self.engines.iter().find(|engine| engine.engine == Health::LEDGER)?;
         let hangs = self.units_age_ms.is_some_and(|age| age > UNITS_AGE_MS_MAX);
@@ -247,7 +247,7 @@ impl HealthFigures {
         let larger =
             |ours: PartAway, theirs: PartAway| if theirs.products > ours.products { theirs } else { ours };
         self.part_away = both(self.part_away.take(), other.part_away, larger);
-        // One server that can't use an engine is enough to look at it; a server of before says nothing of them.
+        // One server that can't use an engine is enough to look at it; an older server says nothing of them.
         for engine in other.engines {
             match self.engines.iter_mut().find(|ours| ours.engine == engine.engine) {
                 Some(ours) => ours.fault = ours.fault.take().or(engine.fault),

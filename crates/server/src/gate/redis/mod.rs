@@ -29,7 +29,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use engine::handover::{Change, Claim, OutboxRow, SaleState, Settle, Verdict};
+use engine::handover::{Change, Claim, GateSale, OutboxRow, Settle, Verdict};
 use engine::{ProductId, Refusal, SkuId, UnixMs};
 
 use self::commands::{Commands, Keys, decimal, product_key, slot_of};
@@ -214,7 +214,7 @@ impl Gate {
     /// Gives SKUs what their sale's window and phase are now, and their limits.
     pub fn set_sale(
         &mut self,
-        skus: &[(SkuId, SaleState, Option<u32>)],
+        skus: &[(SkuId, GateSale, Option<u32>)],
     ) -> Vec<Result<GateAnswer<SaleSet>, GateError>> {
         self.each(
             skus,
@@ -411,7 +411,7 @@ fn decimals<const N: usize>(digits: &mut [[u8; 20]; N], numbers: [u64; N]) -> [&
     })
 }
 
-fn phase_letter(sale: &SaleState) -> u8 {
+fn phase_letter(sale: &GateSale) -> u8 {
     match (sale.ended, sale.paused) {
         (true, _) => b'e',
         (false, true) => b'p',

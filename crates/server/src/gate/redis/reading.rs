@@ -1,6 +1,6 @@
 //! What is only read: orders, states, open reservations.
 
-use engine::handover::SaleState;
+use engine::handover::GateSale;
 use engine::{OrderId, SkuId, UnixMs};
 use redis::Value;
 
@@ -186,7 +186,7 @@ fn state(fields: &[Value], run: Option<&str>) -> Option<GateState> {
     };
     Some(GateState {
         seen: Seen { epoch: u64_at(42), seq: u64::try_from(int(seq)?).ok()?, available: int(available)? },
-        sale: SaleState {
+        sale: GateSale {
             version: u64::try_from(int(version)?).ok()?,
             starts_at: UnixMs(u64_at(50)),
             ends_at: UnixMs(u64_at(58)),

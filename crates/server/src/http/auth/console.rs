@@ -64,7 +64,7 @@ impl ConsoleSessions {
         ConsoleSessions { keys: operators.iter().map(AsRef::as_ref).map(key).collect() }
     }
 
-    /// The header's value that begins a session, or gives one of before a later end. `None`: there is no operator.
+    /// The header's value that begins a session, or gives an earlier one a later end. `None`: there is no operator.
     pub(super) fn begin(
         &self,
         known: OperatorsNow<'_>,

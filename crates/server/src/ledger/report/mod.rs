@@ -47,7 +47,7 @@ pub struct SaleReport {
     pub peak_at_ms: Option<u64>,
     pub peak_orders_per_s: u64,
     /// From the order to its payment, of holds that were paid in time.
-    pub paid_after_ms: Option<Spread>,
+    pub paid_after_ms: Option<Percentiles>,
     /// What paid for an order.
     pub payments: Sum,
     /// Of payments that paid for nothing, and refunds that were asked for.
@@ -93,7 +93,7 @@ pub struct ItemReport {
     pub line_joined: u64,
     pub line_called: u64,
     /// From joining, or from the sale's start if that was later, until called; of those who were.
-    pub line_waited_ms: Option<Spread>,
+    pub line_waited_ms: Option<Percentiles>,
     /// Units that nobody has taken yet.
     #[serde(skip)]
     untouched: u64,
@@ -139,21 +139,21 @@ impl Orders {
 
 /// Half, nine in ten, and 99 in a hundred took at most so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Spread {
+pub struct Percentiles {
     pub p50: u64,
     pub p90: u64,
     pub p99: u64,
 }
 
-impl Spread {
+impl Percentiles {
     /// By the nearest rank; `None`: of nothing.
-    fn of(mut all: Vec<u32>) -> Option<Spread> {
+    fn of(mut all: Vec<u32>) -> Option<Percentiles> {
         all.sort_unstable();
         let rank = |percent: usize| {
             let at = (all.len() * percent).div_ceil(100).checked_sub(1)?;
             all.get(at).copied().map(u64::from)
         };
-        Some(Spread { p50: rank(50)?, p90: rank(90)?, p99: rank(99)? })
+        Some(Percentiles { p50: rank(50)?, p90: rank(90)?, p99: rank(99)? })
     }
 }
 

@@ -12,7 +12,7 @@ use engine::{
 use ring::digest::{Context, SHA256};
 
 use super::canonical;
-use super::{Acted, HAPPENED_MAX, Happened, ItemReport, SaleReport, Spread, Sum, WhatHappened};
+use super::{Acted, HAPPENED_MAX, Happened, ItemReport, Percentiles, SaleReport, Sum, WhatHappened};
 
 /// What is known so far.
 pub(in crate::ledger) struct Tally {
@@ -126,13 +126,13 @@ impl Tally {
         for (item, line) in report.items.iter_mut().zip(self.lines) {
             report.orders.add(item.orders);
             (item.line_joined, item.line_called) = (count(line.joined_at.len()), count(line.waited_ms.len()));
-            item.line_waited_ms = Spread::of(line.waited_ms);
+            item.line_waited_ms = Percentiles::of(line.waited_ms);
         }
         report.buyers_ordered = count(self.buyers.len());
         report.buyers_bought = count(self.buyers.values().filter(|orders| **orders > 0).count());
         let digest = self.digest.finish();
         report.entries_sha256 = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        report.paid_after_ms = Spread::of(self.paid_after_ms);
+        report.paid_after_ms = Percentiles::of(self.paid_after_ms);
         let due = self.refunds_due.values();
         report.refunds_due = Sum { count: count(due.len()), amount: due.sum() };
         Some(report)

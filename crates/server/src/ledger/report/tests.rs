@@ -6,7 +6,7 @@ use engine::{
     Seq, SkuId, UnixMs,
 };
 
-use super::{SaleReport, Spread, Tally, WhatHappened, canonical};
+use super::{Percentiles, SaleReport, Tally, WhatHappened, canonical};
 
 const SALE: SaleId = SaleId(3);
 
@@ -214,7 +214,7 @@ fn how_long_people_waited_in_line_is_from_the_start_or_from_joining() {
     let report = shop.report();
     let item = &report.items[0];
     assert_eq!((item.line_joined, item.line_called), (5, 4), "there are four units");
-    let waited = Spread { p50: 1_000, p90: 3_000, p99: 3_000 };
+    let waited = Percentiles { p50: 1_000, p90: 3_000, p99: 3_000 };
     assert_eq!(item.line_waited_ms, Some(waited), "before the start nobody could be called");
     assert_eq!((report.items[1].line_joined, report.items[1].line_waited_ms), (0, None));
     // All of it is in turns that are open: nobody has taken a unit yet.
@@ -223,10 +223,10 @@ fn how_long_people_waited_in_line_is_from_the_start_or_from_joining() {
 
 #[test]
 fn a_spread_is_by_the_nearest_rank() {
-    assert_eq!(Spread::of(Vec::new()), None);
-    assert_eq!(Spread::of(vec![7]), Some(Spread { p50: 7, p90: 7, p99: 7 }));
+    assert_eq!(Percentiles::of(Vec::new()), None);
+    assert_eq!(Percentiles::of(vec![7]), Some(Percentiles { p50: 7, p90: 7, p99: 7 }));
     let hundred = (1..=100).rev().collect();
-    assert_eq!(Spread::of(hundred), Some(Spread { p50: 50, p90: 90, p99: 99 }));
+    assert_eq!(Percentiles::of(hundred), Some(Percentiles { p50: 50, p90: 90, p99: 99 }));
 }
 
 #[test]

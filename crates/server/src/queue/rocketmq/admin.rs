@@ -220,7 +220,7 @@ impl Admin {
         deadline: Instant,
     ) -> Result<Broker, AdminError> {
         let name = format!("{name} at {address}");
-        let connection = Connection::open(address, &self.options.terms, deadline)
+        let connection = Connection::open(address, &self.options.security, deadline)
             .map_err(|lost| unreachable(&name, &lost))?;
         Ok(Broker { name, connection, deadline, opaque: 0 })
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::wire::Wire;
-use crate::queue::{Credentials, Terms};
+use crate::queue::{Credentials, Security};
 
 /// Least space that a read from the socket has.
 const READ_BYTES: usize = 64 << 10;
@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Connection {
     wire: Wire,
-    terms: Terms,
+    security: Security,
     /// Something was answered on it.
     answered: bool,
     /// Received bytes are those from `parsed` to `filled`. It only grows, so that no byte is cleared twice.
@@ -65,15 +65,23 @@ impl Lost {
 impl Connection {
     /// Begins to connect; [`Connection::is_established`] says how it went. A host name in `address` is looked up by
     /// the system, within the system's own time limits.
-    pub(super) fn start(address: &str, terms: &Terms) -> Result<Connection, Lost> {
-        let wire = Wire::new(connect(address)?, address, terms.tls.as_ref())?;
+    pub(super) fn start(address: &str, security: &Security) -> Result<Connection, Lost> {
+        let wire = Wire::new(connect(address)?, address, security.tls.as_ref())?;
         let (buffer, outgoing) = (Vec::new(), Vec::new());
-        Ok(Connection { wire, terms: terms.clone(), answered: false, buffer, parsed: 0, filled: 0, outgoing })
+        Ok(Connection {
+            wire,
+            security: security.clone(),
+            answered: false,
+            buffer,
+            parsed: 0,
+            filled: 0,
+            outgoing,
+        })
     }
 
     /// Connects, or fails, before the deadline.
-    pub(super) fn open(address: &str, terms: &Terms, deadline: Instant) -> Result<Connection, Lost> {
-        let connection = Connection::start(address, terms)?;
+    pub(super) fn open(address: &str, security: &Security, deadline: Instant) -> Result<Connection, Lost> {
+        let connection = Connection::start(address, security)?;
         while !connection.is_established()? {
             connection.wait(PollFlags::OUT, deadline)?;
         }
@@ -100,7 +108,7 @@ impl Connection {
         body: &[u8],
         deadline: Instant,
     ) -> Result<(), NotWritten> {
-        let signer = self.terms.credentials.as_deref().map(Credentials::signer);
+        let signer = self.security.credentials.as_deref().map(Credentials::signer);
         self.outgoing.clear();
         frame::encode(&mut self.outgoing, code, opaque, fields, body, signer);
         self.wire.write_all(&self.outgoing, |stream| wait(stream, PollFlags::OUT, deadline))
@@ -147,7 +155,7 @@ impl Connection {
 
     /// What an answer says about whoever asks, if it is a refusal of that.
     pub(super) fn refusal(&self, answer: &Answer) -> Option<String> {
-        refusal(answer.code, &answer.remark, self.terms.credentials.is_some())
+        refusal(answer.code, &answer.remark, self.security.credentials.is_some())
     }
 
     /// Sends a request and waits for its answer; other answers that come are passed to `other`.

@@ -332,18 +332,20 @@ impl Consumer {
         let looked_up = self.name_servers.lookup(&self.topic);
         self.route_asked_at = Some(now);
         self.route = looked_up.map_err(|error| PullError::Unreachable(error.to_string()))?;
-        let terms = &self.options.terms;
+        let security = &self.options.security;
         for broker in &self.route {
             let Some(master) = &broker.master else { continue };
             match self.links.get_mut(&broker.broker) {
                 Some(link) if link.moves_to(master) => {
-                    *link = Link::new(master, terms, &self.topic);
+                    *link = Link::new(master, security, &self.topic);
                     let name = broker.broker.clone();
                     self.asked.retain(|queue, _| queue.broker != name);
                     self.in_flight.retain(|_, (queue, _)| queue.broker != name);
                 }
                 Some(_) => {}
-                None => drop(self.links.insert(broker.broker.clone(), Link::new(master, terms, &self.topic))),
+                None => {
+                    drop(self.links.insert(broker.broker.clone(), Link::new(master, security, &self.topic)))
+                }
             }
         }
         Ok(())

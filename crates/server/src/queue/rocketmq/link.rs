@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 
 use super::connection::{Connection, Lost, wait_for};
-use crate::queue::Terms;
+use crate::queue::Security;
 
 /// Between two attempts to connect. The first one after a loss is made at once, unless what was lost was younger
 /// than this: a broker that closes every connection gets ten in a second, and no more.
@@ -42,7 +42,7 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Link {
     address: String,
-    terms: Terms,
+    security: Security,
     /// The one that the link is for: whoever asks may have no right to another.
     topic: String,
     state: State,
@@ -53,10 +53,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(address: &str, terms: &Terms, topic: &str) -> Link {
+    pub(super) fn new(address: &str, security: &Security, topic: &str) -> Link {
         Link {
             address: address.into(),
-            terms: terms.clone(),
+            security: security.clone(),
             topic: topic.into(),
             state: State::Down { retry_at: Instant::now() },
             reason: "not connected yet".into(),
@@ -71,7 +71,7 @@ impl Link {
             let down = State::Down { retry_at: now + RECONNECT_PAUSE };
             let step = match std::mem::replace(&mut self.state, down) {
                 state @ State::Down { retry_at } if retry_at > now => Ok((state, false)),
-                State::Down { .. } => Connection::start(&self.address, &self.terms)
+                State::Down { .. } => Connection::start(&self.address, &self.security)
                     .map(|connection| (State::Connecting { connection, until: now + CONNECT_TIMEOUT }, true)),
                 State::Connecting { connection, until } => connecting(connection, &self.topic, until, now),
                 State::Probing { connection, until } => probing(connection, until, now),

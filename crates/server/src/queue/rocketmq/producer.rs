@@ -220,13 +220,13 @@ impl Producer {
             (Err(_), Some(known)) => known.asked_at = now,
             (Err(error), None) => return Err(unavailable(error)),
         }
-        let terms = &self.options.terms;
+        let security = &self.options.security;
         for broker in self.topics.get(topic).map_or(&[][..], |topic| &topic.route) {
             let Some(master) = &broker.master else { continue };
             match self.links.get_mut(&broker.broker) {
-                Some(link) if link.moves_to(master) => *link = Link::new(master, terms, topic),
+                Some(link) if link.moves_to(master) => *link = Link::new(master, security, topic),
                 Some(_) => {}
-                None => drop(self.links.insert(broker.broker.clone(), Link::new(master, terms, topic))),
+                None => drop(self.links.insert(broker.broker.clone(), Link::new(master, security, topic))),
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use rocketmq::frame::Answer;
 use rocketmq::{BrokerRoute, RouteFields, route};
 
 use super::connection::{Connection, Lost};
-use crate::queue::{Options, Terms, no_topic};
+use crate::queue::{Options, Security, no_topic};
 
 /// For one name server to answer while orders wait for it; then the next one is asked.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) enum RouteError {
 #[derive(Debug)]
 pub(super) struct NameServers {
     addresses: Vec<String>,
-    terms: Terms,
+    security: Security,
     /// The one that answered last.
     first: usize,
     /// For each of them to answer.
@@ -37,8 +37,8 @@ pub(super) struct NameServers {
 
 impl NameServers {
     pub(super) fn new(options: &Options, timeout: Duration) -> NameServers {
-        let (addresses, terms) = (options.name_servers.clone(), options.terms.clone());
-        NameServers { addresses, terms, first: 0, timeout }
+        let (addresses, security) = (options.name_servers.clone(), options.security.clone());
+        NameServers { addresses, security, first: 0, timeout }
     }
 
     /// Asks one after the other until one knows the topic: one that has just started does not know all brokers yet.
@@ -48,7 +48,7 @@ impl NameServers {
         for step in 0..self.addresses.len() {
             let index = (self.first + step) % self.addresses.len();
             let address = &self.addresses[index];
-            match ask(address, &self.terms, topic, Instant::now() + self.timeout) {
+            match ask(address, &self.security, topic, Instant::now() + self.timeout) {
                 Ok(Some(route)) => {
                     self.first = index;
                     return Ok(route);
@@ -71,7 +71,7 @@ impl NameServers {
     pub(super) fn forget(&mut self, topic: &str) -> Result<(), RouteError> {
         for address in &self.addresses {
             let deadline = Instant::now() + self.timeout;
-            forget(address, &self.terms, topic, deadline).map_err(|lost| {
+            forget(address, &self.security, topic, deadline).map_err(|lost| {
                 let reason = format!("{address}: {lost}");
                 let refused = lost.is_lasting();
                 if refused { RouteError::Refused(reason) } else { RouteError::NoNameServer(reason) }
@@ -81,8 +81,8 @@ impl NameServers {
     }
 }
 
-fn forget(address: &str, terms: &Terms, topic: &str, deadline: Instant) -> Result<(), Lost> {
-    let mut connection = Connection::open(address, terms, deadline)?;
+fn forget(address: &str, security: &Security, topic: &str, deadline: Instant) -> Result<(), Lost> {
+    let mut connection = Connection::open(address, security, deadline)?;
     let fields = BTreeMap::from([("topic", topic)]);
     let answer = connection.call(DELETE_TOPIC_IN_NAME_SERVER, 1, &fields, &[], deadline, drop)?;
     if answer.code == SUCCESS { Ok(()) } else { Err(refused(&connection, &answer)) }
@@ -90,11 +90,11 @@ fn forget(address: &str, terms: &Terms, topic: &str, deadline: Instant) -> Resul
 
 fn ask(
     address: &str,
-    terms: &Terms,
+    security: &Security,
     topic: &str,
     deadline: Instant,
 ) -> Result<Option<Vec<BrokerRoute>>, Lost> {
-    let mut connection = Connection::open(address, terms, deadline)?;
+    let mut connection = Connection::open(address, security, deadline)?;
     let answer = connection.call(GET_ROUTEINFO_BY_TOPIC, 1, &RouteFields::new(topic), &[], deadline, drop)?;
     match answer.code {
         SUCCESS => Ok(Some(route(&answer.body).map_err(io::Error::other)?)),

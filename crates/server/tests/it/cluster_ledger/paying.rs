@@ -5,8 +5,8 @@ use engine::handover::{Change, Claim, Grant, Reservation};
 use engine::rules::Declined;
 use engine::working_set::{Executed, Operation, Outcome};
 use engine::{
-    Accepted, Adjust, BuyerId, Command, Disposition, Kept, OrderId, Pay, Refund, RefundReason, Refusal, Seq,
-    SkuId, Status, UnixMs,
+    Accepted, Adjust, BuyerId, Command, Disposition, OrderId, Pay, Refund, RefundReason, Refusal, Seq, SkuId,
+    Status, UnitsKept, UnixMs,
 };
 use server::ledger::mysql::cluster::{Recorded, SharedLedger, correction_id};
 
@@ -207,7 +207,7 @@ fn a_correction_asks_for_its_units_first() {
     let stock = || Executed::Accepted(Accepted::Stock(SkuId(0)));
     let needed = Executed::NeedsClaim(Claim::Correction { id: correction_id(SkuId(0), "k"), units: 2 });
     let too_large = |kept| Executed::Refused(Refusal::CorrectionTooLarge(kept));
-    let none = Kept { total: 5, sold: 0, held: 0, turns: 0, promised: 0 };
+    let none = UnitsKept { total: 5, sold: 0, held: 0, turns: 0, promised: 0 };
     assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::NotAsked)), needed);
     assert_eq!(one(&mut ledger, NOW, correct(2, "k", Grant::SoldOut)), too_large(None));
     assert_eq!(one(&mut ledger, NOW, correct(6, "k", Grant::Taken { epoch: 0 })), too_large(Some(none)));

@@ -1,7 +1,7 @@
 //! One SKU, one client: what each call does.
 
 use engine::handover::{
-    Change, Claim, Mark, MarkState, OutboxRow, ReturnedHolds, SaleState, Settle, Snapshot, Verdict,
+    Change, Claim, GateSale, Mark, MarkState, OutboxRow, ReturnedHolds, Settle, Snapshot, Verdict,
 };
 use engine::{CoolDown, OrderId, ProductId, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
@@ -229,7 +229,7 @@ fn a_correction_claims_units_and_gives_them_back_when_undone() {
 fn a_sale_is_paused_resumed_and_ended_by_version() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
-    let sale = |version, paused, ended| SaleState { version, paused, ended, ..on() };
+    let sale = |version, paused, ended| GateSale { version, paused, ended, ..on() };
     assert_eq!(gate.set_sale(&[(SKU, on(), None)]), [Err(GateError::Closed(Closed::Lost))]);
     build(&mut gate, SKU, &fresh(1, 10, None));
     assert_eq!(what(gate.set_sale(&[(SKU, sale(1, true, false), None)])), SaleSet::Old);
@@ -251,9 +251,9 @@ fn a_sale_is_paused_resumed_and_ended_by_version() {
 fn a_changed_limit_is_that_of_the_newest_version_and_who_has_not_heard_of_it_buys_nothing() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
-    let version = |version| SaleState { version, ..on() };
+    let version = |version| GateSale { version, ..on() };
     let snapshot =
-        |epoch, version, limit| Snapshot { sale: SaleState { version, ..on() }, ..fresh(epoch, 10, limit) };
+        |epoch, version, limit| Snapshot { sale: GateSale { version, ..on() }, ..fresh(epoch, 10, limit) };
     let limit = |gate: &mut Gate| gate.states(&[SKU]).remove(0).unwrap().unwrap().limit;
     build(&mut gate, SKU, &snapshot(1, 5, Some(3)));
     assert_eq!(what(gate.set_sale(&[(SKU, version(5), Some(3))])), SaleSet::Old);
@@ -290,7 +290,7 @@ fn a_changed_limit_is_that_of_the_newest_version_and_who_has_not_heard_of_it_buy
 fn a_gate_that_begins_anew_knows_its_sale_as_the_ledger_has_it() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
-    let paused = |version, paused| SaleState { version, paused, ..on() };
+    let paused = |version, paused| GateSale { version, paused, ..on() };
     let snapshot = |epoch, sale| Snapshot { sale, ..fresh(epoch, 10, None) };
     let known = |gate: &mut Gate| {
         let state = gate.states(&[SKU]).remove(0).unwrap().unwrap();
@@ -324,7 +324,7 @@ fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
     let snapshot = Snapshot { marks: marks.collect(), ..fresh(1, 10, None) };
     let mut set = Vec::new();
     let built = gate.build(SKU, &snapshot, &mut || {
-        set = other.set_sale(&[(SKU, SaleState { version: 2, ..on() }, Some(7))]);
+        set = other.set_sale(&[(SKU, GateSale { version: 2, ..on() }, Some(7))]);
     });
     assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
     assert_eq!(what(set), SaleSet::Done);
@@ -365,10 +365,10 @@ fn what_an_older_gate_had_taken_is_judged_by_units_and_limit_alone() {
     let waits = (buyer_of(8), ReturnedHolds { count: 1, latest_at: wall_clock() });
     let sales = [
         on(),
-        SaleState { paused: true, ..on() },
-        SaleState { ended: true, ..on() },
-        SaleState { starts_at: later, ..on() },
-        SaleState { ends_at: UnixMs(1), ..on() },
+        GateSale { paused: true, ..on() },
+        GateSale { ended: true, ..on() },
+        GateSale { starts_at: later, ..on() },
+        GateSale { ends_at: UnixMs(1), ..on() },
     ];
     for (sale, epoch) in sales.into_iter().zip(1..) {
         let returned_holds = vec![waits];

@@ -1,6 +1,6 @@
 //! The gate on Redis and on a Redis Cluster against the engine's book: generated histories, seeded.
 
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{Command, Placement, Refusal, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::{Gate, GateConfig, Reserve, Reserved};
@@ -146,7 +146,7 @@ pub(super) fn window_on(redis: &Redis) {
     let now = redis_time(redis);
     let (ago, later) = (|ms| UnixMs(now.0 - ms), |ms| now.plus(ms));
     let build_with = |gate: &mut Gate, sku, starts_at, ends_at| {
-        let sale = SaleState { starts_at, ends_at, ..super::on() };
+        let sale = GateSale { starts_at, ends_at, ..super::on() };
         build(gate, sku, &Snapshot { sale, ..fresh(1, 1_000_000, None) });
     };
     for (number, (starts_at, ends_at, expected)) in [

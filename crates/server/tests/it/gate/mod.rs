@@ -14,14 +14,14 @@ mod shop;
 mod tls;
 mod valkey;
 
-use engine::handover::{SaleState, Snapshot};
+use engine::handover::{GateSale, Snapshot};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 use server::clock::wall_clock;
 use server::gate::{Built, Gate, GateAnswer, GateError, Reserve, Reserved};
 
 /// A sale that is on, whatever the server's clock says.
-pub(crate) fn on() -> SaleState {
-    SaleState { version: 1, starts_at: UnixMs(0), ends_at: UnixMs(u64::MAX), paused: false, ended: false }
+pub(crate) fn on() -> GateSale {
+    GateSale { version: 1, starts_at: UnixMs(0), ends_at: UnixMs(u64::MAX), paused: false, ended: false }
 }
 
 /// A SKU of which nothing was sold yet.

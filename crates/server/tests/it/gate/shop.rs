@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use engine::handover::{Change, Claim, Mark, MarkState, OutboxRow, SaleState, Settle, Snapshot, Verdict};
+use engine::handover::{Change, Claim, GateSale, Mark, MarkState, OutboxRow, Settle, Snapshot, Verdict};
 use engine::{
     Accepted, Adjust, Book, BuyerId, Closing, Command, Disposition, Entry, Event, Fingerprint, ItemChange,
     ItemSpec, OrderId, Pay, Payment, Placement, ProductId, RefundReason, Refusal, SaleChange, SaleId,
@@ -296,9 +296,9 @@ impl Shop {
         });
     }
 
-    fn sale_state(&self) -> SaleState {
+    fn sale_state(&self) -> GateSale {
         let view = self.book.sale(SALE).unwrap();
-        SaleState {
+        GateSale {
             version: self.book.next_seq().0,
             starts_at: view.spec.starts_at,
             ends_at: view.spec.ends_at,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use server::queue::{Admin, Consumer, Credentials, Options, Producer, Queue, Terms, Tls, Unavailable};
+use server::queue::{Admin, Consumer, Credentials, Options, Producer, Queue, Security, Tls, Unavailable};
 use server::secret::SecretBytes;
 
 use super::{asked, beginnings, create_topic, options, read, settings, survey};
@@ -95,7 +95,7 @@ fn tls(authority: &str, certificate: bool, name: &str) -> Option<Tls> {
 }
 
 fn on(engines: &Engines, credentials: Option<Arc<Credentials>>, tls: Option<Tls>) -> Options {
-    Options { terms: Terms { credentials, tls }, ..options(engines) }
+    Options { security: Security { credentials, tls }, ..options(engines) }
 }
 
 #[test]
@@ -190,19 +190,19 @@ fn each_wrong_credential_certificate_or_mode_is_a_line_that_names_the_key() {
 #[test]
 fn a_broker_of_4_x_with_access_control_is_read_and_written_by_an_account_of_the_documents() {
     let engines = guarded_4();
-    let terms = || tls("localhost.cert.pem", true, "");
-    let ours = on(engines, credentials("doorbuster", "doorbuster-secret"), terms());
+    let encrypted = || tls("localhost.cert.pem", true, "");
+    let ours = on(engines, credentials("doorbuster", "doorbuster-secret"), encrypted());
     let topic = "guarded-4";
     let refused = create_topic(&ours, topic).unwrap_err();
     assert!(refused.is_lasting(), "{refused}");
     let line = refused.to_string();
     let held = ["does not let us make topic guarded-4", "admin permission", "check queue.access_key"];
     assert!(held.iter().all(|text| line.contains(text)) && !line.contains('\n'), "{line}");
-    let wrong = on(engines, credentials("doorbuster", "another-secret"), terms());
+    let wrong = on(engines, credentials("doorbuster", "another-secret"), encrypted());
     let line = create_topic(&wrong, topic).unwrap_err().to_string();
     assert!(line.contains("Check signature failed") && line.contains("check queue.access_key"), "{line}");
 
-    let administrator = on(engines, credentials("administrator", "administrator-secret"), terms());
+    let administrator = on(engines, credentials("administrator", "administrator-secret"), encrypted());
     create_topic(&administrator, topic).unwrap();
     create_topic(&administrator, "deleted-4").unwrap();
     let line = Admin::new(ours.clone()).delete_topics(&["deleted-4"]).unwrap_err().to_string();
@@ -247,8 +247,8 @@ fn tls_that_a_broker_does_not_have_or_that_nobody_vouches_for_is_said_so() {
     create_topic(&on(engines, credentials("anybody", "x"), None), "signed").unwrap();
     // Whoever speaks first, and not TLS.
     let mariadb = Engines::shared(&["mariadb"]).address("mariadb");
-    let terms = Terms { credentials: None, tls: tls("localhost.cert.pem", false, "") };
-    let elsewhere = Options { name_servers: vec![mariadb.clone()], terms, ..options(engines) };
+    let security = Security { credentials: None, tls: tls("localhost.cert.pem", false, "") };
+    let elsewhere = Options { name_servers: vec![mariadb.clone()], security, ..options(engines) };
     let line = create_topic(&elsewhere, "nowhere").unwrap_err().to_string();
     assert!(line.contains(&mariadb) && line.contains("queue.tls = false"), "{line}");
 }

@@ -10,7 +10,9 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use server::queue::{Admin, AdminError, BrokerQueues, Consumer, Options, Producer, PullError, Queue, Terms};
+use server::queue::{
+    Admin, AdminError, BrokerQueues, Consumer, Options, Producer, PullError, Queue, Security,
+};
 
 use crate::engines::Engines;
 
@@ -29,7 +31,7 @@ fn options(engines: &Engines) -> Options {
         name_servers: vec![engines.address("rocketmq-namesrv")],
         group: "doorbuster-test".into(),
         send_timeout: SEND_TIMEOUT,
-        terms: Terms::default(),
+        security: Security::default(),
     }
 }
 

@@ -12,7 +12,7 @@ use server::cluster::{PassOverError, pass_over};
 use server::config::Sources;
 use server::ledger::mysql::cluster::{Acting, SharedLedger};
 use server::ledger::{self, OperatorLogAsked, Source};
-use server::queue::{Consumer, Options, Producer, PullError, Queue, SendError, Terms};
+use server::queue::{Consumer, Options, Producer, PullError, Queue, Security, SendError};
 
 use super::PATIENCE;
 use crate::places::Database;
@@ -66,7 +66,7 @@ impl Peer {
             name_servers: vec![self.address.clone()],
             group: "g".into(),
             send_timeout: PATIENCE,
-            terms: Terms::default(),
+            security: Security::default(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use server::queue::{Consumer, Options, Producer, Terms};
+use server::queue::{Consumer, Options, Producer, Security};
 
 use super::Alarm;
 use super::shop::thaw;
@@ -62,7 +62,7 @@ fn queue(engines: &Engines) -> Options {
         name_servers: vec![engines.address("rocketmq-namesrv")],
         group: "alarms".to_owned(),
         send_timeout: Duration::from_secs(10),
-        terms: Terms::default(),
+        security: Security::default(),
     }
 }
 

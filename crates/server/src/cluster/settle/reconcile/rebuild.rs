@@ -1,6 +1,6 @@
 //! Rebuilding the gate of a SKU from the ledger, after Redis lost memory, or may have.
 //!
-//! Fence; wait until no server can accept an order of before the fence any more; read how far the broker's queues go;
+//! Fence; wait until no server can accept an order from before the fence any more; read how far the broker's queues go;
 //! wait until the ledger has consumed that far; take over what the fenced gate has reserved and no queue had; raise the epoch
 //! in the ledger, which is the moment that the new gate shows; load it. A reservation of an older epoch that comes later still was answered as unknown; it takes its units at the
 //! new gate, or is rejected (`consume`).

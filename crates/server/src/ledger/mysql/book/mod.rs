@@ -2,7 +2,7 @@
 
 mod append;
 pub(in crate::ledger::mysql) mod erase;
-mod marks;
+mod meta;
 pub(super) mod purge;
 mod read;
 mod replay;

@@ -67,7 +67,7 @@ impl Due {
 }
 
 impl MySqlLedger {
-    /// Removes addresses of orders placed before `cutoff_ms`, and messages of before it; returns how many of
+    /// Removes addresses of orders placed before `cutoff_ms`, and messages from before it; returns how many of
     /// both it went through. At most `max`; if it is `max`, more may wait.
     ///
     /// # Errors

@@ -32,9 +32,9 @@ mod queues;
 mod reads;
 mod servers;
 mod session;
-mod sights;
 mod snapshot;
 mod transaction;
+mod unlocked;
 mod upkeep;
 mod writes;
 

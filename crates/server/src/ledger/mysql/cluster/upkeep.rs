@@ -10,7 +10,7 @@ use crate::ledger::mysql::book::purge::Due;
 use crate::ledger::rows::int;
 
 impl SharedLedger {
-    /// Removes addresses of orders placed before `cutoff`, and messages of before it; returns how many of both it
+    /// Removes addresses of orders placed before `cutoff`, and messages from before it; returns how many of both it
     /// went through. At most `max`; if it is `max`, more may wait.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! On which terms name servers and brokers are spoken to: as whom, and whether the connection is encrypted.
+//! How name servers and brokers are spoken to: as whom, and whether the connection is encrypted.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::secret::SecretBytes;
 
 /// The same for all servers of one installation. Clones share what they hold.
 #[derive(Clone, Debug, Default)]
-pub struct Terms {
+pub struct Security {
     /// As whom, where brokers ask for that.
     pub credentials: Option<Arc<Credentials>>,
     /// Without it, nothing is encrypted.
