@@ -34,7 +34,7 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
 use crate::cluster::settle::{report_to_gate, settle};
 use crate::gate::{Applied, Closed, Gate, GateAnswer, GateError, GateState, Open, OpenRecord, OpenRows};
-use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow};
+use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow, fits};
 use crate::queue::Administer;
 use crate::time::Instant;
 
@@ -436,12 +436,18 @@ fn orders_of(core: &Core, sku: SkuId, rows: &OpenRows) -> Vec<Reservation> {
     }
     let mut orders = Vec::new();
     for open in rows.records.iter().filter(|open| matches!(open.what, Open::Order(_))) {
-        match order_of(open) {
+        match readable(open) {
             Ok(order) => orders.push(order),
-            Err(error) => core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id())),
+            Err(why) => core.warnings.unreadable.met(&format_args!("order {}: {why}", open.id())),
         }
     }
     orders
+}
+
+/// The order that a reservation holds, if it can stand in the ledger, which takes no other.
+fn readable(open: &OpenRecord) -> Result<Reservation, String> {
+    let order = order_of(open).map_err(|error| error.to_string())?;
+    if fits(&order) { Ok(order) } else { Err("its record says what no server of ours writes".to_owned()) }
 }
 
 /// Into the ledger with orders whose messages never came, and what became of them to the gate.
@@ -508,5 +514,30 @@ pub(in crate::cluster) fn pump_outbox(
         if rows.len() < OUTBOX_ROWS {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{BuyerId, Fingerprint, OrderId, Placement};
+
+    use super::*;
+    use crate::queue::message;
+
+    #[test]
+    fn a_record_that_can_be_decoded_and_not_be_stored_is_not_readable() {
+        let is_readable = |text: &str| {
+            let id = OrderId { sku: SkuId(1), hash: 2 };
+            let place =
+                Placement { id, buyer: BuyerId::of_hash(3), quantity: 1, fingerprint: Fingerprint(4) };
+            let (epoch, at) = (5, UnixMs(6));
+            let buyer_text = Some(text.into());
+            let order = Reservation { place, buyer_text, epoch, reserved_at: at, address: None };
+            let mut record = Vec::new();
+            message::encode(&order, &mut record);
+            let open = OpenRecord { what: Open::Order(place), epoch, at, record: record.into() };
+            readable(&open).is_ok_and(|read| read == order)
+        };
+        assert!(is_readable("Ann") && !is_readable("") && !is_readable(&"a".repeat(255)));
     }
 }

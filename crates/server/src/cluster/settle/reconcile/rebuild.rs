@@ -293,7 +293,10 @@ impl Rebuild {
             }
         }
         let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
-        let built = gate.finish_each(begun, &gates, &mut || renewal.renew(&mut **ledger));
+        let built = gate.finish_each(begun, &gates, &mut || {
+            renewal.renew(&mut **ledger);
+            renewal.check().is_ok()
+        });
         let mut products = Vec::new();
         for ((slot, snapshot), built) in snapshots.iter().zip(built) {
             match built {
