@@ -40,6 +40,8 @@ pub mod limits {
     pub const BUILD_ROWS_MAX: usize = 1_000;
     /// Rows of a build that are on their way at once.
     pub const BUILD_ROWS_AT_ONCE: usize = 16 * BUILD_ROWS_MAX;
+    /// SKUs whose keys a client remembers; of more, some are made again.
+    pub const KEYS_KEPT_MAX: usize = 1 << 16;
     /// Gates that are asked for by name, in one command.
     pub const WANTED_MAX: usize = 1_000;
     /// What servers say of their figures goes when none has said anything for so long.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::handover::Reservation;
+use engine::handover::{MarkState, Reservation};
 use engine::working_set::Rejection;
 use engine::{
     Accepted, BuyerId, KeptAddress, OrderId, OrderView, PaymentView, Placement, Refusal, Seq, UnixMs,
@@ -17,7 +17,7 @@ use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo};
 use crate::cluster::place::relay::order_of;
 use crate::cluster::work::Question;
-use crate::gate::{Found, Gate};
+use crate::gate::{Found, Gate, GateError};
 use crate::intake::Drained;
 use crate::ledger::mysql::cluster::{ClusterLedger, LedgerError, Recorded};
 
@@ -48,9 +48,10 @@ pub(in crate::cluster) enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// What was rejected may have been taken anew, by a gate that was built since.
-    fn may_be_at_gate(&self) -> bool {
-        matches!(self, Whereabouts::Nowhere | Whereabouts::Ledger(Recorded::Rejected(_)))
+    /// What was rejected may have been taken anew, by a gate that was built since. A product that there is not has no gate, and
+    /// nobody waits for what it would say.
+    fn may_be_at_gate(&self, is_item: bool) -> bool {
+        is_item && matches!(self, Whereabouts::Nowhere | Whereabouts::Ledger(Recorded::Rejected(_)))
     }
 }
 
@@ -72,7 +73,10 @@ pub(in crate::cluster) fn find(
             return ids.iter().map(|_| Whereabouts::Silent).collect();
         }
     };
-    let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].may_be_at_gate()).collect();
+    let catalog = core.shelf.current();
+    let is_item = |index: usize| catalog.item(ids[index].sku).is_some();
+    let missing: Vec<usize> =
+        (0..ids.len()).filter(|index| found[*index].may_be_at_gate(is_item(*index))).collect();
     if missing.is_empty() {
         return found;
     }
@@ -80,12 +84,17 @@ pub(in crate::cluster) fn find(
     let missing_ids: Vec<_> = missing.iter().map(|index| ids[*index]).collect();
     for (index, at_gate) in missing.into_iter().zip(gate.find(&missing_ids)) {
         if let Whereabouts::Ledger(Recorded::Rejected(rejection)) = &found[index] {
-            if let Ok(Some(Found::Open(open))) = at_gate
-                && open.epoch > rejection.epoch
-                && let Ok(order) = order_of(&open)
-            {
-                found[index] = Whereabouts::Pending(Box::new(order));
+            let sku = ids[index].sku;
+            match retaken(rejection, core.epochs.newest(sku), &at_gate) {
+                Retaken::No => continue,
+                Retaken::Pending(order) => found[index] = Whereabouts::Pending(order),
+                Retaken::InLedger => {
+                    arrived.push(index);
+                    found[index] = Whereabouts::Unclear;
+                }
+                Retaken::Unclear => found[index] = Whereabouts::Unclear,
             }
+            at_gate.err().iter().for_each(|error| core.note_closed(sku, error));
             continue;
         }
         found[index] = match at_gate {
@@ -113,6 +122,32 @@ pub(in crate::cluster) fn find(
         }
     }
     found
+}
+
+/// What became of an order after it was rejected.
+#[derive(Debug, PartialEq, Eq)]
+enum Retaken {
+    No,
+    /// It was reserved anew, and its message is on its way.
+    Pending(Box<Reservation>),
+    /// The ledger has it by now.
+    InLedger,
+    /// A gate may have taken it that can't be asked.
+    Unclear,
+}
+
+/// By what the gate says; `newest`: its epoch, as far as this server has heard.
+fn retaken(rejection: &Rejection, newest: u64, at_gate: &Result<Option<Found>, GateError>) -> Retaken {
+    match at_gate {
+        Ok(Some(Found::Open(open))) if open.epoch > rejection.epoch => {
+            order_of(open).map_or(Retaken::Unclear, |order| Retaken::Pending(Box::new(order)))
+        }
+        Ok(Some(Found::Settled(MarkState::Sold | MarkState::Returned | MarkState::PaidLate))) => {
+            Retaken::InLedger
+        }
+        Err(_) if newest > rejection.epoch => Retaken::Unclear,
+        Ok(_) | Err(_) => Retaken::No,
+    }
 }
 
 fn look_up(ledger: &mut dyn ClusterLedger, ids: &[OrderId]) -> Result<Vec<Whereabouts>, LedgerError> {
@@ -289,4 +324,59 @@ fn is_of(found: &Recorded, place: &Placement) -> bool {
         Recorded::Rejected(rejection) => (rejection.fingerprint, rejection.buyer, rejection.quantity),
     };
     engine::rules::repeat(known, place).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Fingerprint, SkuId};
+
+    use super::*;
+    use crate::gate::{Closed, Open, OpenRecord};
+    use crate::queue::message;
+
+    /// An order of it was waited for as long as its reader wanted, by looking for it twenty times a second; and no payment for it
+    /// was ever recorded.
+    #[test]
+    fn of_a_product_that_there_is_not_nothing_is_at_a_gate() {
+        assert!(Whereabouts::Nowhere.may_be_at_gate(true) && !Whereabouts::Nowhere.may_be_at_gate(false));
+        assert!(!Whereabouts::Unclear.may_be_at_gate(true));
+    }
+
+    /// Who had ordered again under a key whose first order was rejected was answered that it is rejected: while that gate was
+    /// closed, and in the moment in which the ledger took the order.
+    #[test]
+    fn a_rejection_stands_unless_a_later_gate_has_taken_the_order_or_may_have() {
+        let id = OrderId { sku: SkuId(1), hash: 2 };
+        let place = Placement { id, buyer: BuyerId(3), quantity: 1, fingerprint: Fingerprint(4) };
+        let at = UnixMs(5);
+        let rejection = Rejection {
+            at,
+            buyer: place.buyer,
+            quantity: 1,
+            fingerprint: place.fingerprint,
+            epoch: 4,
+            reason: Refusal::SoldOut,
+        };
+        let order = |epoch| Reservation { place, buyer_text: None, epoch, reserved_at: at, address: None };
+        let open = |epoch| {
+            let mut record = Vec::new();
+            message::encode(&order(0), &mut record);
+            Ok(Some(Found::Open(OpenRecord { what: Open::Order(place), epoch, at, record: record.into() })))
+        };
+        let settled = |state| Ok(Some(Found::Settled(state)));
+        let closed = || Err(GateError::Closed(Closed::OtherRun));
+        for (at_gate, newest, expected) in [
+            (open(5), 5, Retaken::Pending(Box::new(order(5)))),
+            (open(4), 4, Retaken::No),
+            (settled(MarkState::Sold), 5, Retaken::InLedger),
+            (settled(MarkState::Returned), 5, Retaken::InLedger),
+            (settled(MarkState::RejectedReturned), 5, Retaken::No),
+            (settled(MarkState::RejectedKept), 4, Retaken::No),
+            (Ok(None), 5, Retaken::No),
+            (closed(), 5, Retaken::Unclear),
+            (closed(), 4, Retaken::No),
+        ] {
+            assert_eq!(retaken(&rejection, newest, &at_gate), expected, "{at_gate:?}, {newest}");
+        }
+    }
 }

@@ -38,7 +38,11 @@ impl Gate {
         between: &mut dyn FnMut(),
     ) -> Result<Built, GateError> {
         let begun = self.begin_each(&[(sku, snapshot.epoch)]);
-        self.finish_each(begun, &[(sku, snapshot)], between).remove(0)
+        let goes_on = &mut || {
+            between();
+            true
+        };
+        self.finish_each(begun, &[(sku, snapshot)], goes_on).remove(0)
     }
 
     /// Begins to build gates under new epochs, whatever was there. From now on each hears of changes of its sale, so what these are
@@ -55,14 +59,17 @@ impl Gate {
         Begun(ends)
     }
 
-    /// Builds the same gates to their end, with which each sells. `between` is called after each portion: large gates take long.
+    /// Builds the same gates to their end, with which each sells. `goes_on` is asked before each portion, as large gates take long,
+    /// and once at least: whoever stood still may have begun them behind the fence of another, who has raised the epochs since.
     pub fn finish_each(
         &mut self,
         Begun(mut ends): Begun,
         gates: &[(SkuId, &Snapshot)],
-        between: &mut dyn FnMut(),
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Vec<Result<Built, GateError>> {
-        self.add_rows(gates, &mut ends, between);
+        if !self.add_rows(gates, &mut ends, goes_on) {
+            return ends.into_iter().map(|end| end.unwrap_or_else(|| Err(overtaken()))).collect();
+        }
         let finish = |snapshot: &Snapshot| {
             let sale = &snapshot.sale;
             let numbers =
@@ -111,16 +118,23 @@ impl Gate {
         self.commands.script(Script::Build, keys.slot, &keys.all(), &args);
     }
 
-    /// Adds the marks and the buyers of each gate, a bounded number of which is on its way at once.
-    fn add_rows(&mut self, gates: &[(SkuId, &Snapshot)], ends: &mut Ends, between: &mut dyn FnMut()) {
+    /// Adds the marks and the buyers of each gate, a bounded number of which is on its way at once. False: it does not go on.
+    fn add_rows(
+        &mut self,
+        gates: &[(SkuId, &Snapshot)],
+        ends: &mut Ends,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> bool {
         let cool_down = self.router.config().cool_down;
         let of_each = gates.iter().enumerate().flat_map(|(of, (_, snapshot))| {
             let marks = chunks(of, b"marks", marks(snapshot));
             marks.chain(chunks(of, b"buyers", buyers(snapshot, cool_down)))
         });
         let mut of_each = of_each.peekable();
-        while of_each.peek().is_some() {
-            between();
+        loop {
+            if !goes_on() {
+                return false;
+            }
             self.commands.clear();
             let (mut sent, mut rows) = (Vec::new(), 0);
             while rows < limits::BUILD_ROWS_AT_ONCE
@@ -139,14 +153,21 @@ impl Gate {
                 let added = outcome.and_then(ScriptReply::read).and_then(|reply| match reply.code {
                     code::DONE => Ok(()),
                     // Somebody else builds under a later epoch, or has finished under this one: not ours any more.
-                    _ => Err(GateError::NotExecuted(Why::Invalid("the build was overtaken by another"))),
+                    _ => Err(overtaken()),
                 });
                 if let Err(error) = added {
                     ends[of].get_or_insert(Err(error));
                 }
             }
+            if of_each.peek().is_none() {
+                return true;
+            }
         }
     }
+}
+
+fn overtaken() -> GateError {
+    GateError::NotExecuted(Why::Invalid("the build was overtaken by another"))
 }
 
 fn chunks(of: usize, step: &'static [u8], rows: impl Iterator<Item = Row>) -> impl Iterator<Item = Chunk> {

@@ -351,6 +351,10 @@ impl Gate {
 }
 
 fn keys_of<'a>(keys: &'a mut HashMap<SkuId, Keys>, router: &Router, sku: SkuId) -> &'a Keys {
+    // Anybody may ask for an order of a SKU that there is not.
+    if keys.len() >= limits::KEYS_KEPT_MAX && !keys.contains_key(&sku) {
+        keys.clear();
+    }
     match keys.entry(sku) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => entry.insert(Keys::of(&router.config().key_prefix, sku)),
@@ -478,4 +482,22 @@ fn refusal(code: i64) -> Option<Refusal> {
         code::NOT_ENOUGH => Refusal::NotEnoughLeft,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_keys_of_any_number_of_skus_take_bounded_memory() {
+        let config = GateConfig::plain(vec!["nowhere:1".to_owned()], "db", Duration::from_secs(1));
+        let (router, mut keys) = (Router::new(config), HashMap::new());
+        let asked = u32::try_from(limits::KEYS_KEPT_MAX).unwrap() + 10;
+        for sku in (0..asked).map(SkuId) {
+            assert_eq!(keys_of(&mut keys, &router, sku).all(), Keys::of("db", sku).all());
+        }
+        assert!(keys.len() <= limits::KEYS_KEPT_MAX, "{}", keys.len());
+    }
 }

@@ -103,7 +103,7 @@ impl Sentinels {
         if started < self.check_at {
             return None;
         }
-        let turn = self.turns().next();
+        let turn = self.next_to_check();
         turn.into_iter().for_each(|at| self.ask_one(at));
         let pause = limits::SENTINEL_CHECK.max(started.elapsed() * limits::SENTINEL_CHECK_SHARE);
         self.check_at = Instant::now() + pause;
@@ -113,6 +113,12 @@ impl Sentinels {
 
     fn is_most(&self, by: usize) -> bool {
         by > self.seats.len() / 2
+    }
+
+    /// One that was silent only if those that were not can't be most of all: they may be the ones that were cut off.
+    fn next_to_check(&self) -> Option<usize> {
+        let not_silent = self.seats.iter().filter(|seat| !seat.is_silent()).count();
+        if self.is_most(not_silent) { self.turns().next() } else { Some(self.next) }
     }
 
     /// Whether half of them answer at least. Those that did not answer lately are asked.
@@ -256,18 +262,41 @@ fn explained(why: Why) -> Why {
 mod tests {
     use super::*;
 
+    /// That have said this a moment ago; `None`: nothing.
+    fn having_said(said: &[Option<&str>]) -> Sentinels {
+        let addresses = said.iter().map(|_| "nowhere:1".to_owned()).collect();
+        let config = GateConfig::plain(addresses, "db", Duration::from_secs(1));
+        let sentinel = Sentinel { master: "sale".to_owned(), user: None, password: None };
+        let mut sentinels = Sentinels::new(&config, &sentinel);
+        for (seat, said) in sentinels.seats.iter_mut().zip(said) {
+            let said = said.map(str::to_owned).ok_or(Why::Unreachable);
+            seat.said = Some((Instant::now(), said));
+        }
+        sentinels
+    }
+
+    /// Who was cut off with an old master and one Sentinel for a moment would believe that one for a minute.
+    #[test]
+    fn those_that_were_silent_are_checked_if_the_others_are_not_most_of_all() {
+        for (said, next, expected) in [
+            (&[Some("a"), Some("a"), None][..], 2, 0),
+            (&[Some("a"), Some("a"), None], 1, 1),
+            (&[Some("a"), None, None], 0, 0),
+            (&[Some("a"), None, None], 1, 1),
+            (&[Some("a"), None, None], 2, 2),
+            (&[Some("a"), None], 1, 1),
+            (&[None], 0, 0),
+        ] {
+            let sentinels = Sentinels { next, ..having_said(said) };
+            assert_eq!(sentinels.next_to_check(), Some(expected), "{said:?}, {next}");
+        }
+    }
+
     /// One that has been heard alone names a master for whoever has none, and takes nobody's away.
     #[test]
     fn a_master_is_left_by_what_most_of_all_name() {
         let of = |said: &[Option<&str>]| {
-            let addresses = said.iter().map(|_| "nowhere:1".to_owned()).collect();
-            let config = GateConfig::plain(addresses, "db", Duration::from_secs(1));
-            let sentinel = Sentinel { master: "sale".to_owned(), user: None, password: None };
-            let mut sentinels = Sentinels::new(&config, &sentinel);
-            for (seat, said) in sentinels.seats.iter_mut().zip(said) {
-                let said = said.map(str::to_owned).ok_or(Why::Unreachable);
-                seat.said = Some((Instant::now(), said));
-            }
+            let sentinels = having_said(said);
             let named = sentinels.named(limits::SENTINEL_COUNTS);
             named.map(|(address, by)| (address.clone(), sentinels.is_most(by)))
         };

@@ -331,6 +331,25 @@ fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().limit, Some(7));
 }
 
+/// Whoever stood still before it began may have begun behind the fence of another, who has raised the epoch since: what this gate
+/// takes would be rejected.
+#[test]
+fn a_build_that_does_not_go_on_after_it_has_begun_sells_nothing() {
+    let redis = Redis::start(&[]);
+    let mut gate = redis.gate();
+    let mark = Mark { place: place(SKU, 1, 9, 1), state: MarkState::Sold };
+    for (epoch, marks) in [(1, Vec::new()), (2, vec![mark])] {
+        let snapshot = Snapshot { marks, ..fresh(epoch, 10, None) };
+        let begun = gate.begin_each(&[(SKU, epoch)]);
+        let built = gate.finish_each(begun, &[(SKU, &snapshot)], &mut || false).remove(0);
+        assert!(matches!(built, Err(GateError::NotExecuted(_))), "{built:?}");
+        assert_eq!(reserve(&mut gate, place(SKU, 2, 9, 1)), Err(GateError::Closed(Closed::Fenced)));
+    }
+    let begun = gate.begin_each(&[(SKU, 3)]);
+    let built = gate.finish_each(begun, &[(SKU, &fresh(3, 10, None))], &mut || true).remove(0);
+    assert!(matches!(built, Ok(Built::Open(_))), "{built:?}");
+}
+
 /// Its server has heard that a later one was built: a master that was cut off does not know that, and sells on.
 #[test]
 fn a_gate_whose_epoch_is_over_sells_nothing() {

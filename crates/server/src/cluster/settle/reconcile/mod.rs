@@ -34,7 +34,7 @@ use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
 use crate::cluster::settle::{report_to_gate, settle};
 use crate::gate::{Applied, Closed, Gate, GateAnswer, GateError, GateState, Open, OpenRecord, OpenRows};
-use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow};
+use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow, fits};
 use crate::queue::Administer;
 use crate::time::Instant;
 
@@ -320,15 +320,10 @@ impl<'a> Reconciling<'a> {
                     }
                 }
                 Ok(_) => {
-                    let needed = looks::is_live(slot, now) || wanted.contains(&slot.sku);
-                    let urgency = match epoch {
-                        _ if slot.is_over(now) && !needed => continue,
-                        _ if needed => Urgency::Selling,
-                        Some(0) => Urgency::New,
-                        _ => Urgency::Unhurried,
-                    };
+                    let is_wanted = wanted.contains(&slot.sku);
+                    let Some(urgency) = urgency_of(slot, epoch, is_wanted, now) else { continue };
                     self.rebuild.ask(slot.sku, urgency);
-                    lost |= needed && epoch != Some(0);
+                    lost |= urgency == Urgency::Selling && epoch != Some(0);
                 }
                 // A gate that does not answer is asked again; nothing is known to be wrong with it.
                 Err(_) => {}
@@ -429,6 +424,17 @@ impl<'a> Reconciling<'a> {
     }
 }
 
+/// How soon a gate is needed that can't be used; `None`: not before somebody asks for it.
+fn urgency_of(slot: &Slot, epoch: Option<u64>, is_wanted: bool, now: UnixMs) -> Option<Urgency> {
+    match epoch {
+        _ if looks::is_live(slot, now) => Some(Urgency::Selling),
+        _ if is_wanted => Some(Urgency::Wanted),
+        _ if slot.is_over(now) => None,
+        Some(0) => Some(Urgency::New),
+        _ => Some(Urgency::Unhurried),
+    }
+}
+
 /// The orders among what is open at a gate. What nobody can read is reported, and passed over.
 fn orders_of(core: &Core, sku: SkuId, rows: &OpenRows) -> Vec<Reservation> {
     if rows.unreadable > 0 {
@@ -436,12 +442,18 @@ fn orders_of(core: &Core, sku: SkuId, rows: &OpenRows) -> Vec<Reservation> {
     }
     let mut orders = Vec::new();
     for open in rows.records.iter().filter(|open| matches!(open.what, Open::Order(_))) {
-        match order_of(open) {
+        match readable(open) {
             Ok(order) => orders.push(order),
-            Err(error) => core.warnings.unreadable.met(&format_args!("order {}: {error}", open.id())),
+            Err(why) => core.warnings.unreadable.met(&format_args!("order {}: {why}", open.id())),
         }
     }
     orders
+}
+
+/// The order that a reservation holds, if it can stand in the ledger, which takes no other.
+fn readable(open: &OpenRecord) -> Result<Reservation, String> {
+    let order = order_of(open).map_err(|error| error.to_string())?;
+    if fits(&order) { Ok(order) } else { Err("its record says what no server of ours writes".to_owned()) }
 }
 
 /// Into the ledger with orders whose messages never came, and what became of them to the gate.
@@ -508,5 +520,59 @@ pub(in crate::cluster) fn pump_outbox(
         if rows.len() < OUTBOX_ROWS {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::handover::SaleState;
+    use engine::{BuyerId, Fingerprint, OrderId, Placement, ProductId};
+
+    use super::*;
+    use crate::queue::message;
+
+    /// Anybody can want the gates of sales that are over: there may be thousands, with all of their orders.
+    #[test]
+    fn what_somebody_wants_of_a_sale_that_is_over_does_not_stand_beside_what_sells() {
+        const DAY_MS: u64 = 86_400_000;
+        let now = UnixMs(1_000 * DAY_MS);
+        let slot = |first: u64, last: u64| {
+            let (starts_at, ends_at) = (UnixMs(first * DAY_MS), UnixMs(last * DAY_MS));
+            let state = SaleState { version: 1, starts_at, ends_at, paused: false, ended: false };
+            Slot { sku: SkuId(1), state, limit: None, product: ProductId(1) }
+        };
+        let (over, on, to_come) = (slot(1, 2), slot(999, 1_001), slot(1_009, 1_010));
+        for (slot, epoch, is_wanted, expected) in [
+            (over, Some(3), false, None),
+            (over, Some(3), true, Some(Urgency::Wanted)),
+            (on, Some(3), true, Some(Urgency::Selling)),
+            (on, Some(0), false, Some(Urgency::Selling)),
+            (to_come, Some(0), false, Some(Urgency::New)),
+            (to_come, Some(3), false, Some(Urgency::Unhurried)),
+            (to_come, Some(3), true, Some(Urgency::Wanted)),
+        ] {
+            assert_eq!(
+                urgency_of(&slot, epoch, is_wanted, now),
+                expected,
+                "{slot:?}, {epoch:?}, {is_wanted}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_that_can_be_decoded_and_not_be_stored_is_not_readable() {
+        let is_readable = |text: &str| {
+            let id = OrderId { sku: SkuId(1), hash: 2 };
+            let place =
+                Placement { id, buyer: BuyerId::of_hash(3), quantity: 1, fingerprint: Fingerprint(4) };
+            let (epoch, at) = (5, UnixMs(6));
+            let buyer_text = Some(text.into());
+            let order = Reservation { place, buyer_text, epoch, reserved_at: at, address: None };
+            let mut record = Vec::new();
+            message::encode(&order, &mut record);
+            let open = OpenRecord { what: Open::Order(place), epoch, at, record: record.into() };
+            readable(&open).is_ok_and(|read| read == order)
+        };
+        assert!(is_readable("Ann") && !is_readable("") && !is_readable(&"a".repeat(255)));
     }
 }

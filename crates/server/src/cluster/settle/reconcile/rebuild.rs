@@ -6,8 +6,8 @@
 //! new gate, or is rejected (`consume`).
 //!
 //! One rebuild at a time, step by step, so the rest of reconciliation goes on meanwhile. A dead Redis takes all of its
-//! SKUs: those that sell come first, all at once, then new ones, and the others in portions. What is rebuilt gives way to
-//! what is needed sooner.
+//! SKUs: those that sell come first, all at once, then new ones, those that somebody wants, and the others in portions. What is
+//! rebuilt gives way to what is needed sooner.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -31,9 +31,11 @@ const DRAINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Gates that are built under one transaction.
 const BUILT_AT_ONCE: usize = 1_000;
+/// Of those that are only wanted: of a sale that is over each has all of its orders, and what sells waits for no more than one.
+const WANTED_BUILT_AT_ONCE: usize = 1;
 /// Orders of gates that are built together, unless one alone has more: their marks are in memory.
 const ORDERS_AT_ONCE: u64 = 50_000;
-/// Gates in one rebuild that nobody waits for.
+/// Gates in one rebuild that gives way to those that sell.
 const UNHURRIED_MAX: usize = 10_000;
 /// In one step: a ledger that has lost its tail has lost few of them. With more a gate is built at a later step.
 const RAISES_MAX: usize = 8;
@@ -43,14 +45,16 @@ const MARKS_PER_READ: usize = 5_000;
 /// How soon a gate is needed, the soonest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// It sells, will soon, or was asked for.
+    /// It sells, or will soon.
     Selling,
     /// It was never built: nothing was accepted by it, so there is nothing to wait for.
     New,
+    /// Somebody asked for it, which anybody can who asks for an order of a sale that is over.
+    Wanted,
     Unhurried,
 }
 
-const URGENCIES: [Urgency; 3] = [Urgency::Selling, Urgency::New, Urgency::Unhurried];
+const URGENCIES: [Urgency; 4] = [Urgency::Selling, Urgency::New, Urgency::Wanted, Urgency::Unhurried];
 
 #[derive(Debug, Default)]
 enum Phase {
@@ -187,9 +191,15 @@ impl Rebuild {
         self.urgency = self.next().unwrap_or(Urgency::Unhurried);
         let asked = &mut self.asked[self.urgency as usize];
         match self.urgency {
-            Urgency::Unhurried => std::iter::from_fn(|| asked.pop_first()).take(UNHURRIED_MAX).collect(),
-            _ => std::mem::take(asked).into_iter().collect(),
+            Urgency::Selling | Urgency::New => std::mem::take(asked).into_iter().collect(),
+            Urgency::Wanted | Urgency::Unhurried => {
+                std::iter::from_fn(|| asked.pop_first()).take(UNHURRIED_MAX).collect()
+            }
         }
+    }
+
+    fn built_at_once(&self) -> usize {
+        if self.urgency == Urgency::Wanted { WANTED_BUILT_AT_ONCE } else { BUILT_AT_ONCE }
     }
 
     /// Asked for once more, as urgently as before.
@@ -233,7 +243,7 @@ impl Rebuild {
         lease: Option<&Lease>,
     ) -> Result<Phase, LedgerError> {
         let mut renewal = Renewal::new(lease.cloned());
-        let mut portion: Vec<_> = skus.iter().copied().take(BUILT_AT_ONCE).collect();
+        let mut portion: Vec<_> = skus.iter().copied().take(self.built_at_once()).collect();
         let unread = roll_forward_fenced(core, engines, &portion, &mut renewal)?;
         portion.retain(|sku| !unread.contains_key(sku));
         for (sku, error) in unread {
@@ -293,7 +303,10 @@ impl Rebuild {
             }
         }
         let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
-        let built = gate.finish_each(begun, &gates, &mut || renewal.renew(&mut **ledger));
+        let built = gate.finish_each(begun, &gates, &mut || {
+            renewal.renew(&mut **ledger);
+            renewal.check().is_ok()
+        });
         let mut products = Vec::new();
         for ((slot, snapshot), built) in snapshots.iter().zip(built) {
             match built {
@@ -485,13 +498,17 @@ mod tests {
     #[test]
     fn what_sells_is_taken_first_then_what_is_new_and_the_others_in_portions() {
         let mut rebuild = Rebuild::default();
-        let unhurried = u32::try_from(UNHURRIED_MAX).unwrap() + 5;
+        let unhurried = u32::try_from(UNHURRIED_MAX).unwrap() + 6;
         skus(0..unhurried).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Unhurried));
         skus(4..6).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::New));
         skus(2..4).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Selling));
         rebuild.ask(SkuId(3), Urgency::Unhurried);
+        // Of a sale of last year: it holds up nothing that sells.
+        skus(0..1).into_iter().for_each(|sku| rebuild.ask(sku, Urgency::Wanted));
         assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(2..4), Urgency::Selling));
         assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(4..6), Urgency::New));
+        assert_eq!((rebuild.take_asked(), rebuild.urgency), (skus(0..1), Urgency::Wanted));
+        assert_eq!(rebuild.built_at_once(), 1, "what sells waits for one at most");
         assert_eq!((rebuild.take_asked().len(), rebuild.urgency), (UNHURRIED_MAX, Urgency::Unhurried));
         assert_eq!(rebuild.take_asked(), skus(unhurried - 1..unhurried));
         assert_eq!(rebuild.take_asked(), []);
