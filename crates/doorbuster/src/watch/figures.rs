@@ -114,6 +114,9 @@ pub(super) struct Health {
     pub(super) backlog_age_ms: Option<u64>,
     pub(super) units_age_ms: Option<u64>,
     pub(super) mailbox: Option<u64>,
+    pub(super) clock_confirmed: Option<bool>,
+    pub(super) clock_difference_ms: Option<i64>,
+    pub(super) ledger_bytes: Option<u64>,
     #[serde(default)]
     pub(super) engines: Vec<Engine>,
 }
@@ -268,14 +271,27 @@ impl Verdict {
 }
 
 impl Health {
-    /// The rate that is let through beside what was measured, where that is known.
+    /// The rate that is let through, and beside it what was measured, where that is known.
     pub(super) fn admission(&self) -> Option<String> {
-        let peak = self.measured_peak.as_ref()?;
-        let max = match self.orders_per_s_max {
-            None | Some(0) => "all".to_owned(),
-            Some(max) => format!("{max}/s"),
+        let max = match self.orders_per_s_max? {
+            0 => "all".to_owned(),
+            max => format!("{max}/s"),
         };
-        Some(format!("{max} of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)))
+        let peak = self.measured_peak.as_ref();
+        let peak = peak.map(|peak| format!(" of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)));
+        Some(max + &peak.unwrap_or_default())
+    }
+
+    /// Its clock and what its ledger takes; of a cluster each server has a row of its own.
+    pub(super) fn clock(&self) -> Option<String> {
+        let believed = match (self.dead_letters, self.clock_confirmed?) {
+            (Some(_), _) => return None,
+            (None, true) => "confirmed",
+            (None, false) => "NOT CONFIRMED",
+        };
+        let ledger = self.ledger_bytes.map(|bytes| format!("  ledger {} MiB", bytes >> 20));
+        let off = apart(self.clock_difference_ms);
+        Some(format!("{believed}, {off} from the system's{}", ledger.unwrap_or_default()))
     }
 
     /// What waits for somebody or something; only what there is.

@@ -130,6 +130,9 @@ fn machine(figures: &Figures) -> Vec<Line> {
         mib(health.memory_bytes),
         mib(health.disk_free_bytes),
     ));
+    if let Some(clock) = health.clock() {
+        say(&format!("clock       {clock}"));
+    }
     if let Some(admission) = health.admission() {
         say(&format!("admission   {admission}"));
     }
@@ -484,7 +487,11 @@ pub(super) mod tests {
         assert!(after.starts_with("server  ") && after.contains("3s ago"), "{after}");
         // A server that is none of a cluster has all of it above.
         figures.health.dead_letters = None;
-        assert!(!whole(&figures, false, 1, None).contains("from most"));
+        (figures.health.clock_confirmed, figures.health.clock_difference_ms) = (Some(true), Some(-7_000));
+        (figures.health.ledger_bytes, figures.health.measured_peak) = (Some(3 << 20), None);
+        let text = whole(&figures, false, 1, None);
+        let alone = "\nclock       confirmed, 7000 ms from the system's  ledger 3 MiB\nadmission   15000/s\n";
+        assert!(text.contains(alone) && !text.contains("from most"), "{text}");
         assert_eq!(glance(&figures, BASE).1, "");
     }
 
