@@ -25,6 +25,7 @@ const ENDED_MAX = 2;
 const SIGNED_OUT = "signed-out";
 
 const board = byId("board");
+const title = document.querySelector("title");
 const NO_OPERATOR = "No operator has this token: it is mistyped, or was revoked.";
 const signIn = byId("sign-in");
 const signInSays = (text) => set("sign-in-problem", text);
@@ -347,14 +348,14 @@ const tick = () => {
   if (hasFailed) {
     set(node, "this page failed to show figures: reload");
     verdict("unknown", "This page failed to show figures.", "Reload it. What is shown below may be of before; `doorbuster watch` shows the same.", "server-away");
-    document.title = "UNKNOWN: this page failed";
+    set(title, "UNKNOWN: this page failed");
     return;
   }
   set(node, (isLive ? `live: figures of ${at}, ${soOld} ago` : `figures ${soOld} old, of ${at}`) + behind(night.figures));
   if (old) {
     const why = refused || "The server hangs, or can't be reached from here.";
     verdict("unknown", `No figures since ${at}.`, `${why} What is shown below is of before. It is asked again by itself.`, "server-away");
-    document.title = "UNKNOWN: no figures";
+    set(title, "UNKNOWN: no figures");
   }
   keepFocus();
 };
@@ -372,7 +373,7 @@ const drawTimes = (old) => {
   // The last: nobody hears of it that it goes well, and that the page has failed, in turn.
   if (old) return;
   verdict(level, says, toDo, runbook, action);
-  document.title = `${level.toUpperCase()}: ${says}`;
+  set(title, `${level.toUpperCase()}: ${says}`);
 };
 
 const when = (sale) => {
