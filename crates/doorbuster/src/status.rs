@@ -1,4 +1,4 @@
-//! `doorbuster status`: whether a server is ready, and how its sales stand; one screen, and an exit code for scripts.
+//! `doorbuster status`: whether a server is ready, and how it goes there; one screen, and an exit code for scripts.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use server::config::Environment;
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, plain};
-use crate::sale;
+use crate::{sale, watch};
 
 /// A server that has not answered in this time is not well, whatever it is at.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Show whether a running server is ready, and how its newest sales stand.
+/// Show whether a running server is ready, what its verdict is, and how its newest sales stand.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: 0 it is ready, if only for a part of the products, which is printed; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
-69 no server answers, or none within 5 s, or the address is not a server's own: what stands before servers has no /readyz.
+69 no server answers, or none within 5 s, or the address is not a server's own: what stands before servers has no /readyz. The verdict
+and the table of a cluster's servers, as `doorbuster watch` has them, change none of these.
 
 Examples:
   doorbuster status
@@ -37,15 +38,25 @@ pub(crate) fn run(arguments: &StatusArguments, environment: &Environment) -> Res
         Err(_) if !ready => None,
         newest => Some(newest?),
     };
+    // One that is older, or that is not well, may have none.
+    let figures = client.get("/figures").ok();
     if arguments.server.json {
+        let figures = figures.and_then(|answer| answer.read::<Value>().ok()).unwrap_or_default();
         let sales = sales.map(|(answer, _)| answer.read::<Value>()).transpose()?;
         let sales = sales.map(|mut page| page["sales"].take());
-        output::print(&format!("{}\n", json!({ "ready": ready, "reasons": reasons, "sales": sales })))?;
+        let (verdict, servers) = (&figures["verdict"], &figures["servers"]);
+        let shown = json!({ "ready": ready, "reasons": reasons, "verdict": verdict, "servers": servers, "sales": sales });
+        output::print(&format!("{shown}\n"))?;
     } else {
         let state = if ready { "ready" } else { "NOT READY" };
         let lines: String = reasons.iter().map(|reason| format!("  {reason}\n")).collect();
         let table = sales.map_or_else(String::new, |(_, table)| format!("\n{table}"));
-        output::print(&format!("{state}  {}\n{lines}{table}", client.base()))?;
+        let glance = figures.and_then(|answer| watch::glance(&answer, client.base()).ok());
+        let (verdict, mut machines) = glance.unwrap_or_default();
+        if !machines.is_empty() {
+            machines.insert(0, '\n');
+        }
+        output::print(&format!("{state}  {}\n{lines}{verdict}{table}{machines}", client.base()))?;
     }
     if ready { Ok(()) } else { Err(Failure::check("the server is not ready")) }
 }

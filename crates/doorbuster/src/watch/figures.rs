@@ -10,6 +10,8 @@ use crate::time::{format_duration, format_utc};
 
 /// A server of a cluster reads what is held and sold each second.
 const UNITS_OLD_MS: u64 = 3_000;
+/// Clocks that are further apart are so by seconds and more.
+const APART_IN_MS: Duration = Duration::from_secs(10);
 
 /// As the API gives them.
 #[derive(Debug, Deserialize)]
@@ -56,6 +58,15 @@ pub(super) struct Server {
     pub(super) counted: bool,
     pub(super) ready: bool,
     pub(super) accepted_per_s: f64,
+    /// What its own machine has; one that is older says less of it.
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) disk_free_bytes: Option<u64>,
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) clock_confirmed: Option<bool>,
+    /// Of most clocks of the cluster.
+    pub(super) clock_ahead_ms: Option<i64>,
+    /// From the system's.
+    pub(super) clock_difference_ms: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,6 +76,16 @@ pub(super) struct Verdict {
     pub(super) says: String,
     #[serde(rename = "do")]
     pub(super) action: String,
+    /// The same for a machine, where the server knows it; one that is older does not.
+    #[serde(rename = "action")]
+    pub(super) press: Option<Press>,
+}
+
+/// What the console has a button for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Press {
+    kind: String,
+    sale: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,6 +114,9 @@ pub(super) struct Health {
     pub(super) backlog_age_ms: Option<u64>,
     pub(super) units_age_ms: Option<u64>,
     pub(super) mailbox: Option<u64>,
+    pub(super) clock_confirmed: Option<bool>,
+    pub(super) clock_difference_ms: Option<i64>,
+    pub(super) ledger_bytes: Option<u64>,
     #[serde(default)]
     pub(super) engines: Vec<Engine>,
 }
@@ -232,15 +256,42 @@ impl Figures {
     }
 }
 
-impl Health {
-    /// The rate that is let through beside what was measured, where that is known.
-    pub(super) fn admission(&self) -> Option<String> {
-        let peak = self.measured_peak.as_ref()?;
-        let max = match self.orders_per_s_max {
-            None | Some(0) => "all".to_owned(),
-            Some(max) => format!("{max}/s"),
+impl Verdict {
+    /// The command that does what it says to do, of this server; `None`: there is none.
+    pub(super) fn command(&self, base: &str) -> Option<String> {
+        let Press { kind, sale } = self.press.as_ref()?;
+        let command = match (kind.as_str(), sale) {
+            ("create", _) => "create drop.toml".to_owned(),
+            ("resume", Some(sale)) => format!("resume {sale}"),
+            // A later server knows more.
+            _ => return None,
         };
-        Some(format!("{max} of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)))
+        Some(format!("doorbuster sale {command} --server {base}"))
+    }
+}
+
+impl Health {
+    /// The rate that is let through, and beside it what was measured, where that is known.
+    pub(super) fn admission(&self) -> Option<String> {
+        let max = match self.orders_per_s_max? {
+            0 => "all".to_owned(),
+            max => format!("{max}/s"),
+        };
+        let peak = self.measured_peak.as_ref();
+        let peak = peak.map(|peak| format!(" of a measured {}/s  {}", peak.orders_per_s, plain(&peak.on)));
+        Some(max + &peak.unwrap_or_default())
+    }
+
+    /// Its clock and what its ledger takes; of a cluster each server has a row of its own.
+    pub(super) fn clock(&self) -> Option<String> {
+        let believed = match (self.dead_letters, self.clock_confirmed?) {
+            (Some(_), _) => return None,
+            (None, true) => "confirmed",
+            (None, false) => "NOT CONFIRMED",
+        };
+        let ledger = self.ledger_bytes.map(|bytes| format!("  ledger {} MiB", bytes >> 20));
+        let off = apart(self.clock_difference_ms);
+        Some(format!("{believed}, {off} from the system's{}", ledger.unwrap_or_default()))
     }
 
     /// What waits for somebody or something; only what there is.
@@ -343,6 +394,29 @@ impl Server {
             Server { accepted_per_s, .. } => format!("{name} {accepted_per_s}/s"),
         }
     }
+
+    /// Of its clock: whether it is believed, how far it is ahead of most clocks, and how far from the system's.
+    pub(super) fn clock(&self) -> [String; 3] {
+        let believed = match self.clock_confirmed {
+            None => "-",
+            Some(true) => "confirmed",
+            Some(false) => "NOT CONFIRMED",
+        };
+        let sign = match self.clock_ahead_ms.map_or(0, i64::signum) {
+            1 => "+",
+            -1 => "-",
+            _ => "",
+        };
+        let [ahead, off] = [self.clock_ahead_ms, self.clock_difference_ms].map(apart);
+        [believed.to_owned(), format!("{sign}{ahead}"), off]
+    }
+}
+
+/// In milliseconds as long as that is what matters.
+fn apart(ms: Option<i64>) -> String {
+    let Some(ms) = ms else { return "-".to_owned() };
+    let apart = Duration::from_millis(ms.unsigned_abs());
+    if apart < APART_IN_MS { format!("{} ms", apart.as_millis()) } else { format_duration(apart) }
 }
 
 impl Units {

@@ -41,9 +41,11 @@ const REST_OF_SCREEN: &str = "\x1b[J\x1b[?7h";
 /// Watch a running server: a verdict in one line with what to do next, rates, times, stock and the machine.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-On a terminal the screen is drawn again in place: the verdict first, then as much as there is room for; the last line says how much is
-left out. Into a pipe or a file each look is a line; with --json it is the server's answer, on a terminal too. Ctrl-C stops it. A server
-that goes away is waited for.
+On a terminal the screen is drawn again in place: the verdict first, with the command for what is to be done if there is one, then as much
+as there is room for; the last line says how much is left out. Of a cluster the last table has each server's own disk, memory and clock:
+how far it is from most clocks of the cluster (- behind them), and from its system's.
+Into a pipe or a file each look is a line; with --json it is the server's answer, on a terminal too. Ctrl-C stops it. A server that goes
+away is waited for.
 
 Exit codes, by the last look: 0 the server took orders, in a cluster every server; 1 it answered and took none, or in a cluster at
 least one server took none or was silent, which is named; 64 the token is not an operator's; 69 the server did not answer.
@@ -251,6 +253,11 @@ impl Watching {
             },
         }
     }
+}
+
+/// For one look that stays on the screen: the verdict with what is to be done; and the machines of a cluster, if it is one.
+pub(crate) fn glance(answer: &Answer, base: &str) -> Result<(String, String), Failure> {
+    Ok(screen::glance(&answer.read()?, base))
 }
 
 /// One look, for a log.

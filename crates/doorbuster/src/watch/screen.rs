@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took};
+use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took, Verdict};
 use super::terminal::Line;
 use crate::output::{self, Column, cut, numbers, plain, table_without, words};
 use crate::sale;
@@ -50,7 +50,26 @@ pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
         lines.extend(doing(sales));
     }
     lines.extend(happened(events));
+    let machines = machines(look.figures, look.age, columns);
+    if !machines.is_empty() {
+        lines.push(Line::Words(String::new()));
+    }
+    lines.extend(machines.lines().map(|row| Line::Row(row.to_owned())));
     lines
+}
+
+/// For one look that stays on the screen: the verdict with what is to be done; and the machines of a cluster, if it is one.
+pub(super) fn glance(figures: &Figures, base: &str) -> (String, String) {
+    let Verdict { level, says, .. } = &figures.verdict;
+    let first = format!("{}  {}\n", level.to_uppercase(), plain(says));
+    let to_do: String = to_do(&figures.verdict, base).iter().map(|line| format!("{line}\n")).collect();
+    (first + &to_do, machines(figures, Duration::from_millis(figures.age_ms), usize::MAX))
+}
+
+/// What is to be done, in words and as a command.
+fn to_do(verdict: &Verdict, base: &str) -> Vec<String> {
+    let command = verdict.command(base).map(|command| format!("   {command}"));
+    [format!("-> {}", plain(&verdict.action))].into_iter().chain(command).collect()
 }
 
 /// How it goes, and what is to be done.
@@ -67,7 +86,9 @@ fn verdict(look: &Look<'_>) -> Vec<Line> {
         say(&format!("THE FIGURES ARE OLD: the server answers, and takes none for {age_s} s"));
     }
     say(&plain(&verdict.says));
-    say(&format!("-> {}", plain(&verdict.action)));
+    for line in to_do(verdict, base) {
+        say(&line);
+    }
     // While other servers take orders, a reason begins with the name of the one that takes none.
     let state = if health.ready { "out" } else { "not ready" };
     for reason in &health.reasons {
@@ -109,6 +130,9 @@ fn machine(figures: &Figures) -> Vec<Line> {
         mib(health.memory_bytes),
         mib(health.disk_free_bytes),
     ));
+    if let Some(clock) = health.clock() {
+        say(&format!("clock       {clock}"));
+    }
     if let Some(admission) = health.admission() {
         say(&format!("admission   {admission}"));
     }
@@ -287,13 +311,38 @@ fn fitting<const N: usize, const M: usize>(
     table_without(left_out, kept.map(|at| columns[at]), &rows)
 }
 
+/// A row for each server of a cluster, of what is in no sum: which one is short of room, or has a wrong clock.
+fn machines(figures: &Figures, age: Duration, width: usize) -> String {
+    if figures.health.dead_letters.is_none() || figures.servers.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        words("server"),
+        numbers("as of"),
+        numbers("disk free"),
+        numbers("of"),
+        numbers("memory"),
+        words("clock"),
+        numbers("from most"),
+        numbers("from system"),
+    ];
+    let row = |server: &Server| {
+        let since = format_duration(age + Duration::from_millis(server.silent_ms));
+        let [free, of, memory] = [server.disk_free_bytes, server.disk_bytes, server.memory_bytes].map(mib);
+        let [clock, from_most, from_system] = server.clock();
+        [plain(&server.server), format!("{since} ago"), free, of, memory, clock, from_most, from_system]
+    };
+    let rows: Vec<_> = figures.servers.iter().map(row).collect();
+    fitting(None, columns, &rows, [0, 2, 4, 5, 6, 7], width)
+}
+
 fn mib(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20))
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::super::terminal::{Size, fit};
     use super::*;
@@ -402,15 +451,71 @@ pub(super) mod tests {
         assert!(shown(false, 62, gone).contains("\nNO ANSWER for 1m1s: no answer; waiting for it\n"));
     }
 
+    fn server(name: &str, silent_ms: u64, counted: bool, ready: bool) -> Server {
+        let server = json!({
+            "server": name, "silent_ms": silent_ms, "counted": counted, "ready": ready, "accepted_per_s": 1.5,
+            "memory_bytes": 150 << 20, "disk_free_bytes": 80_u64 << 30, "disk_bytes": 500_u64 << 30,
+            "clock_confirmed": true, "clock_ahead_ms": 2, "clock_difference_ms": 0,
+        });
+        serde_json::from_value(server).unwrap()
+    }
+
+    /// The terminal showed the installation as one: nobody saw there which server was short of disk, or whose clock was wrong.
+    #[test]
+    fn each_server_of_a_cluster_has_its_own_disk_memory_and_clock() {
+        let mut figures: Figures = serde_json::from_str(FIGURES).unwrap();
+        let mut wrong = server("10.0.0.12:8080", 3_400, true, true);
+        (wrong.disk_free_bytes, wrong.clock_confirmed) = (Some(99 << 20), Some(false));
+        (wrong.clock_ahead_ms, wrong.clock_difference_ms) = (Some(-3_600_000), Some(-7_000));
+        let older = r#"{"server":"c\u001b","silent_ms":0,"counted":true,"ready":true,"accepted_per_s":1.5}"#;
+        let older = serde_json::from_str(older).unwrap();
+        figures.servers = vec![server("10.0.0.11:8080", 0, true, true), wrong, older];
+        let text = whole(&figures, false, 1, None);
+        let expected = "\n\
+            server           as of  disk free          of   memory  clock          from most  from system\n\
+            10.0.0.11:8080  1s ago  81920 MiB  512000 MiB  150 MiB  confirmed          +2 ms         0 ms\n\
+            10.0.0.12:8080  4s ago     99 MiB  512000 MiB  150 MiB  NOT CONFIRMED        -1h      7000 ms\n\
+            c\u{fffd}              1s ago          -           -        -  -                      -            -\n";
+        assert!(text.ends_with(expected), "{text}");
+        let narrow = machines(&figures, Duration::ZERO, 80);
+        assert!(narrow.lines().all(|line| output::width(line) <= 80), "{narrow}");
+        assert!(
+            narrow.contains("10.0.0.12:8080     99 MiB  150 MiB  NOT CONFIRMED        -1h      7000 ms\n")
+        );
+        let (verdict, after) = glance(&figures, BASE);
+        assert_eq!(verdict, "AMBER  4 GiB\u{fffd} are free.\n-> Make room.\n");
+        assert!(after.starts_with("server  ") && after.contains("3s ago"), "{after}");
+        // A server that is none of a cluster has all of it above.
+        figures.health.dead_letters = None;
+        (figures.health.clock_confirmed, figures.health.clock_difference_ms) = (Some(true), Some(-7_000));
+        (figures.health.ledger_bytes, figures.health.measured_peak) = (Some(3 << 20), None);
+        let text = whole(&figures, false, 1, None);
+        let alone = "\nclock       confirmed, 7000 ms from the system's  ledger 3 MiB\nadmission   15000/s\n";
+        assert!(text.contains(alone) && !text.contains("from most"), "{text}");
+        assert_eq!(glance(&figures, BASE).1, "");
+    }
+
+    #[test]
+    fn what_is_to_be_done_is_a_command_where_there_is_one() {
+        for (action, command) in [
+            (json!({ "kind": "resume", "sale": 3, "product": null }), Some("sale resume 3")),
+            (json!({ "kind": "create", "sale": null, "product": null }), Some("sale create drop.toml")),
+            (json!({ "kind": "sing", "sale": 3, "product": null }), None),
+            (Value::Null, None),
+        ] {
+            let mut figures: Value = serde_json::from_str(FIGURES).unwrap();
+            figures["verdict"]["action"] = action;
+            let figures = serde_json::from_value(figures).unwrap();
+            let command = command
+                .map_or_else(String::new, |command| format!("   doorbuster {command} --server http://a:1\n"));
+            let expected = format!("\n-> Make room.\n{command}not ready: it stops\n");
+            let text = whole(&figures, false, 1, None);
+            assert!(text.contains(&expected), "{expected} in {text}");
+        }
+    }
+
     #[test]
     fn the_screen_names_the_servers_of_a_cluster() {
-        let server = |name: &str, silent_ms, counted, ready| Server {
-            server: name.to_owned(),
-            silent_ms,
-            counted,
-            ready,
-            accepted_per_s: 1.5,
-        };
         let mut figures: Figures = serde_json::from_str(FIGURES).unwrap();
         figures.servers = vec![
             server("a", 0, true, true),

@@ -107,6 +107,38 @@ fn a_servers_state_is_one_screen_and_an_exit_code() {
     assert_eq!(code, 69);
 }
 
+/// It said which server is ready, and not what is to be done, or which one has no room left.
+#[test]
+fn a_servers_state_has_the_verdict_and_the_machines_of_its_cluster() {
+    const FIGURES: &str = r#"{"number":1,"at_ms":1796119200000,"age_ms":0,"verdict":{"level":"amber","code":"sale_paused",
+        "says":"It is paused.","do":"Resume it.","action":{"kind":"resume","sale":3,"product":null},"runbook":"sale-paused"},
+        "rates":{},"refused_by_code":{},"order_route":null,"health":{"ready":true,"reasons":[],"in_flight":0,"commit":null,
+        "disk_free_bytes":null,"memory_bytes":null,"connections":0,"processors_busy":null,"refunds_due":0,"dead_letters":0},
+        "servers":[{"server":"a:80","silent_ms":0,"counted":true,"ready":true,"accepted_per_s":0.0,"memory_bytes":1048576,
+        "disk_free_bytes":2097152,"disk_bytes":3145728,"clock_confirmed":true,"clock_ahead_ms":-4,"clock_difference_ms":5}],
+        "sales":[],"sales_total":0,"events":[]}"#;
+    let list: &'static str = format!("{{\"sales\":[{SALE}],\"next_cursor\":null,\"next_id\":4}}").leak();
+    let answers = || vec![Some((200, "ready\n")), Some((200, list)), Some((200, FIGURES))];
+    let ((code, stdout, stderr), asked) = ask(&["status"], answers());
+    assert_eq!((code, stderr.as_str(), asked[2].line.as_str()), (0, "", "GET /api/v1/figures"));
+    let verdict =
+        "\nAMBER  It is paused.\n-> Resume it.\n   doorbuster sale resume 3 --server http://127.0.0.1:";
+    assert!(stdout.contains(verdict), "{stdout}");
+    let machine = "\na:80    0s ago      2 MiB  3 MiB   1 MiB  confirmed      -4 ms         5 ms\n";
+    assert!(stdout.ends_with(machine), "{stdout}");
+    let ((code, stdout, _), _) = ask(&["status", "--json"], answers());
+    let shown: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &shown["verdict"]["action"]["kind"]), (0, &"resume".into()));
+    assert_eq!(shown["servers"][0]["disk_free_bytes"], 2_097_152);
+    // One that has no figures is ready all the same.
+    for figures in [(404, "{}"), (200, "{}")] {
+        let answers = vec![Some((200, "ready\n")), Some((200, list)), Some(figures)];
+        let ((code, stdout, stderr), _) = ask(&["status"], answers);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        assert!(stdout.contains("Winter drop") && !stdout.contains("->"), "{stdout}");
+    }
+}
+
 /// A proxy that does not pass `/readyz` on made servers that are well look as if they were not.
 #[test]
 fn an_address_without_readyz_is_no_server_that_is_not_ready() {

@@ -90,6 +90,11 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
 
     until("a watch of all three ends well", || {
         let (line, code, errors) = watched(dir.path(), &a);
+        for server in line["servers"].as_array().unwrap() {
+            let has = |name: &str| server[name].is_u64();
+            assert!(has("memory_bytes") && has("disk_free_bytes") && has("disk_bytes"), "{line}");
+            assert!(server["clock_confirmed"].is_boolean() && server["clock_ahead_ms"].is_i64(), "{line}");
+        }
         (code == 0, format!("{line} {errors}"))
     });
     let gone = port(&b);
@@ -118,7 +123,14 @@ fn any_server_shows_the_sum_and_says_which_one_is_silent() {
         .args(["status", "--server", &format!("http://{}", a.address)])
         .env("DOORBUSTER_OPERATOR_TOKEN", OPERATOR)
         .output();
-    assert_eq!(outcome(status.unwrap()).0, 0, "orders are taken");
+    let (code, shown, errors) = outcome(status.unwrap());
+    assert_eq!(code, 0, "orders are taken: {errors}");
+    let rows = shown.lines().skip_while(|line| !line.contains("  disk free  ")).skip(1);
+    let mut ports: Vec<_> = rows.filter_map(|row| row.split("  ").next()?.rsplit(':').next()).collect();
+    ports.sort_unstable();
+    let mut expected = [port(&a), gone];
+    expected.sort();
+    assert_eq!(ports, expected, "a row for each: {shown}");
 }
 
 /// What the killed run had said must not be what is left.

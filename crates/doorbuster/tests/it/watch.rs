@@ -214,6 +214,7 @@ fn of_more_sales_than_are_shown_what_matters_comes_first_and_each_can_be_watched
     let first = |seen: &Value| [0, 1].map(|place| seen["sales"][place]["id"].as_u64().unwrap());
     let seen = std::iter::repeat_with(|| json.figures()).find(|seen| first(seen) == [102, 101]).unwrap();
     assert_eq!(seen["verdict"]["code"], "sale_paused", "{seen}");
+    assert_eq!(seen["verdict"]["action"], json!({ "kind": "resume", "sale": 102, "product": null }));
     assert_eq!(json.interrupt(), (0, String::new()));
     let mut json = Watch::start(directory.path(), &url, &["103", "--json"]);
     assert_eq!(json.figures()["sales"][0]["id"], 103);

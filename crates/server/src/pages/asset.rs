@@ -220,7 +220,7 @@ fn without_indentation(source: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What of the console's stands closer together without another meaning, and how. None of it is in a text.
+/// What of the console's stands closer together without another meaning, and how. None of it is in a text, and no line ends in a comment.
 const SCRIPT_SPACES: &[(&str, &str)] = &[
     (" => ", "=>"),
     (" = ", "="),
@@ -230,8 +230,19 @@ const SCRIPT_SPACES: &[(&str, &str)] = &[
     (" || ", "||"),
     (" ? ", "?"),
     (" : ", ":"),
+    (" ?? ", "??"),
+    (" + ", "+"),
+    (" - ", "-"),
+    (" < ", "<"),
+    (" > ", ">"),
+    ("if (", "if("),
+    ("for (", "for("),
+    (") {", "){"),
     ("{ ", "{"),
     (" }", "}"),
+    ("{\n", "{"),
+    (",\n", ","),
+    ("\n}", "}"),
 ];
 const STYLE_SPACES: &[(&str, &str)] =
     &[(" {", "{"), ("{ ", "{"), ("; }", "}"), (": ", ":"), ("; ", ";"), (", ", ",")];
@@ -284,6 +295,10 @@ mod tests {
             for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
                 let quotes = line.replace("\"`\"", "").matches('`').count();
                 assert_eq!(quotes % 2, 0, "{name} has a text over two lines: {line}");
+                assert!(
+                    !line.contains(" // "),
+                    "{name} has a comment that the next line would be part of: {line}"
+                );
                 let text = texts(line).into_iter().find(|text| has_spaces(name, text));
                 assert_eq!(text, None, "{name} has a text whose spaces would go: {line}");
             }
@@ -332,6 +347,9 @@ mod tests {
     fn the_consoles_scripts_and_styles_say_the_same_closer_together() {
         let script = "const a = ({ b }) => b === \"c\" || (b !== 1 && b >= 2 ? 3 : `d ${b}`);\n";
         let tight = "const a=({b})=>b===\"c\"||(b!==1&&b >= 2?3:`d ${b}`);\n";
+        assert_eq!(tightened(script.to_owned(), SCRIPT_SPACES), tight);
+        let script = "for (const a of b) {\nif (a ?? c) {\nd(a + 1,\na - 2 > 3);\n}\n}\n";
+        let tight = "for(const a of b){if(a??c){d(a+1,a-2>3);}}\n";
         assert_eq!(tightened(script.to_owned(), SCRIPT_SPACES), tight);
         assert!(has_spaces("a.js", "c = d") && !has_spaces("a.js", "c=d"), "so no text has them");
         let style = "@media (min-width: 1rem) {\n.a > b, .c d::before { content: attr(e) \" \"; width: calc(1px + 2px); }\n}\n";

@@ -2,7 +2,7 @@
 import { create, duplicate } from "./console-making.js";
 import { played, readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
-import { TOO_LARGE, byId, call, count, dayAndTime, duration, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unitsOf, unixTime } from "./console-words.js";
+import { STALE_MS, STATES, TOO_LARGE, byId, call, count, dayAndTime, duration, elapsed, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unitsOf, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
@@ -313,8 +313,6 @@ const open = async (action, sale, item) => {
   }
   if (own !== opened) return;
   asked = { name, action, sale, item, key };
-  set("ask-title", nameOf(action, sale, item));
-  set("ask-says", action.says(sale, item));
   set("ask-do", action.name);
   set("ask-problem", before?.draft ? DRAFT : before ? UNKNOWN : "");
   byId("ask-do").className = action.typed ? "grave" : "";
@@ -325,9 +323,38 @@ const open = async (action, sale, item) => {
     input.value = before?.values[input.name] ?? input.value;
     input.dataset.before = before?.seen?.[input.name] ?? input.dataset.before;
   }
-  showSum();
+  set("ask-new", "");
+  sayAll();
   place = placeOf(pressed);
   dialog.showModal();
+};
+
+// What is asked, of the figures as they are. Nothing that is typed, and no place of the keyboard, is changed by it.
+const sayAll = () => {
+  const { action } = asked;
+  const shown = night.figures.sales.find(({ id }) => id === asked.sale.id);
+  const sale = shown ?? asked.sale;
+  const age = elapsed() - night.takenAt;
+  // An order has an age of its own.
+  const isOld = Boolean(shown) && age > STALE_MS;
+  const item = sale.items?.find(({ product }) => product === asked.item?.product);
+  asked.sale = sale;
+  if (item && (item.line || !action.ofLine)) asked.item = item;
+  const ends = byId("ask-typed").hidden || action.typed ? undefined : requestOf(asked)?.typed;
+  const parts = [ends?.says ?? action.says(sale, asked.item)];
+  if (!isOffered(action, sale)) parts[0] = `“${sale.title}” is ${STATES[sale.state]} now: this is not offered any more.`;
+  if (isOld) parts.push(`As of ${duration(age)} ago.`);
+  set("ask-title", nameOf(action, sale, asked.item));
+  set("ask-says", parts.join(" "));
+  showSum();
+  // What makes it mean something else.
+  const meaning = JSON.stringify([sale.title, sale.state, sale.state && hasStarted(sale), isOld]);
+  if ((asked.meaning ?? meaning) !== meaning) set("ask-new", parts.join(" "));
+  asked.meaning = meaning;
+};
+/** As time passes; while an answer is waited for it stands. Whoever hears the page hears it again when it means something else, and no more. */
+export const sayAsked = () => {
+  if (dialog.open && !isWaiting()) sayAll();
 };
 
 // While its answer is waited for. `aria-disabled`, never `disabled`: the button must not drop the keyboard's focus when it is pressed.
@@ -354,12 +381,11 @@ const field = ({ name, label, min, type = min ? "number" : "text", max, value, o
 };
 
 // What would come of the units that are typed.
-const showSum = () => {
-  const { action, sale, item } = asked;
-  const now = action.sum && night.figures.sales.find(({ id }) => id === sale.id)?.items.find(({ product }) => product === item.product);
-  set("ask-sum", action.sum?.(now ?? item, typedIn()) ?? "");
-};
-byId("ask-fields").addEventListener("input", showSum);
+const showSum = () => set("ask-sum", asked.action.sum?.(asked.item, typedIn()) ?? "");
+byId("ask-fields").addEventListener("input", () => {
+  showSum();
+  set("ask-new", byId("ask-sum").textContent);
+});
 
 byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
 byId("rehearsal-stop").addEventListener("click", () => open(stop, played));
@@ -412,9 +438,8 @@ const requestOf = ({ action, sale, item, key }) => {
 
 // Of what is changed here, what somebody else has changed since this was opened.
 const overtaken = async ({ action, sale, item }) => {
-  const latest = night.figures.sales.find(({ id }) => id === sale.id) ?? sale;
   const found = [];
-  for (const fresh of await action.fields(latest, item)) {
+  for (const fresh of await action.fields(sale, item)) {
     const [now, typed] = [field(fresh).lastChild, byId(`field-${fresh.name}`)];
     const isChanged = typed.value !== typed.dataset.before && typed.value !== now.value;
     if (isChanged && now.dataset.before !== typed.dataset.before) found.push(`${fresh.label}: somebody else has made it “${now.value}” meanwhile.`);
@@ -429,9 +454,9 @@ const objection = (press, request) => {
   if (request.problem) return request.problem;
   const typed = action.typed?.(sale) ?? request.typed;
   if (typed) {
-    if (typed.says) set("ask-says", typed.says);
     const isAsked = !byId("ask-typed").hidden;
     if (!isAsked) askToType(typed);
+    sayAsked();
     if (typed.alike(byId("typed").value) !== typed.alike(typed.text)) {
       byId("typed").focus();
       return isAsked ? `That is not ${typed.what}: “${typed.text}”.` : `This can't be taken back: type ${typed.what}.`;

@@ -103,6 +103,9 @@ export const showAges = () => {
   for (const [title, [at, unitsAt]] of ages) set(byId(title).nextElementSibling, `as of ${ago(at)}${unitsAt < at ? `; held and sold, ${ago(unitsAt)}` : ""}`);
 };
 
+// Figures come once a second: what is older says nothing of now.
+export const STALE_MS = 3000;
+
 // The latest figures, and when they were taken, by this page's clock; null before the first.
 export const night = { figures: null, takenAt: 0 };
 
@@ -111,6 +114,8 @@ export const serverNow = () => night.figures.at_ms + (elapsed() - night.takenAt)
 
 // One that is paused before its start has not started.
 export const hasStarted = ({ state, starts_at_ms: starts }) => state !== "not_started" && !(state === "paused" && serverNow() < starts);
+
+export const STATES = { not_started: "planned", live: "live", paused: "paused", ended: "ended" };
 
 // How long an answer is waited for.
 const ANSWER_MS = 10000;

@@ -1,7 +1,7 @@
 // The console: the server's figures as they come, and what an operator does about them.
 // Nothing here judges: whether it goes well, the server says. What is older than LIVE_MS is not called live, and what is older
 // than STALE_MS says nothing of now.
-import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, notePlace, saleButtons, sayKept, showAct } from "./console-actions.js";
+import { ACTIONS, ITEM_ACTIONS, isOffered, itemButtons, keepFocus, keepTyped, notePlace, sayAsked, saleButtons, sayKept, showAct } from "./console-actions.js";
 import "./console-attempts.js";
 import "./console-orders.js";
 import { appendToCharts, chooseItem, startCharts } from "./console-charts.js";
@@ -9,11 +9,10 @@ import { followIncidents } from "./console-incidents.js";
 import { drawLine, newLines } from "./console-lines.js";
 import { readRehearsal } from "./console-rehearsal.js";
 import { showServers } from "./console-servers.js";
-import { aged, byId, bytes, call, clockTime, count, dayAndTime, duration, elapsed, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
+import { STALE_MS, STATES, aged, byId, bytes, call, clockTime, count, dayAndTime, duration, elapsed, element, get, hasStarted, known, leftOf, lineAt, milliseconds, night, rate, reason, rowOf, say, serverNow, set, showAges, tableOf, tiles } from "./console-words.js";
 
 // Figures come once a second.
 const LIVE_MS = 2000;
-const STALE_MS = 3000;
 // About so long: a server that is back is not asked by all consoles at the same moment.
 const RETRY_MS = [0, 1000, 1000, 1500, 2000, 3000];
 // A connection may be gone without a word.
@@ -26,6 +25,7 @@ const ENDED_MAX = 2;
 const SIGNED_OUT = "signed-out";
 
 const board = byId("board");
+const title = document.querySelector("title");
 const NO_OPERATOR = "No operator has this token: it is mistyped, or was revoked.";
 const signIn = byId("sign-in");
 const signInSays = (text) => set("sign-in-problem", text);
@@ -35,6 +35,8 @@ let connectedAt = 0;
 let heardAt = 0;
 let failures = 0;
 let attempts = 0;
+// Drawing the latest figures: what is shown may be of before.
+let hasFailed = false;
 let hasJustSignedIn = false;
 
 // The connection.
@@ -167,13 +169,26 @@ const receive = (latest) => {
   night.takenAt = isSeen ? Math.min(night.takenAt, takenAt) : takenAt;
   night.figures = latest;
   board.hidden = false;
-  if (before === null) {
-    startCharts();
-    readRehearsal();
-  }
-  draw();
-  if (!isSeen) appendToCharts(latest);
+  hasFailed = false;
+  drawing(() => {
+    if (before === null) {
+      startCharts();
+      readRehearsal();
+    }
+    draw();
+    if (!isSeen) appendToCharts(latest);
+  });
   tick();
+};
+
+// What throws is reported, and said at the head until figures are drawn again.
+const drawing = (part) => {
+  try {
+    part();
+  } catch (error) {
+    hasFailed = true;
+    reportError(error);
+  }
 };
 
 const age = () => elapsed() - night.takenAt;
@@ -182,6 +197,7 @@ const age = () => elapsed() - night.takenAt;
 let announced = "";
 
 const verdict = (level, says, toDo, section, act = null) => {
+  showAct(act);
   byId("verdict").dataset.level = level;
   if (announced !== level + section) {
     announced = level + section;
@@ -195,16 +211,11 @@ const verdict = (level, says, toDo, section, act = null) => {
     // Between backticks there is something to be typed.
     byId("do").replaceChildren(...toDo.split("`").map((part, at) => (at % 2 === 1 ? element("code", {}, part) : part)));
   }
-  showAct(act);
 };
 
 const draw = () => {
   const { figures } = night;
   const { health, rates, order_route: route, sales, servers } = figures;
-  if (age() <= STALE_MS) {
-    verdict(figures.verdict.level, figures.verdict.says, figures.verdict.do, figures.verdict.runbook, figures.verdict.action);
-    document.title = `${figures.verdict.level.toUpperCase()}: ${figures.verdict.says}`;
-  }
   set("server", figures.server ?? "");
   const { units: open } = figures.open;
   // Of a cluster: not read from the ledger for a while, which a server does each second.
@@ -328,24 +339,41 @@ const tick = () => {
   if (stream && elapsed() - Math.max(connectedAt, heardAt) > SILENT_MS) connectAgain();
   if (night.figures === null) return;
   const old = age() > STALE_MS;
+  if (!hasFailed) drawing(() => drawTimes(old));
   const isLive = stream !== null && age() < LIVE_MS;
   const node = byId("age");
-  node.classList.toggle("old", old);
+  node.classList.toggle("old", old || hasFailed);
   // The figures' own time, which stands still with them.
   const [at, soOld] = [clockTime(night.figures.at_ms), duration(age())];
+  if (hasFailed) {
+    set(node, "this page failed to show figures: reload");
+    verdict("unknown", "This page failed to show figures.", "Reload it. What is shown below may be of before; `doorbuster watch` shows the same.", "server-away");
+    set(title, "UNKNOWN: this page failed");
+    return;
+  }
   set(node, (isLive ? `live: figures of ${at}, ${soOld} ago` : `figures ${soOld} old, of ${at}`) + behind(night.figures));
   if (old) {
     const why = refused || "The server hangs, or can't be reached from here.";
-    verdict("unknown", `No figures since ${clockTime(night.figures.at_ms)}.`, `${why} What is shown below is out of date. It is asked again by itself.`, "server-away");
-    document.title = "UNKNOWN: no figures";
+    verdict("unknown", `No figures since ${at}.`, `${why} What is shown below is out of date. It is asked again by itself.`, "server-away");
+    set(title, "UNKNOWN: no figures");
   }
+  keepFocus();
+};
+
+// What the passing of time changes.
+const drawTimes = (old) => {
+  const { level, says, do: toDo, runbook, action } = night.figures.verdict;
   for (const sale of night.figures.sales) {
     const node = byId(`when-${sale.id}`);
     if (node) set(node, when(sale));
   }
   showServers();
   showAges();
-  keepFocus();
+  sayAsked();
+  // The last: nobody hears of it that it goes well, and that the page has failed, in turn.
+  if (old) return;
+  verdict(level, says, toDo, runbook, action);
+  set(title, `${level.toUpperCase()}: ${says}`);
 };
 
 const when = (sale) => {
@@ -390,7 +418,6 @@ const doing = (sale) => (sale.rates ? [`${rate(sale.rates.accepted)} accepted/s`
 
 // Of each sale, until the others are asked for.
 const ROWS_SHOWN = 8;
-const STATES = { not_started: "planned", live: "live", paused: "paused", ended: "ended" };
 // By the node of a sale: what it was made of.
 const shapes = new WeakMap();
 

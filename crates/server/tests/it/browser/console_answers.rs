@@ -450,62 +450,6 @@ fn a_history_that_is_busy_is_asked_for_again() {
     assert_eq!(shop.state().history_busy, 0);
 }
 
-/// Of each chart, the seconds from the samples' time to where its lines break, once `see_charts` has run.
-const BREAKS: &str = "return window.plots.map(({ data: [times, ...columns] }) => \
-    times.filter((_, at) => columns.every((column) => column[at] === null)).map((time) => time - 1780000000))";
-
-/// Before the page has made its charts.
-fn see_charts(browser: &Browser) {
-    browser.run(
-        "const Real = uPlot; window.plots = []; \
-         uPlot = function (...how) { const plot = new Real(...how); window.plots.push(plot); return plot; };",
-    );
-}
-
-#[test]
-fn a_time_without_figures_breaks_the_lines_of_the_charts() {
-    let shop = FakeConsole::start();
-    let browser = Browser::start();
-    {
-        let mut state = shop.state();
-        state.session = None;
-        // One second that is missing has slipped into its neighbour.
-        state.history = history(1_000, (0..20).chain(40..50).chain(51..60));
-    }
-    browser.open(&shop.url);
-    browser.wait_for_text("#away", "The server can't be reached.");
-    see_charts(&browser);
-    shop.state().session = Some(session("admin"));
-    wait_for_figures(&browser);
-    let wait_for_breaks = |times: &[i64]| {
-        browser.wait_until(&format!("breaks at {times:?}"), |browser| {
-            browser.run(BREAKS) == json!([times, times, times])
-        });
-    };
-    wait_for_breaks(&[-40]);
-    let wait_for_sample = |after_s: u64| {
-        shop.sample(&[("/at_ms", json!(NOW_MS + after_s * 1_000))]);
-        browser.wait_until("its last point", |browser| {
-            browser.run("return window.plots[0].data[0].at(-1) - 1780000000") == json!(after_s)
-        });
-    };
-    wait_for_sample(1);
-    wait_for_breaks(&[-40]);
-    // This page has heard nothing; the server knows of some of it.
-    shop.state().history = history(1_000, (0..20).chain(40..60).chain(70..80));
-    shop.sample(&[("/at_ms", json!(NOW_MS + 31_000))]);
-    wait_for_breaks(&[-40, 0]);
-    wait_for_sample(32);
-    wait_for_breaks(&[-40, 0, 20]);
-    wait_for_sample(33);
-    wait_for_breaks(&[-40, 0, 20]);
-    // One row of a minute was written or was not.
-    shop.state().history = history(60_000, (0..20).chain(21..60));
-    browser.click("#spans button:nth-child(3)");
-    wait_for_breaks(&[-40 * 60]);
-    assert_eq!(browser.complaints(), Vec::<String>::new());
-}
-
 #[test]
 fn the_latest_times_in_which_it_was_not_green_are_shown() {
     let shop = FakeConsole::start();

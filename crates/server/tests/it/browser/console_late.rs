@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use serde_json::{Value, json};
 
+use super::console::ask_by;
 use super::console_answers::{open, press_restock};
-use super::fake_console::{FakeConsole, NOW_MS, SALE, verdict};
+use super::fake_console::{FakeConsole, NOW_MS, SALE, TITLE, verdict};
 use super::webdriver::Browser;
 
 /// A later form was taken away from under the hands of whoever typed in it.
@@ -239,4 +240,94 @@ fn an_older_answer_of_the_operators_log_does_not_take_the_place_of_a_newer_one()
         assert!(events.contains("vera: sale paused") && !events.contains("otto"), "{events}");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// From now on what a node says, for whoever hears the page, is noted in `heard`.
+fn hear(browser: &Browser, id: &str) {
+    browser.run(&format!(
+        "const node = document.getElementById('{id}'); window.heard = []; \
+         new MutationObserver(() => window.heard.push(node.textContent))\
+           .observe(node, {{ childList: true, characterData: true, subtree: true }}); return null"
+    ));
+}
+
+/// What has been heard once the page has drawn another sample, by another server.
+fn heard_until(browser: &Browser, shop: &FakeConsole, server: &str, changes: &[(&str, Value)]) -> Value {
+    let next = [("/server", json!(server))];
+    let changes: Vec<_> = changes.iter().cloned().chain(next).collect();
+    shop.sample(&changes);
+    browser.wait_for_text("#server", server);
+    browser.run("return window.heard")
+}
+
+/// It said what was so when it was opened: the sale might have sold out, or ended, meanwhile.
+#[test]
+fn what_an_open_dialog_says_follows_the_figures_and_is_heard_where_it_means_something_else() {
+    let shop = FakeConsole::start();
+    let browser = open(&shop);
+    // Figures that are old are another matter.
+    browser.run(
+        "const [now, time] = [performance.now(), Date.now()]; performance.now = () => now; Date.now = () => time; return null",
+    );
+    shop.sample(&[("/server", json!("still:80"))]);
+    browser.wait_for_text("#server", "still:80");
+    press_restock(&browser);
+    browser.type_into("#field-units", "50");
+    browser.wait_for_text("#ask-sum", "Adds 50 to 120: 170 in all, 90 of them left.");
+    hear(&browser, "ask-new");
+    let heard = heard_until(&browser, &shop, "two:80", &[("/sales/0/items/0/available", json!(30))]);
+    assert_eq!(browser.text("#ask-sum"), "Adds 50 to 120: 170 in all, 80 of them left.");
+    assert!(browser.text("#ask-says").ends_with("30 of 120 are left now."), "{}", browser.text("#ask-says"));
+    assert_eq!(heard, json!([]));
+    browser.click("#ask-no");
+
+    ask_by(&browser, "button[data-call=end]");
+    browser.wait_for_text("#ask-says", "with 40 units left. Its 60 held units can still be paid.");
+    browser.type_into("#typed", "Opening");
+    browser.type_into("#field-why", "too few");
+    hear(&browser, "ask-new");
+    let there = || {
+        browser.run(
+            "return [document.activeElement.id, document.getElementById('typed').value, document.getElementById('field-why').value]",
+        )
+    };
+    let typed = json!(["field-why", "Opening", "too few"]);
+    let fewer = [
+        ("/sales/0/units/available", json!(12)),
+        ("/sales/0/units/held", json!(88)),
+        ("/sales/0/stock_asked_per_s", json!(3_000.0)),
+    ];
+    let heard = heard_until(&browser, &shop, "three:80", &fewer);
+    let says = browser.text("#ask-says");
+    assert!(says.contains("with 12 units left. Its 88 held units can still be paid."), "{says}");
+    assert!(says.contains("Now about 4,500 open pages ask for its stock."), "{says}");
+    assert_eq!((heard, there()), (json!([]), typed.clone()));
+    let ended = format!("“{TITLE}” is ended now: this is not offered any more.");
+    let heard = heard_until(&browser, &shop, "four:80", &[("/sales/0/state", json!("ended"))]);
+    assert_eq!((browser.text("#ask-says"), heard), (ended.clone(), json!([ended])));
+    let heard = heard_until(&browser, &shop, "five:80", &[("/sales/0/units/held", json!(80))]);
+    assert_eq!((heard, there()), (json!([ended]), typed));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// The head said "live" above figures of before.
+#[test]
+fn a_page_that_fails_to_show_figures_says_so_until_it_shows_some() {
+    let shop = FakeConsole::start();
+    shop.state().repeats = true;
+    let browser = open(&shop);
+    let engines = shop.state().figures["health"]["engines"].clone();
+    shop.sample(&[("/health/engines", Value::Null)]);
+    browser.wait_for_text("#age", "this page failed to show figures: reload");
+    assert_eq!(browser.text("#says"), "This page failed to show figures.");
+    assert_eq!(browser.text("#level"), "UNKNOWN");
+    let complaints = browser.complaints();
+    assert!(complaints.iter().any(|complaint| complaint.contains("TypeError")), "{complaints:?}");
+    hear(&browser, "announced");
+    let heard = heard_until(&browser, &shop, "two:80", &[]);
+    assert_eq!(heard, json!([]), "it is said once");
+    assert!(!browser.text("#age").contains("live"));
+    shop.sample(&[("/health/engines", engines)]);
+    browser.wait_for_text("#age", "live");
+    browser.wait_for_text("#level", "GREEN");
 }
