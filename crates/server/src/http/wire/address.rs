@@ -59,6 +59,18 @@ pub(in crate::http) struct PublishedAddress<'a> {
     region: Option<&'a RawValue>,
 }
 
+/// The members of the object that is kept, up to their values, in the order of `NAMES`; the first one begins with a brace instead.
+const KEPT_AS: [&str; 8] = [
+    r#","name":"#,
+    r#","phone":"#,
+    r#","country":"#,
+    r#","province":"#,
+    r#","city":"#,
+    r#","district":"#,
+    r#","detail":"#,
+    r#","post_code":"#,
+];
+
 /// A checked address; each field is a JSON string with its quotes, in the order of `NAMES`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct DeliveryAddress<'a>([Option<&'a str>; 8]);
@@ -78,26 +90,24 @@ impl<'a> DeliveryAddress<'a> {
         self.0.into_iter()
     }
 
-    /// A field by its name in our own API, as JSON.
-    pub(in crate::http) fn field(&self, name: &str) -> &'a str {
-        let position = NAMES.iter().position(|known| *known == name).expect("routes name fields that exist");
-        self.0[position].unwrap_or("null")
+    /// A field by its place in [`NAMES`], as JSON.
+    pub(in crate::http) fn field(&self, place: usize) -> &'a str {
+        self.0[place].unwrap_or("null")
     }
 
     /// The object that is kept with the order.
     pub(in crate::http) fn to_json(self) -> Box<[u8]> {
-        let present = || NAMES.iter().zip(self.0).filter_map(|(name, field)| Some((name, field?)));
-        // To the byte, so that boxing it moves nothing.
-        let bytes = present().map(|(name, field)| name.len() + field.len() + 4).sum::<usize>().max(1) + 1;
+        let present = || KEPT_AS.iter().zip(self.0).filter_map(|(name, field)| Some((name, field?)));
+        // To the byte, so that boxing it moves nothing. The first comma stands for the brace.
+        let bytes = present().map(|(name, field)| name.len() + field.len()).sum::<usize>().max(1) + 1;
         let mut out = Vec::with_capacity(bytes);
-        out.push(b'{');
         for (name, field) in present() {
-            if out.len() > 1 {
-                out.push(b',');
-            }
-            for part in ["\"", name, "\":", field] {
-                out.extend_from_slice(part.as_bytes());
-            }
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(field.as_bytes());
+        }
+        match out.first_mut() {
+            Some(comma) => *comma = b'{',
+            None => out.push(b'{'),
         }
         out.push(b'}');
         debug_assert_eq!(out.len(), bytes, "boxed without being moved");
@@ -150,6 +160,15 @@ mod tests {
         ] {
             assert_eq!(own(json).as_deref(), Ok(kept));
         }
+    }
+
+    #[test]
+    fn each_field_is_kept_under_its_name() {
+        for (name, kept_as) in NAMES.iter().zip(KEPT_AS) {
+            assert_eq!(kept_as, format!(",\"{name}\":"));
+        }
+        let wire = format!("{{{}}}", NAMES.map(|name| format!("\"{name}\":\"of {name}\"")).join(","));
+        assert_eq!(own(&wire).as_deref(), Ok(&*wire));
     }
 
     #[test]
