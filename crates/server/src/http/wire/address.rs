@@ -3,10 +3,11 @@
 //! Field values stay the JSON strings that they came as, escapes and all: nothing is decoded to be encoded
 //! again. Must not: judge whether anybody lives there.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::http::wire::error::Problem;
+use crate::http::wire::plain::{Plain, once};
 
 /// Longest field as JSON text, in bytes.
 const FIELD_BYTES_MAX: usize = 512;
@@ -17,46 +18,56 @@ const ADDRESS_BYTES_MAX: usize = 2048;
 pub(in crate::http) const NAMES: [&str; 8] =
     ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
 
+/// A value as JSON, whatever it is.
+#[derive(Clone, Copy, Debug)]
+struct Json<'a>(&'a str);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json<'a>, D::Error> {
+        <&'a RawValue>::deserialize(deserializer).map(|value| Json(value.get()))
+    }
+}
+
 /// The address of our own API.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct WireAddress<'a> {
     #[serde(borrow)]
-    name: Option<&'a RawValue>,
+    name: Option<Json<'a>>,
     #[serde(borrow)]
-    phone: Option<&'a RawValue>,
+    phone: Option<Json<'a>>,
     #[serde(borrow)]
-    country: Option<&'a RawValue>,
+    country: Option<Json<'a>>,
     #[serde(borrow)]
-    province: Option<&'a RawValue>,
+    province: Option<Json<'a>>,
     #[serde(borrow)]
-    city: Option<&'a RawValue>,
+    city: Option<Json<'a>>,
     #[serde(borrow)]
-    district: Option<&'a RawValue>,
+    district: Option<Json<'a>>,
     #[serde(borrow)]
-    detail: Option<&'a RawValue>,
+    detail: Option<Json<'a>>,
     #[serde(borrow)]
-    post_code: Option<&'a RawValue>,
+    post_code: Option<Json<'a>>,
 }
 
 /// The address of the published interface. Its other fields (ids of the shop's address book) are passed over.
-#[derive(Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct PublishedAddress<'a> {
     #[serde(borrow)]
-    city: Option<&'a RawValue>,
+    city: Option<Json<'a>>,
     #[serde(borrow)]
-    detail_address: Option<&'a RawValue>,
+    detail_address: Option<Json<'a>>,
     #[serde(borrow)]
-    name: Option<&'a RawValue>,
+    name: Option<Json<'a>>,
     #[serde(borrow)]
-    phone_number: Option<&'a RawValue>,
+    phone_number: Option<Json<'a>>,
     #[serde(borrow)]
-    post_code: Option<&'a RawValue>,
+    post_code: Option<Json<'a>>,
     #[serde(borrow)]
-    province: Option<&'a RawValue>,
+    province: Option<Json<'a>>,
     #[serde(borrow)]
-    region: Option<&'a RawValue>,
+    region: Option<Json<'a>>,
 }
 
 /// The members of the object that is kept, up to their values, in the order of `NAMES`; the first one begins with a brace instead.
@@ -115,8 +126,29 @@ impl<'a> DeliveryAddress<'a> {
     }
 }
 
-fn check(fields: [Option<&RawValue>; 8]) -> Result<DeliveryAddress<'_>, Problem> {
-    let fields = fields.map(|field| field.map(RawValue::get));
+impl<'a> PublishedAddress<'a> {
+    /// Of a plain body.
+    pub(in crate::http) fn plain(body: &mut Plain<'a>) -> Option<PublishedAddress<'a>> {
+        let mut address = PublishedAddress::default();
+        body.object(|body, name| {
+            let field = match name {
+                "city" => &mut address.city,
+                "detailAddress" => &mut address.detail_address,
+                "name" => &mut address.name,
+                "phoneNumber" => &mut address.phone_number,
+                "postCode" => &mut address.post_code,
+                "province" => &mut address.province,
+                "region" => &mut address.region,
+                _ => return body.pass_over(),
+            };
+            once(field, Json(body.text()?))
+        })?;
+        Some(address)
+    }
+}
+
+fn check(fields: [Option<Json<'_>>; 8]) -> Result<DeliveryAddress<'_>, Problem> {
+    let fields = fields.map(|field| field.map(|Json(text)| text));
     for (name, field) in NAMES.iter().zip(fields) {
         let Some(field) = field else { continue };
         if !is_text(field) {

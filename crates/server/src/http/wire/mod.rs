@@ -9,6 +9,7 @@ pub(super) mod body;
 pub(super) mod error;
 pub(super) mod fields;
 mod objects;
+pub(super) mod plain;
 
 use std::borrow::Cow;
 use std::fmt;
