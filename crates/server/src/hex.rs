@@ -2,8 +2,19 @@
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
+/// Makes room once and fills it: each order's id is written twice into its answer.
 pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
+    let begun = out.len();
+    out.resize(begun + 2 * bytes.len(), 0);
+    for (digits, byte) in out[begun..].chunks_exact_mut(2).zip(bytes) {
+        digits[0] = digit(byte >> 4);
+        digits[1] = digit(byte & 15);
+    }
+}
+
+/// Without a table or a branch, so that the compiler makes vector instructions of it.
+fn digit(nibble: u8) -> u8 {
+    nibble + if nibble < 10 { b'0' } else { b'a' - 10 }
 }
 
 pub fn hex(bytes: &[u8]) -> String {
@@ -34,6 +45,15 @@ pub fn unhex<const WIDTH: usize>(text: &str) -> Option<[u8; WIDTH]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_is_written_as_the_standard_library_does() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let mut out = b"before".to_vec();
+        push_hex(&mut out, &bytes);
+        let expected: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(out, [b"before", expected.as_bytes()].concat());
+    }
 
     #[test]
     fn hex_is_read_exactly() {

@@ -59,8 +59,13 @@ impl Clock {
     }
 
     pub fn now(&self) -> UnixMs {
+        self.at(Instant::now())
+    }
+
+    /// The time at a moment that was just read: who needs both asks the system once.
+    pub fn at(&self, moment: Instant) -> UnixMs {
         match self.stands_at_ms.load(Ordering::Acquire) {
-            0 => UnixMs(self.anchor_ms.load(Ordering::Relaxed) + self.elapsed_ms()),
+            0 => UnixMs(self.anchor_ms.load(Ordering::Relaxed) + self.ms_until(moment)),
             stands_at => UnixMs(stands_at),
         }
     }
@@ -121,13 +126,19 @@ impl Clock {
     }
 
     fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis())
+        self.ms_until(Instant::now())
+    }
+
+    fn ms_until(&self, moment: Instant) -> u64 {
+        u64::try_from(moment.duration_since(self.started).as_millis())
             .expect("the process is younger than 500 million years")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn fixed() -> UnixMs {
@@ -143,6 +154,14 @@ mod tests {
         assert!(clock.wall_difference_ms() <= -4_000_000);
         clock.advance_to(UnixMs(7));
         assert!(clock.now() >= UnixMs(5_000_000));
+    }
+
+    #[test]
+    fn at_a_moment_it_says_what_it_said_then() {
+        let clock = Clock::new(fixed);
+        let moment = clock.started + Duration::from_millis(2_500);
+        assert_eq!(clock.at(moment), UnixMs(1_002_500));
+        assert_eq!(clock.at(clock.started - Duration::from_secs(1)), fixed(), "no time before its start");
     }
 
     #[test]
@@ -164,6 +183,7 @@ mod tests {
             clock.advance_to(UnixMs(9_000_000));
             assert!(!clock.is_confirmed());
             assert_eq!(clock.now(), stands_at.max(UnixMs(1)));
+            assert_eq!(clock.at(Instant::now() + Duration::from_secs(1)), clock.now());
             let between = clock.between(clock.now());
             assert_eq!(between.earliest, clock.now().min(fixed()));
             assert_eq!(between.latest, UnixMs(u64::MAX));

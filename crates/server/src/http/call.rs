@@ -12,6 +12,7 @@ use super::wire::fields::{Fields, Method};
 use crate::clock::Between;
 use crate::intake::Request;
 use crate::net::{HttpRequest, Ticket, TrustedProxies};
+use crate::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Call<'a> {
@@ -21,6 +22,8 @@ pub(super) struct Call<'a> {
     /// What its path names.
     pub(super) params: Params<'a>,
     pub(super) ticket: Ticket,
+    /// When the request was complete; `now` is the time of then.
+    pub(super) received: Instant,
     pub(super) now: UnixMs,
     /// What tokens and signatures are judged by.
     pub(super) between: Between,

@@ -61,7 +61,8 @@ impl HttpService {
         self.client.take(&mut replies);
         if !replies.is_empty() {
             self.shared.shelf.refresh(&mut self.catalog);
-            let answered = (Instant::now(), self.shared.clock.now());
+            let moment = Instant::now();
+            let answered = (moment, self.shared.clock.at(moment));
             for (ticket, reply) in replies.drain(..) {
                 self.deliver_one(ticket, reply, answered, delivery);
             }

@@ -75,6 +75,7 @@ use crate::intake::catalog::Catalog;
 use crate::intake::{Envelope, MailboxClient, OperatorsCopy, Reply, Request};
 use crate::ledger::Buyer;
 use crate::net::{Answer, HttpRequest, Replies, ResponseWriter, Service, Ticket};
+use crate::time::Instant;
 
 /// At which listener a service serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,7 +392,8 @@ impl Service for HttpService {
         let method = Method::of(request.method);
         let origin = self.access.auth.foreign_origin(&fields);
         let mut out = Answering::new(response, origin.clone());
-        let now = self.shared.clock.now();
+        let received = Instant::now();
+        let now = self.shared.clock.at(received);
         let between = self.shared.clock.between(now);
         let found = self.entrance.router().find(request.path);
         let (params, problems) = match &found {
@@ -401,7 +403,8 @@ impl Service for HttpService {
             None => (Params::default(), ProblemFormat::of_unknown(request.path)),
         };
         let by = OnceCell::new();
-        let call = Call { request, fields, method, params, ticket, now, between, origin, problems, by };
+        let call =
+            Call { request, fields, method, params, ticket, received, now, between, origin, problems, by };
         let answered = match found {
             _ if !self.access.hosts.allow(call.fields.host) => Err(Problem::unknown_host()),
             Some((resource, _)) => {

@@ -4,10 +4,11 @@
 //! loop, before it costs a hand-over; one with a key is judged by the profile, after the key was looked up.
 //! Both ask the same [`Admission`].
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use engine::{Book, BuyerId, Phase, Placement, Refusal, SkuId, UnixMs};
@@ -120,6 +121,7 @@ pub struct Admission {
     shares: OnceLock<Shares>,
     in_flight: AtomicUsize,
     buyers: Vec<Mutex<HashTable<(BuyerId, u32)>>>,
+    /// Seeded at random. Whoever could make numbers collide all the same slows down as many as are in flight.
     hasher: RandomState,
 }
 
@@ -148,7 +150,7 @@ impl Admission {
             shares: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
             buyers: (0..BUYER_SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
         }
     }
 

@@ -108,7 +108,7 @@ impl Mailbox {
         let of_loop = &self.by_loop[event_loop];
         let mut given = of_loop.replies.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waker) = &of_loop.waker {
-            given.append(replies);
+            append(&mut given, replies);
             drop(given);
             return waker.wake();
         }
@@ -191,7 +191,7 @@ impl MailboxClient {
         }
         let mut waiting = self.mailbox.lock();
         let idle = waiting.envelopes.is_empty();
-        waiting.envelopes.append(batch);
+        append(&mut waiting.envelopes, batch);
         drop(waiting);
         if idle {
             self.mailbox.filled.notify_one();
@@ -207,9 +207,29 @@ impl MailboxClient {
     }
 }
 
+/// As [`Vec::append`], but nothing is moved where nothing waits, which is nearly always.
+fn append<T>(waiting: &mut Vec<T>, more: &mut Vec<T>) {
+    if waiting.is_empty() {
+        std::mem::swap(waiting, more);
+    } else {
+        waiting.append(more);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_while_something_waits_is_behind_it() {
+        let mut waiting = Vec::new();
+        for number in [1, 3, 5] {
+            let mut more = vec![number, number + 1];
+            append(&mut waiting, &mut more);
+            assert!(more.is_empty());
+        }
+        assert_eq!(waiting, [1, 2, 3, 4, 5, 6]);
+    }
 
     #[test]
     fn a_thread_waits_for_its_own_answer_and_a_late_one_is_dropped() {

@@ -112,6 +112,19 @@ impl<'a> ResponseWriter<'a> {
         self
     }
 
+    /// Adds headers that are always the same, as they stand: each with its line end.
+    pub fn lines(&mut self, lines: &'static str) -> &mut Self {
+        debug_assert!(
+            lines.strip_suffix("\r\n").is_some_and(|lines| lines.split("\r\n").all(is_header_line)),
+            "not header lines: {lines:?}"
+        );
+        if !matches!(self.state, State::Headers { .. }) {
+            return self.misuse("lines");
+        }
+        self.out.extend_from_slice(lines.as_bytes());
+        self
+    }
+
     /// Finishes with a body. Under 204 and 304, which have none, it is left out.
     pub fn body(&mut self, content_type: &str, body: &[u8]) {
         let State::Headers { status } = self.state else {
@@ -307,11 +320,19 @@ fn push_status_line(out: &mut Vec<u8>, status: u16) {
     }
 }
 
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+fn is_header_line(line: &str) -> bool {
+    let parts = line.split_once(": ");
+    parts.is_some_and(|(name, value)| {
+        is_header_name(name) && !value.bytes().any(|byte| byte.is_ascii_control())
+    })
+}
+
 fn push_header(out: &mut Vec<u8>, name: &str, value: &str) {
-    debug_assert!(
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
-        "not a header name: {name:?}"
-    );
+    debug_assert!(is_header_name(name), "not a header name: {name:?}");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     let start = out.len();
@@ -404,6 +425,19 @@ mod tests {
         let expected = "HTTP/1.1 200 OK\r\nDate: D\r\nX-A: b\r\nContent-Type: text/plain\r\n\
                         Content-Length: 5\r\n\r\nhello";
         assert_eq!(response, expected);
+    }
+
+    #[test]
+    fn lines_are_headers_as_they_stand() {
+        let by_lines =
+            kept(|w| w.head(200).header("X-A", "b").lines("X-B: c\r\nX-C: d e\r\n").body("text/plain", b"x"));
+        let one_by_one = kept(|w| {
+            w.head(200).header("X-A", "b").header("X-B", "c").header("X-C", "d e").body("text/plain", b"x");
+        });
+        assert_eq!(by_lines, one_by_one);
+        for (line, is_one) in [("X-A: b", true), ("X-A:b", false), (": b", false), ("X-A: b\n", false)] {
+            assert_eq!(is_header_line(line), is_one, "{line:?}");
+        }
     }
 
     #[test]

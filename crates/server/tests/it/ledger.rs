@@ -9,7 +9,7 @@ use server::clock::Notes;
 use server::ledger::sqlite::FILE_NAME;
 use server::ledger::{Batch, Ledger, OpenError, OrderLine, mysql, sqlite};
 
-use crate::history::{Random, commands, sale, seen, texts};
+use crate::history::{Random, buyer, commands, sale, seen, texts};
 use crate::places::LedgerHome;
 
 /// Carries out a batch of commands and appends what came of it.
@@ -134,6 +134,43 @@ fn what_was_appended_comes_back_as_the_same_book() {
             states.push((seen(&book), exported(&home)));
         }
         assert_eq!(states[0], states[1], "seed {seed}: the backends differ");
+    }
+}
+
+/// Orders that follow each other are stored several at once, with what else was done before and after them.
+#[test]
+fn the_orders_of_a_large_batch_are_stored_each_with_its_address_and_buyer() {
+    let mut large = sale(3);
+    large.items[1].total = 1_000;
+    let place_one = |number: u64| {
+        let id = engine::OrderId { sku: engine::SkuId(1), hash: number.into() };
+        let (buyer, fingerprint) = (buyer(number % 20).id, engine::Fingerprint(number));
+        Command::Place(engine::Placement { id, buyer, quantity: 1, fingerprint })
+    };
+    for home in LedgerHome::each() {
+        let mut ledger = home.open();
+        let mut book = Book::new();
+        commit(&mut book, &mut ledger, 2_000, vec![Command::CreateSale(large.clone())]);
+        let mut placed = 0;
+        for (orders, at) in [15, 16, 17, 56].into_iter().zip(3_000..) {
+            let mut commands: Vec<Command> = (placed..placed + orders).map(place_one).collect();
+            // In the midst of the last ones.
+            commands.insert(commands.len().min(20), Command::Pause(engine::SaleId(3)));
+            commands.insert(commands.len().min(21), Command::Resume(engine::SaleId(3)));
+            commit(&mut book, &mut ledger, at, commands);
+            placed += orders;
+        }
+        assert_eq!(seen(&ledger.load().unwrap()), seen(&book), "{home:?}");
+        let lines = exported(&home);
+        assert_eq!((lines.len() as u64, book.orders_len() as u64), (placed, placed), "{home:?}");
+        for line in lines {
+            let order = book.order(line.id).unwrap();
+            let address = format!("{{\"city\":\"No. {}\"}}", order.seq.0);
+            let has_one = !order.seq.0.is_multiple_of(3);
+            assert_eq!(line.address, has_one.then_some(address), "{home:?}");
+            let asked = buyer(u64::try_from(line.id.hash % 20).unwrap());
+            assert_eq!(line.buyer, asked.text.map_or_else(|| asked.id.to_string(), String::from), "{home:?}");
+        }
     }
 }
 

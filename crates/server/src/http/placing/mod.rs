@@ -131,7 +131,7 @@ impl HttpService {
         };
         let asks = Asks { client: call.client(&self.shared.options.trusted_proxies), buyer };
         match self.judge(call, (asks.buyer.id, bounds), (sku, named), key) {
-            Ok((id, judged)) => Ok(Admitted { sku, id, asks, judged, received: Instant::now() }),
+            Ok((id, judged)) => Ok(Admitted { sku, id, asks, judged, received: call.received }),
             Err(why) => Err(self.not_admitted(call, (sku, asks), why)),
         }
     }
@@ -219,7 +219,7 @@ impl HttpService {
         }
         let order = self.ids.keyed(&Named { sku, sale, product, buyer: id, key });
         let read = Request::Read { order, buyer: Some(id), wait: Duration::ZERO, with_address: false };
-        let (received, unit_price) = (Instant::now(), Some(unit_price));
+        let (received, unit_price) = (call.received, Some(unit_price));
         let waiting = Waiting::Placing { sku, asks, received, unit_price, show: Box::new(show) };
         self.hand_over(call.ticket, read, Pending::new(call, waiting));
         Ok(Answer::Later)

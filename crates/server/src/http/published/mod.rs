@@ -17,8 +17,9 @@ use crate::http::published::reply::{Echo, receiver};
 use crate::http::route::{Handler, Route, When};
 use crate::http::wire::address::{DeliveryAddress, PublishedAddress};
 use crate::http::wire::answer::{Answering, ProblemFormat, TEXT};
-use crate::http::wire::body::read_object;
+use crate::http::wire::body::{read_object, read_plain_object};
 use crate::http::wire::error::Problem;
+use crate::http::wire::plain::{Plain, once};
 use crate::http::wire::{Number, needed_number_in, number_in, push_number};
 use crate::intake::{Reply, Request};
 use crate::ledger::Buyer;
@@ -38,7 +39,7 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 
 const SENT: &[u8] = br#"{"code":200,"message":"The message is sent.","data":"success"}"#;
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Generate<'a> {
     flash_promotion_id: Number,
@@ -50,6 +51,32 @@ struct Generate<'a> {
     pay_type: Option<Number>,
 }
 
+impl<'a> Generate<'a> {
+    /// Of a plain body.
+    fn plain(mut body: Plain<'a>) -> Option<Generate<'a>> {
+        let (mut sale, mut product, mut address) = (None, None, None);
+        let (mut order_id, mut order_item_id, mut pay_type) = (None, None, None);
+        body.object(|body, name| match name {
+            "flashPromotionId" => once(&mut sale, body.number()?),
+            "productId" => once(&mut product, body.number()?),
+            "memberReceiveAddress" => once(&mut address, PublishedAddress::plain(body)?),
+            "orderId" => once(&mut order_id, body.number()?),
+            "orderItemId" => once(&mut order_item_id, body.number()?),
+            "payType" => once(&mut pay_type, body.number()?),
+            _ => body.pass_over(),
+        })?;
+        body.end()?;
+        Some(Generate {
+            flash_promotion_id: sale?,
+            product_id: product?,
+            member_receive_address: address,
+            order_id,
+            order_item_id,
+            pay_type,
+        })
+    }
+}
+
 impl HttpService {
     fn generate_order(&mut self, call: &Call<'_>, buyer: Buyer) -> Result<Answer, Problem> {
         if buyer.text.is_some() {
@@ -58,7 +85,7 @@ impl HttpService {
             ));
         }
         let key = key_of(call)?;
-        let asked: Generate<'_> = read_object(call)?;
+        let asked = read_plain_object(call, Generate::plain)?;
         let address = asked.member_receive_address.as_ref().map(DeliveryAddress::published).transpose()?;
         let named = (SaleId(asked.flash_promotion_id.0), ProductId(asked.product_id.0));
         let admitted = self.admit_published(call, buyer, named, key)?;
@@ -120,8 +147,77 @@ impl HttpService {
     }
 }
 
-/// What fuzz/targets ask of a body: whether it is understood.
+/// What fuzz/targets ask of a body: whether it is understood, and as the same if it is plain.
 #[cfg(fuzzing)]
 pub(in crate::http) fn understand(body: &[u8]) -> Result<(), Problem> {
-    crate::http::wire::body::parse::<Generate<'_>>(body).map(drop)
+    let parsed = crate::http::wire::body::parse::<Generate<'_>>(body);
+    let plain = Plain::of(body).and_then(Generate::plain);
+    if plain.is_some() {
+        assert_eq!(format!("{plain:?}"), format!("{:?}", parsed.as_ref().ok()));
+    }
+    parsed.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::wire::body::parse;
+
+    const USUAL: &str = concat!(
+        r#"{"flashPromotionId":3,"memberReceiveAddress":{"city":"Shenzhen","defaultStatus":1,"#,
+        r#""detailAddress":"Keji 12","id":1,"name":"Li É","phoneNumber":"180","postCode":"518","province":"","#,
+        r#""region":"N"}, "orderId": 1 ,"orderItemId":0,"payType":30, "productId":29,"shop":"us"}"#,
+    );
+
+    /// Whether the body is read as plain; then the parser reads the same.
+    fn is_plain(body: &[u8]) -> bool {
+        let Some(read) = Plain::of(body).and_then(Generate::plain) else { return false };
+        let shown = String::from_utf8_lossy(body);
+        let parsed = parse::<Generate<'_>>(body).unwrap_or_else(|problem| panic!("{shown}: {problem:?}"));
+        assert_eq!(format!("{read:?}"), format!("{parsed:?}"), "{shown}");
+        true
+    }
+
+    #[test]
+    fn what_is_read_as_plain_the_parser_reads_as_the_same() {
+        assert!(is_plain(USUAL.as_bytes()));
+        let (mut plain, mut others) = (0, 0);
+        let mut look = |body: &[u8]| *(if is_plain(body) { &mut plain } else { &mut others }) += 1;
+        for at in 0..USUAL.len() {
+            let (before, after) = USUAL.as_bytes().split_at(at);
+            look(before);
+            look(&[before, &after[1..]].concat());
+            for other in b"\"\\{}[],: 0129.-+eEnx\t\n\0\x7f\x80\xff" {
+                look(&[before, &[*other], after].concat());
+                look(&[before, &[*other], &after[1..]].concat());
+            }
+        }
+        assert!(plain > 500 && others > 500, "{plain} and {others}");
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left_to_the_parser() {
+        let with = |old: &str, new: &str| {
+            assert!(USUAL.contains(old), "{old}");
+            USUAL.replace(old, new)
+        };
+        for (body, is_understood) in [
+            (with("\"N\"", "\"\\u004e\""), true),
+            (with("\"N\"", "null"), true),
+            (with("\"N\"", "1"), true),
+            (with(":29", ":29.0"), true),
+            (with(":29", ":029"), false),
+            (with(":29", ":9223372036854775807"), true),
+            (with(":29", ":9223372036854775808"), false),
+            (with(":29", ":29,\"productId\":29"), false),
+            (with(", \"productId\":29", ""), false),
+            (with("\"us\"", "[]"), true),
+            (with("\"us\"", "{\"a\":true}"), true),
+            (with("\"us\"}", "\"us\"}\n"), true),
+            (with("\"us\"}", "\"us\"}}"), false),
+        ] {
+            assert!(!is_plain(body.as_bytes()), "{body}");
+            assert_eq!(parse::<Generate<'_>>(body.as_bytes()).is_ok(), is_understood, "{body}");
+        }
+    }
 }

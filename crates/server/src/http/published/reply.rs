@@ -27,23 +27,23 @@ pub(in crate::http) struct Echo {
     pub(in crate::http) receiver: Vec<u8>,
 }
 
+/// The receiver's fields of the reply, up to their values; and their places in an address.
+const RECEIVER: [(&str, usize); 7] = [
+    (r#","receiverName":"#, 0),
+    (r#","receiverPhone":"#, 1),
+    (r#","receiverPostCode":"#, 7),
+    (r#","receiverProvince":"#, 3),
+    (r#","receiverCity":"#, 4),
+    (r#","receiverRegion":"#, 5),
+    (r#","receiverDetailAddress":"#, 6),
+];
+
 /// The receiver's fields of the reply, each with a comma before it.
 pub(in crate::http) fn receiver(address: Option<&DeliveryAddress<'_>>) -> Vec<u8> {
-    const FIELDS: [(&str, &str); 7] = [
-        ("receiverName", "name"),
-        ("receiverPhone", "phone"),
-        ("receiverPostCode", "post_code"),
-        ("receiverProvince", "province"),
-        ("receiverCity", "city"),
-        ("receiverRegion", "district"),
-        ("receiverDetailAddress", "detail"),
-    ];
     let mut out = Vec::with_capacity(320);
-    for (theirs, ours) in FIELDS {
-        let value = address.map_or("null", |address| address.field(ours));
-        for part in [",\"", theirs, "\":", value] {
-            out.extend_from_slice(part.as_bytes());
-        }
+    for (name, place) in RECEIVER {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(address.map_or("null", |address| address.field(place)).as_bytes());
     }
     out
 }
@@ -181,6 +181,21 @@ fn push_time(out: &mut Vec<u8>, ms: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::wire::address::{NAMES, PublishedAddress};
+
+    #[test]
+    fn the_receiver_is_who_the_address_names() {
+        let places = RECEIVER.map(|(_, place)| NAMES[place]);
+        assert_eq!(places, ["name", "phone", "post_code", "province", "city", "district", "detail"]);
+        let wire = r#"{"name":"Li","phoneNumber":"180","postCode":"518","province":"G","city":"S","region":"N",
+            "detailAddress":"12"}"#;
+        let wire: PublishedAddress<'_> = serde_json::from_str(wire).unwrap();
+        let address = DeliveryAddress::published(&wire).unwrap();
+        let expected = r#","receiverName":"Li","receiverPhone":"180","receiverPostCode":"518","receiverProvince":"G","receiverCity":"S","receiverRegion":"N","receiverDetailAddress":"12""#;
+        assert_eq!(receiver(Some(&address)), expected.as_bytes());
+        let none = receiver(None);
+        assert!(none.starts_with(br#","receiverName":null,"receiverPhone":null,"#), "{none:?}");
+    }
 
     #[test]
     fn times_have_one_width() {

@@ -3,10 +3,11 @@
 //! Field values stay the JSON strings that they came as, escapes and all: nothing is decoded to be encoded
 //! again. Must not: judge whether anybody lives there.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::http::wire::error::Problem;
+use crate::http::wire::plain::{Plain, once};
 
 /// Longest field as JSON text, in bytes.
 const FIELD_BYTES_MAX: usize = 512;
@@ -17,47 +18,69 @@ const ADDRESS_BYTES_MAX: usize = 2048;
 pub(in crate::http) const NAMES: [&str; 8] =
     ["name", "phone", "country", "province", "city", "district", "detail", "post_code"];
 
+/// A value as JSON, whatever it is.
+#[derive(Clone, Copy, Debug)]
+struct Json<'a>(&'a str);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json<'a>, D::Error> {
+        <&'a RawValue>::deserialize(deserializer).map(|value| Json(value.get()))
+    }
+}
+
 /// The address of our own API.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct WireAddress<'a> {
     #[serde(borrow)]
-    name: Option<&'a RawValue>,
+    name: Option<Json<'a>>,
     #[serde(borrow)]
-    phone: Option<&'a RawValue>,
+    phone: Option<Json<'a>>,
     #[serde(borrow)]
-    country: Option<&'a RawValue>,
+    country: Option<Json<'a>>,
     #[serde(borrow)]
-    province: Option<&'a RawValue>,
+    province: Option<Json<'a>>,
     #[serde(borrow)]
-    city: Option<&'a RawValue>,
+    city: Option<Json<'a>>,
     #[serde(borrow)]
-    district: Option<&'a RawValue>,
+    district: Option<Json<'a>>,
     #[serde(borrow)]
-    detail: Option<&'a RawValue>,
+    detail: Option<Json<'a>>,
     #[serde(borrow)]
-    post_code: Option<&'a RawValue>,
+    post_code: Option<Json<'a>>,
 }
 
 /// The address of the published interface. Its other fields (ids of the shop's address book) are passed over.
-#[derive(Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct PublishedAddress<'a> {
     #[serde(borrow)]
-    city: Option<&'a RawValue>,
+    city: Option<Json<'a>>,
     #[serde(borrow)]
-    detail_address: Option<&'a RawValue>,
+    detail_address: Option<Json<'a>>,
     #[serde(borrow)]
-    name: Option<&'a RawValue>,
+    name: Option<Json<'a>>,
     #[serde(borrow)]
-    phone_number: Option<&'a RawValue>,
+    phone_number: Option<Json<'a>>,
     #[serde(borrow)]
-    post_code: Option<&'a RawValue>,
+    post_code: Option<Json<'a>>,
     #[serde(borrow)]
-    province: Option<&'a RawValue>,
+    province: Option<Json<'a>>,
     #[serde(borrow)]
-    region: Option<&'a RawValue>,
+    region: Option<Json<'a>>,
 }
+
+/// The members of the object that is kept, up to their values, in the order of `NAMES`; the first one begins with a brace instead.
+const KEPT_AS: [&str; 8] = [
+    r#","name":"#,
+    r#","phone":"#,
+    r#","country":"#,
+    r#","province":"#,
+    r#","city":"#,
+    r#","district":"#,
+    r#","detail":"#,
+    r#","post_code":"#,
+];
 
 /// A checked address; each field is a JSON string with its quotes, in the order of `NAMES`.
 #[derive(Clone, Copy, Debug)]
@@ -78,26 +101,24 @@ impl<'a> DeliveryAddress<'a> {
         self.0.into_iter()
     }
 
-    /// A field by its name in our own API, as JSON.
-    pub(in crate::http) fn field(&self, name: &str) -> &'a str {
-        let position = NAMES.iter().position(|known| *known == name).expect("routes name fields that exist");
-        self.0[position].unwrap_or("null")
+    /// A field by its place in [`NAMES`], as JSON.
+    pub(in crate::http) fn field(&self, place: usize) -> &'a str {
+        self.0[place].unwrap_or("null")
     }
 
     /// The object that is kept with the order.
     pub(in crate::http) fn to_json(self) -> Box<[u8]> {
-        let present = || NAMES.iter().zip(self.0).filter_map(|(name, field)| Some((name, field?)));
-        // To the byte, so that boxing it moves nothing.
-        let bytes = present().map(|(name, field)| name.len() + field.len() + 4).sum::<usize>().max(1) + 1;
+        let present = || KEPT_AS.iter().zip(self.0).filter_map(|(name, field)| Some((name, field?)));
+        // To the byte, so that boxing it moves nothing. The first comma stands for the brace.
+        let bytes = present().map(|(name, field)| name.len() + field.len()).sum::<usize>().max(1) + 1;
         let mut out = Vec::with_capacity(bytes);
-        out.push(b'{');
         for (name, field) in present() {
-            if out.len() > 1 {
-                out.push(b',');
-            }
-            for part in ["\"", name, "\":", field] {
-                out.extend_from_slice(part.as_bytes());
-            }
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(field.as_bytes());
+        }
+        match out.first_mut() {
+            Some(comma) => *comma = b'{',
+            None => out.push(b'{'),
         }
         out.push(b'}');
         debug_assert_eq!(out.len(), bytes, "boxed without being moved");
@@ -105,8 +126,29 @@ impl<'a> DeliveryAddress<'a> {
     }
 }
 
-fn check(fields: [Option<&RawValue>; 8]) -> Result<DeliveryAddress<'_>, Problem> {
-    let fields = fields.map(|field| field.map(RawValue::get));
+impl<'a> PublishedAddress<'a> {
+    /// Of a plain body.
+    pub(in crate::http) fn plain(body: &mut Plain<'a>) -> Option<PublishedAddress<'a>> {
+        let mut address = PublishedAddress::default();
+        body.object(|body, name| {
+            let field = match name {
+                "city" => &mut address.city,
+                "detailAddress" => &mut address.detail_address,
+                "name" => &mut address.name,
+                "phoneNumber" => &mut address.phone_number,
+                "postCode" => &mut address.post_code,
+                "province" => &mut address.province,
+                "region" => &mut address.region,
+                _ => return body.pass_over(),
+            };
+            once(field, Json(body.text()?))
+        })?;
+        Some(address)
+    }
+}
+
+fn check(fields: [Option<Json<'_>>; 8]) -> Result<DeliveryAddress<'_>, Problem> {
+    let fields = fields.map(|field| field.map(|Json(text)| text));
     for (name, field) in NAMES.iter().zip(fields) {
         let Some(field) = field else { continue };
         if !is_text(field) {
@@ -150,6 +192,15 @@ mod tests {
         ] {
             assert_eq!(own(json).as_deref(), Ok(kept));
         }
+    }
+
+    #[test]
+    fn each_field_is_kept_under_its_name() {
+        for (name, kept_as) in NAMES.iter().zip(KEPT_AS) {
+            assert_eq!(kept_as, format!(",\"{name}\":"));
+        }
+        let wire = format!("{{{}}}", NAMES.map(|name| format!("\"{name}\":\"of {name}\"")).join(","));
+        assert_eq!(own(&wire).as_deref(), Ok(&*wire));
     }
 
     #[test]

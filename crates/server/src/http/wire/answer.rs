@@ -16,6 +16,9 @@ pub(in crate::http) const TEXT: &str = "text/plain; charset=utf-8";
 /// What a browser must not guess.
 pub(in crate::http) const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 pub(in crate::http) const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
+/// The first, and both, as lines.
+const NOSNIFF_LINE: &str = "X-Content-Type-Options: nosniff\r\n";
+const NOT_STORED_LINES: &str = "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n";
 
 /// What a page of another site may read of an answer, beside its body.
 const EXPOSED: (&str, &str) =
@@ -102,13 +105,18 @@ impl<'r, 'w> Answering<'r, 'w> {
         Answering { writer, origin, status: 0 }
     }
 
-    fn head(&mut self, status: u16, headers: &[(&str, &str)]) -> &mut ResponseWriter<'w> {
+    fn head(
+        &mut self,
+        status: u16,
+        headers: &[(&str, &str)],
+        lines: &'static str,
+    ) -> &mut ResponseWriter<'w> {
         self.status = status;
         self.writer.head(status);
         for (name, value) in headers {
             self.writer.header(name, value);
         }
-        self.writer.header(NOSNIFF.0, NOSNIFF.1);
+        self.writer.lines(lines);
         for (name, value) in self.origin.iter().flat_map(for_origin) {
             self.writer.header(name, value);
         }
@@ -135,16 +143,16 @@ impl<'r, 'w> Answering<'r, 'w> {
         content_type: &str,
         body: &[u8],
     ) {
-        self.head(status, headers).header(NO_STORE.0, NO_STORE.1).body(content_type, body);
+        self.head(status, headers, NOT_STORED_LINES).body(content_type, body);
     }
 
     /// With no other headers than these.
     pub(in crate::http) fn cached(&mut self, headers: &[(&str, &str)], content_type: &str, body: &[u8]) {
-        self.head(200, headers).body(content_type, body);
+        self.head(200, headers, NOSNIFF_LINE).body(content_type, body);
     }
 
     pub(in crate::http) fn empty(&mut self, status: u16, headers: &[(&str, &str)]) {
-        self.head(status, headers).header(NO_STORE.0, NO_STORE.1).empty();
+        self.head(status, headers, NOT_STORED_LINES).empty();
     }
 
     /// An answer that has no end: `first` is its first part.
@@ -198,7 +206,7 @@ impl<'r, 'w> Answering<'r, 'w> {
             }
         };
         let mut seconds = Vec::new();
-        let writer = self.head(problem.status, &[NO_STORE]);
+        let writer = self.head(problem.status, &[], NOT_STORED_LINES);
         if let Some(retry_after_s) = problem.retry_after_s {
             push_number(&mut seconds, retry_after_s);
             writer.header("Retry-After", std::str::from_utf8(&seconds).expect("digits are text"));

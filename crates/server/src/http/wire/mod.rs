@@ -9,6 +9,7 @@ pub(super) mod body;
 pub(super) mod error;
 pub(super) mod fields;
 mod objects;
+pub(super) mod plain;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -265,8 +266,10 @@ pub(in crate::http) fn push_padded(out: &mut Vec<u8>, mut number: u64, width: us
 }
 
 pub(in crate::http) fn push_order_id(out: &mut Vec<u8>, id: OrderId) {
-    push_hex(out, &id.sku.0.to_be_bytes());
-    push_hex(out, &id.hash.to_be_bytes());
+    let mut bytes = [0; 20];
+    bytes[..4].copy_from_slice(&id.sku.0.to_be_bytes());
+    bytes[4..].copy_from_slice(&id.hash.to_be_bytes());
+    push_hex(out, &bytes);
 }
 
 /// A JSON string, with its quotes.
