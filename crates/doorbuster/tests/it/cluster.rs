@@ -218,6 +218,9 @@ fn what_one_server_accepts_the_other_knows_and_finishes() {
     }
     let strange = buyer(&b, 2, "GET", &format!("/api/v1/orders/{first}"));
     assert_eq!(strange.status, 404);
+    // Of a product that there is not there is no gate that could say: nobody waits for it.
+    let of_nothing = buyer(&b, 2, "GET", &format!("/api/v1/orders/0000ffff{}", &first[8..]));
+    assert_eq!(of_nothing.status, 404, "{}", of_nothing.body);
 
     let paid = buyer(&b, 1, "POST", &format!("/api/v1/orders/{first}/pay"));
     assert_eq!((paid.status, &paid.json()["status"]), (200, &json!("paid")), "{}", paid.body);

@@ -48,10 +48,9 @@ pub(in crate::cluster) enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// What was rejected may have been taken anew, by a gate that was built since. A product that there is not has no gate, and
-    /// nobody waits for what it would say.
-    fn may_be_at_gate(&self, is_item: bool) -> bool {
-        is_item && matches!(self, Whereabouts::Nowhere | Whereabouts::Ledger(Recorded::Rejected(_)))
+    /// What was rejected may have been taken anew, by a gate that was built since.
+    fn may_be_at_gate(&self) -> bool {
+        matches!(self, Whereabouts::Nowhere | Whereabouts::Ledger(Recorded::Rejected(_)))
     }
 }
 
@@ -73,13 +72,11 @@ pub(in crate::cluster) fn find(
             return ids.iter().map(|_| Whereabouts::Silent).collect();
         }
     };
-    let catalog = core.shelf.current();
-    let is_item = |index: usize| catalog.item(ids[index].sku).is_some();
-    let missing: Vec<usize> =
-        (0..ids.len()).filter(|index| found[*index].may_be_at_gate(is_item(*index))).collect();
+    let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].may_be_at_gate()).collect();
     if missing.is_empty() {
         return found;
     }
+    let catalog = core.shelf.current();
     let mut arrived = Vec::new();
     let missing_ids: Vec<_> = missing.iter().map(|index| ids[*index]).collect();
     for (index, at_gate) in missing.into_iter().zip(gate.find(&missing_ids)) {
@@ -107,6 +104,8 @@ pub(in crate::cluster) fn find(
                 arrived.push(index);
                 Whereabouts::Unclear
             }
+            // A product that there is not has no gate, and nobody waits for what it would say.
+            Err(_) if catalog.item(ids[index].sku).is_none() => Whereabouts::Nowhere,
             Err(error) => {
                 core.note_closed(ids[index].sku, &error);
                 Whereabouts::Unclear
@@ -333,14 +332,6 @@ mod tests {
     use super::*;
     use crate::gate::{Closed, Open, OpenRecord};
     use crate::queue::message;
-
-    /// An order of it was waited for as long as its reader wanted, by looking for it twenty times a second; and no payment for it
-    /// was ever recorded.
-    #[test]
-    fn of_a_product_that_there_is_not_nothing_is_at_a_gate() {
-        assert!(Whereabouts::Nowhere.may_be_at_gate(true) && !Whereabouts::Nowhere.may_be_at_gate(false));
-        assert!(!Whereabouts::Unclear.may_be_at_gate(true));
-    }
 
     /// Who had ordered again under a key whose first order was rejected was answered that it is rejected: while that gate was
     /// closed, and in the moment in which the ledger took the order.

@@ -525,7 +525,7 @@ pub(in crate::cluster) fn pump_outbox(
 
 #[cfg(test)]
 mod tests {
-    use engine::handover::SaleState;
+    use engine::handover::GateSale;
     use engine::{BuyerId, Fingerprint, OrderId, Placement, ProductId};
 
     use super::*;
@@ -538,7 +538,7 @@ mod tests {
         let now = UnixMs(1_000 * DAY_MS);
         let slot = |first: u64, last: u64| {
             let (starts_at, ends_at) = (UnixMs(first * DAY_MS), UnixMs(last * DAY_MS));
-            let state = SaleState { version: 1, starts_at, ends_at, paused: false, ended: false };
+            let state = GateSale { version: 1, starts_at, ends_at, paused: false, ended: false };
             Slot { sku: SkuId(1), state, limit: None, product: ProductId(1) }
         };
         let (over, on, to_come) = (slot(1, 2), slot(999, 1_001), slot(1_009, 1_010));
