@@ -245,9 +245,9 @@ fn an_older_answer_of_the_operators_log_does_not_take_the_place_of_a_newer_one()
 /// From now on what a node says, for whoever hears the page, is noted in `heard`.
 fn hear(browser: &Browser, id: &str) {
     browser.run(&format!(
-        "const node = document.getElementById('{id}'); window.heard = []; \
-         new MutationObserver(() => window.heard.push(node.textContent))\
-           .observe(node, {{ childList: true, characterData: true, subtree: true }}); return null"
+        "const node = document.getElementById('{id}'); window.heard = []; window.hearing?.disconnect(); \
+         window.hearing = new MutationObserver(() => window.heard.push(node.textContent)); \
+         window.hearing.observe(node, {{ childList: true, characterData: true, subtree: true }}); return null"
     ));
 }
 
