@@ -188,8 +188,9 @@ impl Shared {
         let (images, origins) = parts.images;
         let images = ImageThreads::start(images, origins, Arc::clone(&pages), parts.reads.answers());
         let (shelf, clock) = (Arc::clone(&parts.shelf), Arc::clone(&parts.clock));
+        let terms = (options.beacon, options.payment_ms);
         Arc::new(Shared {
-            lists: Lists::start(shelf, clock, Arc::clone(&pages), options.beacon, parts.reads.answers()),
+            lists: Lists::start(shelf, clock, Arc::clone(&pages), terms, parts.reads.answers()),
             exchanges: AddressRate::new(options.sessions_per_s_per_address),
             sessions: Sessions::start(parts.reads.answers(), parts.shop_key_source),
             clock: parts.clock,

@@ -1,8 +1,8 @@
 // What an operator does. Each action says what it will do before it is done, and may be done twice without harm.
-import { create, duplicate } from "./console-making.js";
+import { create, duplicate, runs } from "./console-making.js";
 import { played, readRehearsal } from "./console-rehearsal.js";
 import { slips, slipsOfRestock } from "./console-slips.js";
-import { STALE_MS, STATES, TOO_LARGE, byId, call, count, dayAndTime, duration, elapsed, element, get, hasStarted, leftOf, localTime, night, problemOf, say, serverNow, set, unitsOf, unixTime } from "./console-words.js";
+import { STALE_MS, STATES, TOO_LARGE, byId, call, count, dayAndTime, duration, elapsed, element, get, hasStarted, leftOf, localTime, money, night, people, problemOf, say, serverNow, set, unitsOf, unixTime } from "./console-words.js";
 
 const WHY = { name: "why", label: "Why; kept beside your name", value: "", optional: true, max: 200 };
 
@@ -12,9 +12,11 @@ const ASKS_EVERY_S = { live: 1.5, paused: 3 };
 // Whom a change reaches, as far as is known: what their pages ask for.
 const reaches = ({ state, stock_asked_per_s: asked, items }) => {
   const parts = [];
-  if (asked && ASKS_EVERY_S[state]) parts.push(`about ${count(Math.round(asked * ASKS_EVERY_S[state]))} open pages ask for its stock`);
+  // Of few, one second says little.
+  const pages = Math.round(asked * ASKS_EVERY_S[state]);
+  if (pages > 0) parts.push(`${pages < 10 ? "fewer than 10" : `about ${count(pages)}`} open pages ask for its stock`);
   const lines = items.flatMap(({ line }) => (line ? [line] : []));
-  if (lines.length > 0) parts.push(`${count(lines.reduce((sum, line) => sum + line.waiting, 0))} people wait in its lines`);
+  if (lines.length > 0) parts.push(`${people(lines.reduce((sum, line) => sum + line.waiting, 0), "wait")} in its lines`);
   return parts.length > 0 ? ` Now ${parts.join(", ")}.` : "";
 };
 
@@ -39,6 +41,7 @@ export const ACTIONS = {
     name: "Edit",
     states: ["not_started", "live", "paused"],
     says: () => "Only what you change is changed. Times are yours, to the second.",
+    sum: runs,
     fields: async (sale) => {
       const { payment_s: payment } = await get(`/api/v1/sales/${sale.id}?limit=1`);
       return [
@@ -137,6 +140,7 @@ export const ITEM_ACTIONS = {
     name: "Edit",
     states: ["before_start"],
     says: (sale, item) => `Until “${sale.title}” starts, “${item.title}” is sold on the terms that stand here then. Only what you change is changed; pages that are open show it when they are read again.`,
+    sum: (_, values, { currency }) => `A unit costs ${money(values.price.now, currency)}.`,
     // What the figures do not have, as it is now.
     fields: async (sale, item) => {
       const place = sale.items.findIndex((other) => other.product === item.product);
@@ -157,12 +161,12 @@ export const ITEM_ACTIONS = {
         else changed[name] = now === "" ? null : Number(now);
       }
       const isPriced = "price" in changed || "list_price" in changed;
-      const odd = slips({ items: isPriced ? [{ product: item.product, price: Number(values.price.now), list_price: Number(values.list_price.now) }] : [] });
+      const odd = slips({ currency: sale.currency, items: isPriced ? [{ product: item.product, price: Number(values.price.now), list_price: Number(values.list_price.now) }] : [] });
       return Object.keys(changed).length > 1 && { method: "PATCH", path: `/api/v1/sales/${sale.id}`, body: { items: [changed] }, odd };
     },
     done: "Changed.",
   },
-  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale at once. ${count(leftOf(item))} of ${count(item.total)} are left now.`, (item, more) => `Adds ${count(more)} to ${count(item.total)}: ${count(item.total + more)} in all, ${count(leftOf(item) + more)} of them left.`, "Restocked."),
+  restock: units("restock", "Restock", (sale, item) => `So many units more of “${item.title}” are on sale ${sale.state === "live" ? "at once" : hasStarted(sale) ? "once it is resumed" : "once it starts"}. ${count(leftOf(item))} of ${count(item.total)} are left now.`, (item, more) => `Adds ${count(more)} to ${count(item.total)}: ${count(item.total + more)} in all, ${count(leftOf(item) + more)} of them left.`, "Restocked."),
   pace: {
     name: "Limit the pace",
     ofLine: true,
@@ -179,14 +183,14 @@ export const ITEM_ACTIONS = {
     name: "Let all in",
     typed: titleOf,
     ofLine: true,
-    says: (sale, item) => `The pace of the line of “${item.title}” has no limit any more: everybody who is there is called at once, as far as there are units. ${count(item.line.waiting)} people wait, ${count(item.available)} units are free. Nobody overtakes anybody. This can't be undone.`,
+    says: (sale, item) => `The pace of the line of “${item.title}” has no limit any more: everybody who is there is called at once, as far as there are units. ${people(item.line.waiting, "wait")}, ${count(item.available)} units are free. Nobody overtakes anybody. This can't be undone.`,
     request: (sale, values, item) => paceRequest(sale, item, null),
     done: "No limit holds the line back.",
   },
   message: {
     name: "Tell the line",
     ofLine: true,
-    says: (sale, item) => `Everybody who has the page of the line of “${item.title}” open reads this within seconds, ${count(item.line.joined)} people if all who joined have. It is shown as it is typed, in one language, until it is changed; an empty one takes it away.`,
+    says: (sale, item) => `Everybody who has the page of the line of “${item.title}” open reads this within seconds, ${people(item.line.joined)} if all who joined have. It is shown as it is typed, in one language, until it is changed; an empty one takes it away.`,
     // What they read now.
     fields: async (sale, item) => {
       const { message } = await get(`/api/v1/sales/${sale.id}/items/${item.product}/line/message`);
@@ -381,11 +385,16 @@ const field = ({ name, label, min, type = min ? "number" : "text", max, value, o
 };
 
 // What would come of the units that are typed.
-const showSum = () => set("ask-sum", asked.action.sum?.(asked.item, typedIn()) ?? "");
-byId("ask-fields").addEventListener("input", () => {
+const showSum = () => set("ask-sum", asked.action.sum?.(asked.item, typedIn(), asked.sale) ?? "");
+byId("ask-fields").addEventListener("input", ({ target }) => {
   showSum();
-  set("ask-new", byId("ask-sum").textContent);
+  // What was asked about is not what stands there now.
+  if (target.name === WHY.name || !byId("ask-problem").textContent.endsWith(AGAIN)) return;
+  asked.odd = undefined;
+  set("ask-problem", "");
 });
+// Heard once a field is left: times go on while somebody types.
+byId("ask-fields").addEventListener("change", () => set("ask-new", byId("ask-sum").textContent));
 
 byId("new-sale").addEventListener("click", () => open(create, { title: "" }));
 byId("rehearsal-stop").addEventListener("click", () => open(stop, played));
@@ -447,6 +456,15 @@ const overtaken = async ({ action, sale, item }) => {
   return found;
 };
 
+const AGAIN = "Press again if that is meant.";
+// In sight, also in a long form. A question takes the keyboard from the field, whose next Enter would answer what nobody has read.
+const tell = (problem) => {
+  const node = byId("ask-problem");
+  set(node, problem);
+  if (node.textContent.endsWith(AGAIN)) node.focus();
+  node.scrollIntoView({ block: "nearest" });
+};
+
 // What keeps it from being sent, if anything does.
 const objection = (press, request) => {
   const { action, sale } = press;
@@ -464,9 +482,9 @@ const objection = (press, request) => {
   }
   // What is rarely meant is asked about once.
   const odd = (request.odd ?? []).join(" ");
-  if (!odd || press.odd === odd) return "";
+  if (!odd || (press.odd === odd && !inputs().includes(document.activeElement))) return "";
   press.odd = odd;
-  return `${odd} Press again if that is meant.`;
+  return `${odd} ${AGAIN}`;
 };
 
 // What came of it, in words; null: it is done.
@@ -506,14 +524,14 @@ byId("ask-form").addEventListener("submit", async (event) => {
     wait(false);
   }
   const problem = objection(press, request);
-  set("ask-problem", problem);
+  tell(problem);
   if (problem) return;
   wait(true);
   const told = await send(press, request).catch((error) => error.message);
   // Whoever closed the dialog meanwhile is told all the same.
   const isOpen = asked === press && dialog.open;
   if (isOpen) wait(false);
-  if (told !== null) return isOpen ? set("ask-problem", told) : say(`${action.name}: ${told}`);
+  if (told !== null) return isOpen ? tell(told) : say(`${action.name}: ${told}`);
   if (isOpen) dialog.close();
   say(action.done);
   action.after?.();

@@ -1,6 +1,6 @@
 // Sales that an operator makes here: one like another, or one of a single item; whole drops are made of a file, in a terminal.
 import { slips } from "./console-slips.js";
-import { TOO_LARGE, get, localTime, night, serverNow, unixTime } from "./console-words.js";
+import { TOO_LARGE, duration, get, localTime, money, night, serverNow, unitsOf, unixTime } from "./console-words.js";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -30,6 +30,13 @@ const times = (startsAt, length) => [
   { name: "ends_at_ms", label: "Ends at", type: "datetime-local", value: localTime(startsAt + length) },
 ];
 
+/** What the times come to that are typed. */
+export const runs = (_, { starts_at_ms: from, ends_at_ms: to }) => {
+  const [now, starts, ends] = [serverNow(), unixTime(from?.now), unixTime(to.now)];
+  if (!from) return ends ? `Ends in ${duration(ends - now)}.` : "";
+  return starts && ends ? `Starts in ${duration(starts - now)}, lasts ${duration(ends - starts)}.` : "";
+};
+
 const post = (body) => {
   if (!body.items.every((item) => Number.isSafeInteger(item.product))) return { problem: TOO_LARGE };
   const { starts_at_ms, ends_at_ms, payment_s, items } = body;
@@ -58,6 +65,7 @@ export const duplicate = {
     const length = sale.ends_at_ms - sale.starts_at_ms;
     return [{ name: "title", label: "Title", value: sale.title }, ...times(Math.max(serverNow(), sale.starts_at_ms) + DAY_MS, length)];
   },
+  sum: runs,
   key: nextId,
   request: (sale, values, _, id) => {
     const like = likes[sale.id];
@@ -89,18 +97,22 @@ export const duplicate = {
 
 export const create = {
   name: "New sale",
-  says: () => "A sale of one item. One of several, with images, or kept in git, is made of a file: doorbuster sale create drop.toml.",
-  fields: () => [
-    { name: "title", label: "Title", value: "" },
-    ...times(serverNow() + DAY_MS, 2 * HOUR_MS),
-    { name: "payment_min", label: "Minutes to pay; empty: paid on placing", min: "1", value: "15", optional: true },
-    { name: "product", label: "Product, the shop's number", min: "0", value: "" },
-    { name: "item", label: "Its title", value: "" },
-    { name: "price", label: "Price, in the smallest unit of the currency", min: "0", value: "" },
-    { name: "currency", label: "Currency", value: night.figures.sales[0]?.currency ?? "EUR", max: "3" },
-    { name: "total", label: "Units", min: "1", value: "" },
-    { name: "limit", label: "Units per buyer; empty: no limit", min: "1", value: "1", optional: true },
-  ],
+  says: () => "A sale of one item. One of several, with images, or kept in git, is made of a file: doorbuster sale create drop.toml. Times are yours, to the second.",
+  sum: (_, values) => `${runs(_, values)}${values.total.now && ` ${unitsOf(Number(values.total.now))} at ${money(values.price.now, values.currency.now)}.`}`,
+  fields: async () => {
+    const { payment_default_s: payment = 900 } = await get("/api/v1/sales?limit=1");
+    return [
+      { name: "title", label: "Title", value: "" },
+      ...times(serverNow() + DAY_MS, 2 * HOUR_MS),
+      { name: "payment_s", label: "Seconds to pay; empty: paid on placing", min: "1", value: String(payment), optional: true },
+      { name: "product", label: "Product, the shop's number", min: "0", value: "" },
+      { name: "item", label: "Its title", value: "" },
+      { name: "price", label: "Price, in the smallest unit of the currency", min: "0", value: "" },
+      { name: "currency", label: "Currency", value: night.figures.sales[0]?.currency ?? "EUR", max: "3" },
+      { name: "total", label: "Units", min: "1", value: "" },
+      { name: "limit", label: "Units per buyer; empty: no limit", min: "1", value: "1", optional: true },
+    ];
+  },
   key: nextId,
   request: (_, values, __, id) => {
     const number = (name) => Number(values[name].now);
@@ -112,7 +124,7 @@ export const create = {
       currency: values.currency.now,
       starts_at_ms: unixTime(values.starts_at_ms.now),
       ends_at_ms: unixTime(values.ends_at_ms.now),
-      payment_s: values.payment_min.now === "" ? null : 60 * number("payment_min"),
+      payment_s: values.payment_s.now === "" ? null : number("payment_s"),
       items: [item],
     });
   },

@@ -1,14 +1,10 @@
 // Support: one order by its number, what became of it, and what can be done about it.
 import { buttonsOf } from "./console-actions.js";
-import { aged, byId, count, dayAndTime, elapsed, element, get, set, tiles } from "./console-words.js";
+import { aged, byId, count, dayAndTime, elapsed, element, get, money, set, tiles } from "./console-words.js";
 
 const ID = /^[0-9a-f]{40}$/;
 const ORDER = "/api/v1/orders";
 
-const money = (minor, currency) => {
-  const format = new Intl.NumberFormat("en", { style: "currency", currency });
-  return format.format(minor / 10 ** format.resolvedOptions().maximumFractionDigits);
-};
 const left = ({ amount, refunded = 0 }) => amount - refunded;
 
 // What is typed before anything is done to an order: as it is read aloud, or copied.

@@ -1,5 +1,5 @@
 // What is allowed, and rarely meant: asked about once before it is done. The same rules as `doorbuster sale create` has.
-import { count, dayAndTime, duration, serverNow } from "./console-words.js";
+import { count, dayAndTime, duration, money, people, serverNow } from "./console-words.js";
 
 const MINUTE_MS = 60_000;
 const PAYMENT_MIN_S = 60;
@@ -13,9 +13,9 @@ const GROWTH_MAX = 10;
 const UNITS_MAX = 1_000_000;
 
 /** Of what is about to be done; what is left out stays as it is. `items`: product, and price or units or both. `largest`: units of the largest item of all sales, as the server says. `told`: people in its lines who were told of a later start. */
-export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], told = 0, largest = null }) => {
+export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: payment, items = [], currency, told = 0, largest = null }) => {
   const found = [];
-  if (told > 0) found.push(`The start comes sooner than ${count(told)} people were told who have joined a line: whoever closed the page may miss it.`);
+  if (told > 0) found.push(`The start comes sooner than ${people(told)} in its lines heard: whoever closed the page may miss it.`);
   if (starts < serverNow()) found.push(`The start is past: ${dayAndTime(starts)}.`);
   if (length < MINUTE_MS) found.push("The sale lasts less than a minute.");
   if (length > LENGTH_MAX_MS) found.push(`The sale lasts ${duration(length)}.`);
@@ -23,7 +23,7 @@ export const slips = ({ starts_at_ms: starts, length_ms: length, payment_s: paym
   if (payment > DAY_S) found.push(`Buyers have ${duration(payment * 1000)} to pay, and what they hold is nobody else's.`);
   for (const { product, price, list_price: elsewhere, line } of items) {
     if (price === 0) found.push(`Product ${product} costs nothing.`);
-    if (price > elsewhere) found.push(`Product ${product} costs more than its list price: ${count(price)}, and ${count(elsewhere)}.`);
+    if (price > elsewhere) found.push(`Product ${product} costs more than its list price: ${money(price, currency)}, and ${money(elsewhere, currency)}.`);
     if (line?.grace_s < GRACE_MIN_S) found.push(`Whoever is not there when reached is waited for ${duration(line.grace_s * 1000)} in the line of product ${product}.`);
   }
   for (const { product, units } of items) {

@@ -19,6 +19,16 @@ const whole = new Intl.NumberFormat("en");
 export const short = new Intl.NumberFormat("en", { notation: "compact" });
 export const count = (number) => whole.format(Math.round(number));
 export const unitsOf = (number, kind = "") => `${count(number)} ${kind}${number === 1 ? "unit" : "units"}`;
+export const people = (number, does = "") => `${count(number)} ${number === 1 ? "person" : "people"}${does && ` ${does}${number === 1 ? "s" : ""}`}`;
+// As events and the terminal write it. What is typed may be no currency yet.
+export const money = (minor, currency) => {
+  try {
+    const { maximumFractionDigits: digits } = new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions();
+    return `${(minor / 10 ** digits).toFixed(digits)} ${currency}`;
+  } catch {
+    return `${minor} ${currency}`;
+  }
+};
 export const rate = (number) => (number > 0 && number < 10 ? number.toFixed(1) : count(number));
 export const milliseconds = (ms) => (ms < 10 ? ms.toFixed(1) : count(ms));
 export const bytes = (number) => {
@@ -134,7 +144,9 @@ export const get = async (path) => {
 // What an answer that is no good says.
 export const problemOf = async (answer) => {
   try {
-    return await answer.json();
+    const told = await answer.json();
+    if (told.detail) told.detail = told.detail[0].toUpperCase() + told.detail.slice(1);
+    return told;
   } catch {
     return { detail: `The server answered ${answer.status}.` };
   }
@@ -151,6 +163,6 @@ export const say = (text) => {
   saidAt = elapsed();
   set("done", text);
 };
-for (const what of ["pointerdown", "keydown"]) {
-  document.addEventListener(what, () => elapsed() - saidAt > SAID_MS && set("done", ""));
+for (const what of ["pointerdown", "keydown", "wheel", "touchmove"]) {
+  document.addEventListener(what, () => elapsed() - saidAt > SAID_MS && set("done", ""), { passive: true });
 }

@@ -31,9 +31,11 @@ const COMMIT_P99_MAX: Duration = Duration::from_millis(500);
 /// Of all processors.
 pub(in crate::figures) const PROCESSORS_BUSY_MAX: f64 = 0.95;
 const MIB: u64 = 1024 * 1024;
-/// Of any disk; of a small one, a tenth of it.
+/// Of any disk; of a small one, a tenth of it, but no less than [`DISK_WARNED_BYTES_MIN`].
 const DISK_LOW_BYTES: u64 = 5 * 1024 * MIB;
 const DISK_FULL_SOON_BYTES: u64 = 100 * MIB;
+/// Twice what the ledger keeps free: below that it takes no orders, and a warning comes before.
+const DISK_WARNED_BYTES_MIN: u64 = 32 * MIB;
 /// It is read once a second. A database that hangs is given 4 s at each try, and so is known to be away much later.
 pub(in crate::figures) const UNITS_AGE_MS_MAX: u64 = 5 * 1000;
 /// A burst is stored within seconds.
@@ -179,8 +181,9 @@ const RULES: &[Rule] = &[
         press: None,
     },
     // Amber, by what somebody must do first; a cause comes before what it causes. What keeps accepted orders from being carried
-    // out; servers that are missing; what turns buyers away or has them wait; what sells nothing because somebody wants it so, or has
-    // forgotten it; what the shop does not hear; what must be done before the next sale; what can wait until the morning.
+    // out; servers that are missing; what turns buyers away; what sells nothing because somebody wants it so, or has forgotten it
+    // (said beside each of the others); what has buyers wait; what the shop does not hear; what must be done before the next sale;
+    // what can wait until the morning.
     Rule {
         level: Level::Amber,
         code: "ledger_lost_tail",
@@ -344,6 +347,20 @@ const RULES: &[Rule] = &[
     },
     Rule {
         level: Level::Amber,
+        code: "sale_paused",
+        says: |night| {
+            let (sale, in_ms) = paused(night)?;
+            let title = quoted(sale.title);
+            Some(match in_ms {
+                0 => format!("{title} is paused: nothing of it is sold, what was ordered is paid."),
+                ms => format!("{title} is paused, and was to start in {}.", ahead(ms)),
+            })
+        },
+        action: "`doorbuster sale resume SALE` when it may go on.",
+        press: Some(|night| paused(night).map(|(sale, _)| Press::resume(sale.id))),
+    },
+    Rule {
+        level: Level::Amber,
         code: "orders_slow",
         says: |night| {
             let took = night.order_p99.filter(|took| *took > ORDER_P99_MAX)?.as_secs_f64();
@@ -375,20 +392,6 @@ const RULES: &[Rule] = &[
         },
         action: "See what else runs on this machine, a rehearsal among it, and stop it; lower `admission.orders_per_s` if orders get slow.",
         press: None,
-    },
-    Rule {
-        level: Level::Amber,
-        code: "sale_paused",
-        says: |night| {
-            let (sale, in_ms) = paused(night)?;
-            let title = quoted(sale.title);
-            Some(match in_ms {
-                0 => format!("{title} is paused: nothing of it is sold, what was ordered is paid."),
-                ms => format!("{title} is paused, and was to start in {}.", ahead(ms)),
-            })
-        },
-        action: "`doorbuster sale resume SALE` when it may go on.",
-        press: Some(|night| paused(night).map(|(sale, _)| Press::resume(sale.id))),
     },
     Rule {
         level: Level::Amber,
@@ -568,8 +571,12 @@ const RULES: &[Rule] = &[
 impl Verdict {
     pub(in crate::figures) fn on(night: &Night<'_>) -> Verdict {
         let given = |rule: &Rule| {
-            let says = (rule.says)(night)?;
+            let mut says = (rule.says)(night)?;
             let Rule { level, code, action, .. } = *rule;
+            if let Some((sale, 0)) = paused(night).filter(|_| level == Level::Amber && code != "sale_paused")
+            {
+                says += &format!(" {} is paused, too.", quoted(sale.title));
+            }
             let press = rule.press.and_then(|press| press(night));
             let runbook = code.replace('_', "-");
             let cause = night.engine_fault.and_then(|(engine, _)| engine).filter(|_| code == "not_ready");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{Phase, ProductId, SaleId, UnixMs};
 
 use super::words::ahead;
-use super::{MIB, SOON_MS};
+use super::{DISK_WARNED_BYTES_MIN, MIB, SOON_MS};
 use crate::figures::host::Disk;
 use crate::figures::sales::{NearSale, Open};
 use crate::figures::sample::{EngineFigures, Lately, ServerFigures, WebhookFigures};
@@ -114,7 +114,7 @@ pub(super) fn soon(night: &Night<'_>) -> Option<String> {
 pub(super) fn free_below(night: &Night<'_>, bytes: u64) -> Option<String> {
     let disk = night.disk?;
     let free = disk.free_bytes;
-    (free < bytes.min(disk.bytes / 10)).then(|| match free / MIB {
+    (free < bytes.min((disk.bytes / 10).max(DISK_WARNED_BYTES_MIN))).then(|| match free / MIB {
         mib @ ..10_000 => format!("{mib} MiB"),
         mib => format!("{} GiB", mib / 1024),
     })

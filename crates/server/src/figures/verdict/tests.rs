@@ -202,10 +202,10 @@ const FAULTS: [Fault; 31] = [
         "12 orders/s are asked to come again, for 10 s",
     ),
     ("connections_refused", |night| night.connections_refused = 1_300, "1,300 connections were turned away"),
+    ("sale_paused", |night| night.sales = &*ONE_IS_PAUSED, "“Drop” is paused"),
     ("orders_slow", |night| night.order_p99 = Some(Duration::from_millis(1_200)), "after 1.2 s or later"),
     ("commits_slow", |night| night.commit_p99 = Some(Duration::from_millis(501)), "took 501 ms"),
     ("processors_busy", |night| night.processors_busy_seconds = SECONDS, "busier than 95% for 10 s"),
-    ("sale_paused", |night| night.sales = &*ONE_IS_PAUSED, "“Drop” is paused"),
     (
         "webhook_off",
         |night| night.webhooks = Some(&ONE_IS_OFF),
@@ -314,9 +314,15 @@ fn what_nobody_waits_for_is_not_busy_and_a_small_disk_is_measured_by_itself() {
         let says = Verdict::on(&night).says;
         assert!(says.starts_with(&format!("{orders} asked to come again")), "{says}");
     }
-    for (free_bytes, code) in [(100, "sold_out"), (99, "disk_full_soon")] {
-        let night = Night { disk: Some(Disk { free_bytes, bytes: 1_000 }), ..quiet(&sold_out) };
-        assert_eq!(Verdict::on(&night).code, code);
+    // A tenth of the smaller one would be less than the ledger keeps free, and come after the last order.
+    for (mib, free_mib, code) in [
+        (500, 50, "sold_out"),
+        (500, 49, "disk_full_soon"),
+        (100, 32, "sold_out"),
+        (100, 31, "disk_full_soon"),
+    ] {
+        let disk = Some(Disk { free_bytes: free_mib * MIB, bytes: mib * MIB });
+        assert_eq!(Verdict::on(&Night { disk, ..quiet(&sold_out) }).code, code, "{mib}, {free_mib}");
     }
     assert_eq!(Verdict::on(&Night { disk: None, ..quiet(&sold_out) }).code, "sold_out");
 }
@@ -427,6 +433,38 @@ fn what_is_to_be_done_is_a_button_where_the_console_has_one() {
     assert_eq!((verdict.code, verdict.press), ("outcomes_unknown", None));
     let have: BTreeSet<_> = RULES.iter().filter(|rule| rule.press.is_some()).map(|rule| rule.code).collect();
     assert_eq!(given, have, "each rule that has one is tried above");
+}
+
+/// Of a sale that was paused and another fault the verdict said the fault alone, and nobody saw why nothing was sold.
+#[test]
+fn a_live_sale_that_is_paused_is_said_whatever_else_is_amber() {
+    let resume = json!({ "kind": "resume", "sale": 3, "product": null });
+    for (code, fault, says) in FAULTS.iter().filter(|(code, ..)| *code != "sale_paused") {
+        let paused = [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 0, [5, 1, 0])];
+        let mut night = quiet(&paused);
+        fault(&mut night);
+        let verdict = Verdict::on(&night);
+        let is_said = verdict.says.contains("“Drop” is paused");
+        if verdict.level == Level::Red {
+            assert!(verdict.code == *code && !is_said, "{code}: {}", verdict.says);
+            continue;
+        }
+        assert!(is_said, "{code}: {}", verdict.says);
+        if verdict.code == "sale_paused" {
+            assert_eq!(json!(verdict.press), resume, "{code}");
+        } else {
+            let expected = verdict.says.contains(says) && verdict.says.ends_with(" “Drop” is paused, too.");
+            assert!(verdict.code == *code && expected && verdict.press.is_none(), "{code}: {}", verdict.says);
+        }
+    }
+    // The processors are busy: so they are, and that is not why.
+    let paused = [sale(Phase::Paused, 0, [5, 1, 0])];
+    let night = Night { processors_busy_seconds: SECONDS, ..quiet(&paused) };
+    assert_eq!(Verdict::on(&night).code, "sale_paused");
+    // One that has not begun is not why nothing is sold.
+    let to_come = [sale(Phase::Live, 0, [5, 1, 0]), sale(Phase::Paused, 1_000, [5, 1, 0])];
+    let night = Night { connections_refused: 1, ..quiet(&to_come) };
+    assert!(!Verdict::on(&night).says.contains("paused"));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(super) struct Showing<'a> {
     pub(super) reader: Reader,
     /// That this server asks for draws.
     pub(super) beacon: Option<&'a BeaconTerms>,
+    /// To pay, of a sale that is made without saying it; `None`: it is not to be written.
+    pub(super) payment_default_ms: Option<u64>,
 }
 
 /// Appends sales, the newest first, as far as they fit. Calls `shown` for each with the SKUs that are in it, before
@@ -73,6 +75,9 @@ pub(super) fn write_sales(
     if showing.reader == Reader::Operator {
         object.number("next_id", showing.catalog.next_id(EXACT_MAX));
         object.number_or_null("largest_total", showing.catalog.largest_total());
+        if let Some(ms) = showing.payment_default_ms {
+            object.number("payment_default_s", ms / 1000);
+        }
     }
     object.end();
 }
@@ -93,7 +98,7 @@ pub(in crate::http) fn write_sale_with(
 ) {
     let item = u32::try_from(item).expect("a sale has at most 10,000 items");
     let size = u32::from(SIZE_DEFAULT);
-    let showing = Showing { catalog, now, reader: Reader::Operator, beacon };
+    let showing = Showing { catalog, now, reader: Reader::Operator, beacon, payment_default_ms: None };
     write_sale(out, showing, sale, (item - item % size, size));
 }
 

@@ -77,6 +77,8 @@ struct Rendering {
     pages: Arc<PageShelf>,
     /// That this server asks for draws.
     beacon: Option<BeaconTerms>,
+    /// To pay, of a sale that is made without saying it.
+    payment_default_ms: u64,
     kept: Mutex<KeptPages>,
     listing: Mutex<Arc<Listing>>,
 }
@@ -117,12 +119,13 @@ impl Lists {
         shelf: Arc<Shelf>,
         clock: Arc<Clock>,
         pages: Arc<PageShelf>,
-        beacon: Option<BeaconTerms>,
+        (beacon, payment_default_ms): (Option<BeaconTerms>, u64),
         answers: Answers,
     ) -> Lists {
         let kept = KeptPages { first: HashMap::new(), others: Bounded::new(KEPT_MAX, KEPT_BYTES_MAX) };
         let (kept, listing) = (Mutex::new(kept), Mutex::default());
-        let rendering = Arc::new(Rendering { shelf, clock, pages, beacon, kept, listing });
+        let rendering =
+            Arc::new(Rendering { shelf, clock, pages, beacon, payment_default_ms, kept, listing });
         let (sender, waiting) = sync_channel(WAITING_MAX);
         let of_thread = Arc::clone(&rendering);
         let thread = std::thread::Builder::new()
@@ -286,7 +289,8 @@ impl Rendering {
     }
 
     fn showing<'a>(&'a self, catalog: &'a Catalog, now: UnixMs, reader: Reader) -> Showing<'a> {
-        Showing { catalog, now, reader, beacon: self.beacon.as_ref() }
+        let payment_default_ms = Some(self.payment_default_ms);
+        Showing { catalog, now, reader, beacon: self.beacon.as_ref(), payment_default_ms }
     }
 
     fn render(

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Role, SaleId};
+use engine::{Refusal, Role, SaleId};
 
 use crate::figures::{Export, POINTS_MAX};
 use crate::http::HttpService;
@@ -49,14 +49,14 @@ impl HttpService {
         out: &mut Answering<'_, '_>,
     ) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        let (time, item) = span(call)?;
+        let (time, item) = self.span(call)?;
         self.begin_export(call, (HISTORY_CSV, CSV), Export::new(time, item), out)
     }
 
     /// What was read a moment ago, or as soon as a thread that may block has read it.
     fn figures_history(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.operator(call, Role::Viewer)?;
-        let wish = wish(call)?;
+        let wish = self.wish(call)?;
         if let Some(answer) = self.shared.histories.fresh(wish, call.now) {
             out.prepared(200, &answer);
             return Ok(Answer::Ready);
@@ -73,28 +73,33 @@ impl HttpService {
         });
         self.read_ledger(call, HISTORY, read.on(Lane::Histories))
     }
-}
 
-fn wish(call: &Call<'_>) -> Result<Wish, Problem> {
-    let points = number_in(call.request.query, "points").transpose()?.unwrap_or(POINTS_DEFAULT);
-    if !(1..=POINTS_MAX).contains(&points) {
-        return Err(Problem::invalid(format!("points must be from 1 to {POINTS_MAX}.")));
+    fn wish(&self, call: &Call<'_>) -> Result<Wish, Problem> {
+        let points = number_in(call.request.query, "points").transpose()?.unwrap_or(POINTS_DEFAULT);
+        if !(1..=POINTS_MAX).contains(&points) {
+            return Err(Problem::invalid(format!("points must be from 1 to {POINTS_MAX}.")));
+        }
+        let (time_ms, item) = self.span(call)?;
+        Ok(Wish { time_ms, points, item })
     }
-    let (time_ms, item) = span(call)?;
-    Ok(Wish { time_ms, points, item })
+
+    fn span(&self, call: &Call<'_>) -> Result<Span, Problem> {
+        let number = |name| number_in(call.request.query, name).transpose();
+        let to_ms = number("to_ms")?.unwrap_or(call.now.0 + 1);
+        let from_ms = number("from_ms")?.unwrap_or(to_ms.saturating_sub(HOUR_MS));
+        let item = match (number("sale")?, number("product")?) {
+            (None, None) => None,
+            (Some(sale), Some(product)) => Some((sale, product)),
+            _ => return Err(Problem::half_an_item()),
+        };
+        // What is kept of one that was deleted can still be read.
+        let is_unknown = |id| self.catalog.sale(id).is_none() && !self.catalog.is_deleted(id);
+        if item.is_some_and(|(sale, _)| is_unknown(SaleId(sale))) {
+            return Err(Refusal::UnknownSale.into());
+        }
+        Ok(((from_ms, to_ms), item))
+    }
 }
 
 /// A time, and an item of a sale.
 type Span = ((u64, u64), Option<(u64, u64)>);
-
-fn span(call: &Call<'_>) -> Result<Span, Problem> {
-    let number = |name| number_in(call.request.query, name).transpose();
-    let to_ms = number("to_ms")?.unwrap_or(call.now.0 + 1);
-    let from_ms = number("from_ms")?.unwrap_or(to_ms.saturating_sub(HOUR_MS));
-    let item = match (number("sale")?, number("product")?) {
-        (None, None) => None,
-        (Some(sale), Some(product)) => Some((sale, product)),
-        _ => return Err(Problem::half_an_item()),
-    };
-    Ok(((from_ms, to_ms), item))
-}

@@ -190,6 +190,11 @@ fn operators_read_the_history_as_json_and_as_csv() {
         let refused = shop.send(&Sent::get(&format!("{path}?{query}")).operator());
         assert_eq!(refused.problem(), problem(status, code), "{query}");
     }
+    // It was a table whose cells of the item are all empty.
+    for path in [path, &format!("{path}.csv")] {
+        let refused = shop.send(&Sent::get(&format!("{path}?sale=99&product=30")).operator());
+        assert_eq!(refused.problem(), problem(404, "unknown_sale"), "{path}");
+    }
     let max = i64::MAX;
     for (query, rows) in [(format!("from_ms=0&to_ms={max}&points=1"), 1), (format!("from_ms={max}"), 0)] {
         let points = shop.send(&Sent::get(&format!("{path}?{query}")).operator()).json();

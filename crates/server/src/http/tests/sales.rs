@@ -64,7 +64,9 @@ fn a_sale_is_created_once_and_read_by_everybody() {
     assert_eq!(shop.send(&public).json(), expected, "without one it stays public");
     let all = shop.send(&Sent::get("/api/v1/sales")).json();
     assert_eq!((all["sales"].as_array().unwrap().len(), &all["sales"][0]), (3, &expected));
-    assert!(all.get("next_id").is_none() && all.get("largest_total").is_none());
+    for operators in ["next_id", "largest_total", "payment_default_s"] {
+        assert!(all.get(operators).is_none(), "{operators}");
+    }
     assert_eq!(shop.send(&Sent::get("/api/v1/sales/8")).problem(), problem(404, "unknown_sale"));
 }
 
@@ -146,6 +148,16 @@ fn one_that_is_paused_before_its_start_has_not_started_for_a_rehearsal() {
     shop.advance(60_000);
     assert!(why_not(&mut shop).starts_with("Only a sale that has not started"));
     assert_eq!(shop.send(&begin).problem(), problem(409, "sale_started"));
+}
+
+/// The console made sales of 15 minutes, however the server was set.
+#[test]
+fn the_time_to_pay_that_is_listed_is_that_of_a_sale_made_without_one() {
+    let mut shop = shop();
+    let listed = shop.send(&Sent::get("/api/v1/sales?limit=1").operator()).json();
+    shop.send(&create(&new_sale()));
+    let made = shop.send(&Sent::get("/api/v1/sales/9").operator()).json();
+    assert!(made["payment_s"].is_u64() && listed["payment_default_s"] == made["payment_s"], "{listed}");
 }
 
 #[test]

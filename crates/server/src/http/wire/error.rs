@@ -457,7 +457,7 @@ impl From<Reply> for Problem {
                 Problem::unavailable("The server's clock is not believed at the moment; nothing was started.")
             }
             Reply::Unavailable => {
-                Problem::unavailable("What orders are kept in takes none at the moment; nothing was started.")
+                Problem::unavailable("The server can store nothing at the moment; nothing was started.")
             }
             reply => {
                 debug_assert!(false, "the reply is to another request: {reply:?}");
@@ -479,6 +479,13 @@ mod tests {
         assert_eq!(value["type"], "https://doorbuster.dev/problems/sold-out");
         assert_eq!((&value["status"], &value["code"]), (&409.into(), &"sold_out".into()));
         assert_eq!(value["detail"], Refusal::SoldOut.to_string());
+    }
+
+    /// An operator who pauses a sale is answered so on a full disk, and orders nothing.
+    #[test]
+    fn whoever_changes_a_sale_while_nothing_can_be_stored_reads_that_and_not_of_orders() {
+        let detail = Problem::from(Reply::Unavailable).detail;
+        assert!(detail.contains("can store nothing") && !detail.contains("order"), "{detail}");
     }
 
     #[test]

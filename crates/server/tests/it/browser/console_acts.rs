@@ -197,11 +197,11 @@ fn a_payment_for_nothing_is_settled_by_the_orders_number() {
     browser.wait_for_text("#who", "support");
     browser.type_into("#order-number", &order);
     browser.click("#find-order button");
-    browser.wait_for_text("#found-order", "€1,899.00 of bank <7> are to be given back.");
+    browser.wait_for_text("#found-order", "1899.00 EUR of bank <7> are to be given back.");
     let title = browser.text("#found-order h3");
     let number = title.split(' ').next().unwrap();
     browser.click("#found-order button[data-order-call=settle]");
-    browser.wait_for_text("#ask-says", "Notes that €1,899.00 of “bank <7>” were given back");
+    browser.wait_for_text("#ask-says", "Notes that 1899.00 EUR of “bank <7>” were given back");
     browser.wait_for_text("#ask-typed", "To go on, type the order's number");
     browser.click("#ask-do");
     browser.wait_for_text("#ask-problem", &format!("That is not the order's number: “{number}”."));

@@ -205,9 +205,9 @@ fn of_a_cluster_units_are_corrected_once_and_a_refund_is_settled() {
     due(json!([payment]));
     browser.type_into("#order-number", NUMBER);
     browser.click("#find-order button");
-    browser.wait_for_text("#found-order", "€49.99 of bank 7 are to be given back.");
+    browser.wait_for_text("#found-order", "49.99 EUR of bank 7 are to be given back.");
     browser.click("#found-order button[data-order-call=settle]");
-    browser.wait_for_text("#ask-says", "Notes that €49.99 of “bank 7” were given back");
+    browser.wait_for_text("#ask-says", "Notes that 49.99 EUR of “bank 7” were given back");
     browser.type_into("#typed", NUMBER);
     due(json!([]));
     browser.click("#ask-do");

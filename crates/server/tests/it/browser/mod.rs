@@ -14,6 +14,7 @@ mod console_acts;
 mod console_answers;
 mod console_charts;
 mod console_cluster;
+mod console_forms;
 mod console_late;
 mod console_presses;
 mod console_report;
