@@ -441,6 +441,7 @@ class AuditedItem(TypedDict):
 
 class ServerTime(TypedDict):
     now_ms: Milliseconds
+    confirmed: bool
 
 
 class RefundsDue(TypedDict):

@@ -52,11 +52,21 @@ pub(crate) struct Cli {
     pub(crate) command: CommandGroup,
 }
 
+/// Commands that change nothing.
+const LOOKING: [&str; 2] = ["status", "watch"];
+
 /// What was typed, or what is wrong with it.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    let mut command = with_negative_numbers(Cli::command());
+    let mut command = without_why(with_negative_numbers(Cli::command()));
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// What only looks has nothing that is kept in the operators' log.
+fn without_why(command: Command) -> Command {
+    LOOKING.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |looks| looks.mut_arg("why", |why| why.hide(true)))
+    })
 }
 
 /// Of `--price -1`, the value is wrong, and -1 is no option.
@@ -117,11 +127,18 @@ pub(crate) fn exit_code_of(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// What the standard library says of a text that is no number, and what people understand.
+const NO_NUMBER: [(&str, &str); 2] = [
+    ("invalid digit found in string", "it is not a whole number"),
+    ("cannot parse integer from empty string", "it is not a whole number"),
+];
+
 /// The parser's error without its blank lines and its usage summary, for which `--help` is the better place.
 fn in_two_lines(rendered: &str) -> String {
     let reason =
         rendered.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let words: Vec<&str> = reason.map(str::trim).filter(|line| !line.is_empty()).collect();
     let end = rendered.lines().last().filter(|line| line.starts_with("For more")).unwrap_or_default();
-    format!("{}\n{end}\n", words.join(" ")).replace("\n\n", "\n")
+    let words = NO_NUMBER.iter().fold(words.join(" "), |words, (from, to)| words.replace(from, to));
+    format!("{words}\n{end}\n").replace("\n\n", "\n")
 }

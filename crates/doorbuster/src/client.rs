@@ -28,6 +28,8 @@ const TOKEN_VARIABLE: &str = "DOORBUSTER_OPERATOR_TOKEN";
 const TOKEN_FILE: &str = "operator-token";
 /// Longer than any bound of the server on answering one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Codes of problems whose title and detail say the same.
+const SAID_TWICE: [&str; 2] = ["unknown_sale", "unknown_sku"];
 /// Enough for a list of ten thousand sales.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
@@ -111,6 +113,20 @@ struct Problem {
     title: String,
     detail: String,
     code: String,
+}
+
+impl Problem {
+    fn words(&self, status: StatusCode) -> String {
+        let Problem { title, detail, code } = self;
+        match (title.as_str(), detail.as_str()) {
+            ("", "") => format!("HTTP {status}"),
+            (title, "") => title.to_owned(),
+            ("", detail) => format!("HTTP {status}: {detail}"),
+            // Their titles say the same.
+            (_, detail) if SAID_TWICE.contains(&code.as_str()) => detail.to_owned(),
+            (title, detail) => format!("{title}: {detail}"),
+        }
+    }
 }
 
 /// As one segment of a path, or as a header, which has English letters alone.
@@ -253,9 +269,7 @@ impl Client {
             return Ok(Answer(text));
         }
         let problem: Problem = serde_json::from_str(&text).unwrap_or_default();
-        let title = if problem.title.is_empty() { format!("HTTP {status}") } else { problem.title };
-        let detail = if problem.detail.is_empty() { String::new() } else { format!(": {}", problem.detail) };
-        let message = crate::output::plain(&format!("{title}{detail}"));
+        let message = crate::output::plain(&problem.words(status));
         Err(match status.as_u16() {
             401 | 403 => Failure::usage(format!("{message} (--token-file FILE or {TOKEN_VARIABLE})")),
             // Whether it happened or not, repeating it as it was is right.

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use engine::ROOT;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use server::config::Environment;
@@ -137,6 +138,12 @@ pub(crate) fn run(arguments: &OperatorsArguments, environment: &Environment) -> 
             if server.json { output::print(&answer.text()) } else { output::print(&list(&answer.read()?)) }
         }
         OperatorsCommand::Revoke { name, server } => {
+            if name == ROOT {
+                return Err(Failure::check(
+                    "root's token is that of the configuration (auth.operator_token_file): to end it, put another into that file \
+                     and have the server read it (`systemctl reload`, SIGHUP)",
+                ));
+            }
             let path = format!("/operators/{}/revoke", percent_encoded(name));
             Client::connect(server, environment)?.post(&path, &json!({}), None)?;
             output::print(&format!(

@@ -19,7 +19,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[command(after_help = "\
 Exit codes: 0 it is ready, if only for a part of the products, which is printed; 1 it runs and is not ready, for the reasons that are printed; 64 the token is not the operator's;
 69 no server answers, or none within 5 s, or the address is not a server's own: what stands before servers has no /readyz. The verdict
-and the table of a cluster's servers, as `doorbuster watch` has them, change none of these.
+and the table of a cluster's servers, as `doorbuster watch` has them, change none of these. A verdict whose figures are older than 5 s
+is said to be UNKNOWN; with --json, age_ms is their age.
 
 Examples:
   doorbuster status
@@ -44,8 +45,9 @@ pub(crate) fn run(arguments: &StatusArguments, environment: &Environment) -> Res
         let figures = figures.and_then(|answer| answer.read::<Value>().ok()).unwrap_or_default();
         let sales = sales.map(|(answer, _)| answer.read::<Value>()).transpose()?;
         let sales = sales.map(|mut page| page["sales"].take());
-        let (verdict, servers) = (&figures["verdict"], &figures["servers"]);
-        let shown = json!({ "ready": ready, "reasons": reasons, "verdict": verdict, "servers": servers, "sales": sales });
+        let (verdict, servers, age_ms) = (&figures["verdict"], &figures["servers"], &figures["age_ms"]);
+        let shown = json!({ "ready": ready, "reasons": reasons, "verdict": verdict, "age_ms": age_ms, "servers": servers,
+            "sales": sales });
         output::print(&format!("{shown}\n"))?;
     } else {
         let state = if ready { "ready" } else { "NOT READY" };

@@ -16,6 +16,7 @@ mod entry;
 pub mod handover;
 mod id;
 mod line;
+mod money;
 mod notice;
 mod operated;
 mod operator;
@@ -42,6 +43,7 @@ pub use line::{
     BeaconTerms, Borders, ClosedLine, DrawView, EntryView, GroupName, LineAccess, LineTerms, Opening,
     PRESENT_AHEAD, PRESENT_MS, PlaceView, Reached, Spoken, Standing, Standings, Turn, TurnEnd,
 };
+pub use money::{amount, minor_digits};
 pub use notice::Notice;
 pub use operated::{By, Operated};
 pub use operator::{Operator, Operators, ROOT, Role};

@@ -296,10 +296,9 @@ fn check_ledger(source: &Source, now_ms: u64, yes: bool) -> Result<(), Failure> 
         }
         audit => audit.map_err(cannot_audit)?,
     };
-    match audit.skus.iter().find_map(|sku| in_the_way(sku, now_ms)) {
-        Some(why) => Err(Failure::check(format!(
-            "{why}: rehearse before, or when it is over; no sale may begin within 15 min"
-        ))),
+    // What nobody can wait for comes first, not the sale that was made first.
+    match audit.skus.iter().filter_map(|sku| in_the_way(sku, now_ms)).min_by_key(|(urgency, _)| *urgency) {
+        Some((_, why)) => Err(Failure::check(why)),
         None => Ok(()),
     }
 }
@@ -314,19 +313,36 @@ fn without_ledger(why: &str, yes: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why nothing may be rehearsed beside this product's sale, if so.
-fn in_the_way(sku: &AuditedSku, now_ms: u64) -> Option<String> {
+/// In the order in which they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    Live,
+    Held,
+    Near,
+}
+
+/// Why nothing may be rehearsed beside this product's sale, and what to do, if so.
+fn in_the_way(sku: &AuditedSku, now_ms: u64) -> Option<(Urgency, String)> {
     let AuditedSku { sale, times: (starts_at, ends_at), ended, paused, held, .. } = sku;
     let over = *ended || ends_at.0 <= now_ms;
     let sale = sale.0;
     match starts_at.0.checked_sub(now_ms) {
-        _ if *held > 0 => Some(format!("sale {sale} has units that are held and not paid: {held}")),
-        _ if over => None,
-        None | Some(0) => Some(format!("sale {sale} is {}", if *paused { "paused" } else { "live" })),
-        Some(until) if until < NEAR_MS => {
-            Some(format!("sale {sale} begins in {} min", until.div_ceil(60_000)))
+        None | Some(0) if !over => {
+            let state = if *paused { "paused" } else { "live" };
+            Some((Urgency::Live, format!("sale {sale} is {state}: rehearse before, or when it is over")))
         }
-        Some(_) => None,
+        _ if *held > 0 => {
+            let held = format!("sale {sale} has units that are held and not paid: {held}");
+            Some((Urgency::Held, format!("{held}; rehearse when they are paid or have expired")))
+        }
+        Some(until) if !over && until < NEAR_MS => {
+            let begins = format!("sale {sale} begins in {} min", until.div_ceil(60_000));
+            Some((
+                Urgency::Near,
+                format!("{begins}: rehearse when it is over; no sale may begin within 15 min"),
+            ))
+        }
+        _ => None,
     }
 }
 
@@ -365,20 +381,33 @@ mod tests {
                 now_ms,
             )
         };
-        for (now_ms, held, ended, why) in [
+        let near = |in_min: u64| {
+            let begins =
+                format!("begins in {in_min} min: rehearse when it is over; no sale may begin within 15 min");
+            Some((Urgency::Near, begins))
+        };
+        let live = || Some((Urgency::Live, "is live: rehearse before, or when it is over".to_owned()));
+        let held = || {
+            let held = "has units that are held and not paid: 2; rehearse when they are paid or have expired";
+            Some((Urgency::Held, held.to_owned()))
+        };
+        for (now_ms, units, ended, why) in [
             (STARTS - NEAR_MS, 0, false, None),
-            (STARTS - NEAR_MS + 1, 0, false, Some("begins in 15 min")),
-            (STARTS - 1, 0, false, Some("begins in 1 min")),
+            (STARTS - NEAR_MS + 1, 0, false, near(15)),
+            (STARTS - 1, 0, false, near(1)),
             (STARTS - 1, 0, true, None),
-            (STARTS, 0, false, Some("is live")),
-            (STARTS + 999, 0, false, Some("is live")),
+            (STARTS, 0, false, live()),
+            (STARTS, 2, false, live()),
+            (STARTS + 999, 0, false, live()),
             (STARTS + 1000, 0, false, None),
-            (STARTS + 1000, 2, false, Some("has units that are held and not paid: 2")),
-            (STARTS + 1000, 2, true, Some("has units that are held and not paid: 2")),
+            (STARTS + 1000, 2, false, held()),
+            (STARTS, 2, true, held()),
+            (STARTS + 1000, 2, true, held()),
         ] {
-            let why = why.map(|why| format!("sale 3 {why}"));
-            assert_eq!(found(now_ms, held, ended, false), why, "{now_ms} {held} {ended}");
+            let why = why.map(|(urgency, why)| (urgency, format!("sale 3 {why}")));
+            assert_eq!(found(now_ms, units, ended, false), why, "{now_ms} {units} {ended}");
         }
-        assert_eq!(found(STARTS, 0, false, true).as_deref(), Some("sale 3 is paused"));
+        assert!(found(STARTS, 0, false, true).unwrap().1.starts_with("sale 3 is paused: "));
+        assert!(Urgency::Live < Urgency::Held && Urgency::Held < Urgency::Near);
     }
 }

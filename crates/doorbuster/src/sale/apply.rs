@@ -12,7 +12,7 @@ use super::create::{Maker, MakingArguments, folder};
 use super::difference::{self, Change, Difference, differences};
 use super::plan::{NewItem, NewSale, Plan, fetched_images};
 use super::written::Written;
-use super::{Sale, server_time, slips};
+use super::{ENDED, Sale, server_time, slips};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::images;
@@ -27,7 +27,7 @@ Example:
 The file is that of `doorbuster sale create`, with an id, absolute times, and images as files or names. What it leaves to the
 server's defaults (payment, open_holds_per_buyer_max) is not compared.
 
-Exit codes: 0 they are equal; 1 they differ, or the sale is not there, or was deleted; 64 the file is wrong; 69 no server answers.
+Exit codes: 0 they are equal; 1 they differ, or the sale is not there, or was deleted or ended before its time; 64 the file is wrong; 69 no server answers.
 With --json it prints id, there and differences: field, product, server, file, change (edit, restock, correct or never), units.")]
 pub(super) struct DiffArguments {
     /// TOML or JSON file with the whole sale
@@ -40,7 +40,7 @@ pub(super) struct DiffArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  doorbuster sale apply drop.toml --dry-run       # what `doorbuster sale diff` prints
+  doorbuster sale apply drop.toml --dry-run       # what would be changed or made
   doorbuster sale apply drop.toml
 
 with drop.toml as for `doorbuster sale create`, with an id, absolute times, and images as files or names:
@@ -62,7 +62,7 @@ If anything else differs, nothing is changed, and each such field is named. Noth
 Units are never changed: a total that differs is printed with the command to use, and the exit code is 1 until it does not
 differ. What is rarely meant is asked about as by `doorbuster sale create`, as is a sooner end of a sale that runs.
 
-Exit codes: 0 the sale is as the file says; 1 it is not; 64 the file is wrong, or --yes is needed; 69 no server answers.
+Exit codes: 0 the sale is as the file says, or, in a dry run, would be; 1 it is not; 64 the file is wrong, or --yes is needed; 69 no server answers.
 With --json it prints what `doorbuster sale diff` does, and of a new sale the server's answer.")]
 pub(super) struct ApplyArguments {
     /// TOML or JSON file with the whole sale
@@ -79,15 +79,19 @@ pub(super) fn diff(arguments: &DiffArguments, environment: &Environment) -> Resu
 
 pub(super) fn apply(arguments: &ApplyArguments, environment: &Environment) -> Result<(), Failure> {
     let ApplyArguments { file, making, server } = arguments;
-    if making.dry_run {
-        return compare(file, server, environment);
-    }
     let repeatable = Repeatable::read(file)?;
     let client = Client::connect(server, environment)?;
     match super::find_or_free(&client, repeatable.id)? {
         None => {
             let maker = Maker { client: &client, server, making: *making, beside: folder(file) };
             maker.make(repeatable.plan, Some(repeatable.id))
+        }
+        Some(sale) if making.dry_run => {
+            let pair = Pair::of(&client, sale, repeatable, folder(file))?;
+            pair.show(server)?;
+            pair.can_be_changed()?;
+            pair.totals_are_equal()?;
+            if server.json || pair.found.is_empty() { Ok(()) } else { output::print("nothing was changed\n") }
         }
         Some(sale) => {
             let pair = Pair::of(&client, sale, repeatable, folder(file))?;
@@ -106,8 +110,11 @@ fn compare(file: &Path, server: &ServerArguments, environment: &Environment) -> 
     let client = Client::connect(server, environment)?;
     let id = repeatable.id;
     let Some(sale) = super::find_or_free(&client, id)? else {
-        let making = MakingArguments { dry_run: true, yes: false };
-        Maker { client: &client, server, making, beside: folder(file) }.make(repeatable.plan, Some(id))?;
+        if server.json {
+            let making = MakingArguments { dry_run: true, yes: false };
+            Maker { client: &client, server, making, beside: folder(file) }
+                .make(repeatable.plan, Some(id))?;
+        }
         return Err(Failure::check(format!("sale {id} is not there: `doorbuster sale apply` makes it")));
     };
     let pair = Pair::of(&client, sale, repeatable, folder(file))?;
@@ -164,7 +171,8 @@ impl Pair {
         let now_ms = server_time(client)?;
         let mut new = file.plan.at(file.id, now_ms)?;
         new.name_images(|image| images::name_of(image, beside))?;
-        let found = differences(&sale, &new, now_ms);
+        let state = difference::of_state(&sale, &new, now_ms);
+        let found = state.into_iter().chain(differences(&sale, &new, now_ms)).collect();
         Ok(Pair { sale, new, found, now_ms })
     }
 
@@ -172,7 +180,12 @@ impl Pair {
         output::print(&if server.json {
             difference::as_json(self.new.id, &self.found)
         } else if self.found.is_empty() {
-            format!("sale {}: nothing to do\n", self.new.id)
+            let state = match self.sale.state.as_str() {
+                ENDED => "; it is over",
+                "paused" => "; it is paused",
+                _ => "",
+            };
+            format!("sale {}: nothing to do{state}\n", self.new.id)
         } else {
             difference::as_text(&self.sale, &self.new, &self.found)
         })
@@ -180,11 +193,7 @@ impl Pair {
 
     /// Changes what differs, if anything can be changed; nothing if something differs that can't be.
     fn change(&self, client: &Client, yes: bool) -> Result<bool, Failure> {
-        let fixed: Vec<_> = self.found.iter().filter_map(Difference::why_never).collect();
-        if !fixed.is_empty() {
-            let names = fixed.join("; ");
-            return Err(Failure::check(format!("nothing was changed, because this can't be: {names}")));
-        }
+        self.can_be_changed()?;
         if self.found.iter().all(|found| found.change != Change::Edit) {
             return Ok(false);
         }
@@ -192,6 +201,15 @@ impl Pair {
         let id = self.new.id;
         client.patch(&format!("/sales/{id}"), &self.request(), Once::Set(id))?;
         Ok(true)
+    }
+
+    fn can_be_changed(&self) -> Result<(), Failure> {
+        let fixed: Vec<_> = self.found.iter().filter_map(Difference::why_never).collect();
+        if fixed.is_empty() {
+            return Ok(());
+        }
+        let names = fixed.join("; ");
+        Err(Failure::check(format!("nothing was changed, because this can't be: {names}")))
     }
 
     /// All that the file says and the server takes, not only what differs: of two files that are applied at once, one wins

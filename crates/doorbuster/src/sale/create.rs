@@ -12,7 +12,7 @@ use super::line::line_terms;
 use super::plan::{NewSale, Plan, fetched_images};
 use super::slips::{self, Intent};
 use super::written::{PaymentTime, Written, WrittenItem, parse_item, parse_payment};
-use super::{Sale, Sales, server_time};
+use super::{Sale, Sales, time_of};
 use crate::client::{Client, Once, ServerArguments, not_the_operators};
 use crate::failure::Failure;
 use crate::images;
@@ -51,7 +51,7 @@ with drop.toml (or the same as JSON):
                                          # with access = { groups = { gold = \"always\", club = \"24h\" }, others = \"30m\" } for those first, and from then on
 
 Relative times count from the server's clock. What is rarely meant is asked about first, and without a terminal refused unless
---yes is there: a start in the past, a price of 0, more than 10 times the units of the largest item so far or more than a
+--yes is there: a start in the past, a price of 0, no units, more than 10 times the units of the largest item so far or more than a
 million, more than a day to pay, a line whose grace is less than 10 s, a sale of less than a minute or more than 30 days. A dry
 run exits with 0 if the sale could be made, or is there already as it is written; with --json it prints id, there, and either
 new (the request) and slips, or differences.
@@ -162,7 +162,9 @@ pub(super) struct Maker<'a> {
 impl Maker<'_> {
     /// Makes the sale under this number, or the next that is free; in a dry run shows what it would be.
     pub(super) fn make(&self, plan: Plan, id: Option<u64>) -> Result<(), Failure> {
-        let now_ms = server_time(self.client)?;
+        let time = time_of(self.client)?;
+        time.warn_if_unconfirmed(plan.times.is_relative());
+        let now_ms = time.now_ms;
         let listed = self.client.get("/sales?limit=1")?.read::<Sales>()?;
         let next_id = listed.next_id.ok_or_else(not_the_operators)?;
         let mut new = plan.at(id.unwrap_or(next_id), now_ms)?;
@@ -174,6 +176,7 @@ impl Maker<'_> {
             ends_at_ms: None,
             payment_s: new.payment_s.flatten(),
             items: &new.items,
+            currency: &new.currency,
             largest_total: listed.largest_total,
             would_end_at_ms: None,
             expect_later_start: 0,
@@ -270,7 +273,7 @@ fn describe(new: &NewSale, slips: &[String], now_ms: u64) -> String {
     });
     let lines =
         new.items.iter().filter_map(|item| Some(line_terms(item.product, item.line.as_ref()?, false)));
-    let slips = slips.iter().map(|slip| format!("asked about, or refused without --yes: {slip}\n"));
+    let slips = slips.iter().map(|slip| slips::in_a_dry_run(slip));
     format!(
         "sale {}, a dry run: {}\nstarts {}\nends   {}, after {}\n{payment}, {holds}\n\n{}\n{}nothing was made\n",
         new.id,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::line::Line;
 use super::plan::{NewItem, NewSale};
-use super::{Item, Sale};
+use super::{ENDED, Item, Sale};
 use crate::images::is_address;
 use crate::output::{money, plain};
 use crate::time::{format_duration, format_utc_exactly};
@@ -18,6 +18,7 @@ use crate::time::{format_duration, format_utc_exactly};
 const SET_FOR_GOOD: &str = "it is set when a sale is created";
 const STARTED: &str = "the sale has started";
 const OVER: &str = "the sale is over";
+const ENDED_FOR_GOOD: &str = "it was ended before its time, for good";
 
 /// How the server comes to have what the file says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,8 +44,8 @@ pub(super) struct Difference {
 /// All that differ. What the file leaves to the server's default does not, whatever that was; nor does an image that
 /// only the server can name.
 pub(super) fn differences(server: &Sale, file: &NewSale, now_ms: u64) -> Vec<Difference> {
-    let over = server.state == "ended" && file.ends_at_ms <= now_ms;
-    let edit = if over { Change::Never(OVER) } else { Change::Edit };
+    let over = server.state == ENDED && file.ends_at_ms <= now_ms;
+    let edit = if over || was_ended(server, now_ms) { Change::Never(OVER) } else { Change::Edit };
     let start = if now_ms >= server.starts_at_ms { Change::Never(STARTED) } else { edit };
     let for_good = Change::Never(SET_FOR_GOOD);
     let mut rows = vec![
@@ -74,6 +75,23 @@ pub(super) fn differences(server: &Sale, file: &NewSale, now_ms: u64) -> Vec<Dif
         found.extend(differing(Some(item.product), vec![("item", json!(item.title), Value::Null, for_good)]));
     }
     found
+}
+
+/// Somebody did that, before its time was over.
+fn was_ended(server: &Sale, now_ms: u64) -> bool {
+    server.state == ENDED && now_ms < server.ends_at_ms
+}
+
+/// By the file a sale would go on that somebody has ended.
+pub(super) fn of_state(server: &Sale, file: &NewSale, now_ms: u64) -> Option<Difference> {
+    let by_file = if now_ms < file.starts_at_ms { "not_started" } else { "live" };
+    (was_ended(server, now_ms) && now_ms < file.ends_at_ms).then(|| Difference {
+        field: "state",
+        product: None,
+        server: json!(server.state),
+        file: json!(by_file),
+        change: Change::Never(ENDED_FOR_GOOD),
+    })
 }
 
 type Row = (&'static str, Value, Value, Change);

@@ -7,7 +7,8 @@ use server::config::Environment;
 use super::create::MakingArguments;
 use super::difference::{self, Difference, differences};
 use super::plan::{End, NewItem, NewSale, Plan, Times, at, whole_ms};
-use super::{Sale, server_time, slips};
+use super::written::parse_amount;
+use super::{Sale, slips, time_of};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::output;
@@ -67,10 +68,10 @@ struct Terms {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Its price, in the currency's smallest unit
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     price: Option<u64>,
     /// What it costs elsewhere
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     list: Option<u64>,
     /// Units that one buyer may have, or "none"
     #[arg(long, value_name = "UNITS", value_parser = parse_limit)]
@@ -98,7 +99,11 @@ pub(super) fn run(arguments: &EditArguments, environment: &Environment) -> Resul
     }
     let client = Client::connect(&arguments.server, environment)?;
     let id = arguments.sale;
-    let now_ms = server_time(&client)?;
+    let time = time_of(&client)?;
+    let relative =
+        [arguments.starts_at, arguments.ends_at].iter().flatten().any(|at| matches!(at, Moment::In(_)));
+    time.warn_if_unconfirmed(relative);
+    let now_ms = time.now_ms;
     let sale = super::find(&client, id)?.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
     let starts_at_ms = arguments.starts_at.map(|moment| at(moment, now_ms));
     if sale.starts_at_ms <= now_ms && starts_at_ms.is_some_and(|at| at != sale.starts_at_ms) {

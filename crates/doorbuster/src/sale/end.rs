@@ -4,15 +4,12 @@ use clap::Args;
 use serde_json::json;
 use server::config::Environment;
 
-use super::Sale;
 use super::by_title::{ByTitle, Intent};
+use super::{ENDED, Sale};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{plain, units_of};
 use crate::time::format_utc;
-
-/// What a sale is that is over.
-const ENDED: &str = "ended";
 
 /// End the sale for good; payments of held orders go on
 #[derive(Args, Debug)]

@@ -39,6 +39,8 @@ use crate::time::{format_duration, format_utc};
 use line::{Line, LineNow, line_now, line_terms};
 pub(crate) use slips::confirm;
 
+/// The state of a sale that is over.
+const ENDED: &str = "ended";
 /// Sales that fit on a screen.
 const NEWEST: usize = 20;
 
@@ -217,10 +219,28 @@ struct Sales {
 #[derive(Deserialize)]
 struct ServerTime {
     now_ms: u64,
+    /// One that is older does not say.
+    confirmed: Option<bool>,
+}
+
+impl ServerTime {
+    /// One that is not confirmed may stand still, at the last entry of the ledger.
+    fn warn_if_unconfirmed(&self, relative: bool) {
+        if relative && self.confirmed == Some(false) {
+            let now = format_utc(self.now_ms);
+            eprintln!(
+                "warning: the server's clock is not confirmed: relative times count from {now}, where it stands; see `doorbuster clock`"
+            );
+        }
+    }
+}
+
+fn time_of(client: &Client) -> Result<ServerTime, Failure> {
+    client.get("/time")?.read()
 }
 
 fn server_time(client: &Client) -> Result<u64, Failure> {
-    Ok(client.get("/time")?.read::<ServerTime>()?.now_ms)
+    Ok(time_of(client)?.now_ms)
 }
 
 /// The sale of a file as a rehearsal makes it: open from `now_ms` on for so long, without images, whatever the file says

@@ -1,4 +1,4 @@
-//! `doorbuster sale pause` and `resume`: what either comes to is said before it is done.
+//! `doorbuster sale pause` and `resume`, with what either comes to.
 
 use clap::Args;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::json;
 use server::config::Environment;
 use server::figures::grouped;
 
-use super::{Sale, server_time};
+use super::{ENDED, Sale, server_time};
 use crate::client::{Client, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, plain, units_of};
@@ -52,24 +52,37 @@ fn steer(arguments: &PauseArguments, verb: &str, environment: &Environment) -> R
     let PauseArguments { sale: id, dry_run, server } = arguments;
     let client = Client::connect(server, environment)?;
     let path = format!("/sales/{id}/{verb}");
-    if *dry_run || !server.json {
-        let sale = super::find(&client, *id)?;
-        let sale = sale.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
-        let says = match verb {
-            "resume" => says_resume(&sale, server_time(&client)?),
-            _ => says_pause(&sale, open_pages(&client, *id)),
+    if server.json && !*dry_run {
+        return output::print(&client.post(&path, &json!({}), None)?.text());
+    }
+    let before = super::find(&client, *id)?;
+    let before = before.ok_or_else(|| Failure::check(format!("there is no sale {id}")))?;
+    let was_so = before.state != ENDED && (before.state == "paused") == (verb == "pause");
+    let says = match verb {
+        // It is the server's to refuse.
+        _ if was_so || before.state == ENDED => String::new(),
+        "resume" => says_resume(&before, server_time(&client)?),
+        _ => says_pause(&before, open_pages(&client, *id)),
+    };
+    if *dry_run {
+        let says = match (before.state.as_str(), was_so) {
+            (ENDED, _) => return Err(Failure::check(format!("sale {id} is over: it can't be {verb}d"))),
+            (_, true) => becomes(&before, true) + "\n",
+            (_, false) => says,
         };
-        output::print(&says)?;
-        if *dry_run {
-            return output::print(&format!("nothing was {verb}d\n"));
-        }
+        return output::print(&format!("{says}nothing was {verb}d\n"));
     }
-    let answer = client.post(&path, &json!({}), None)?;
-    if server.json {
-        return output::print(&answer.text());
+    // What it comes to is said once it is so: whoever may not do it is told that alone.
+    let after: Sale = client.post(&path, &json!({}), None)?.read()?;
+    output::print(&format!("{says}{}\n", becomes(&after, was_so)))
+}
+
+fn becomes(sale: &Sale, was_so: bool) -> String {
+    let Sale { id, state, starts_at_ms, .. } = sale;
+    match state.as_str() {
+        "not_started" => format!("sale {id} is not paused; it starts at {}", format_utc(*starts_at_ms)),
+        state => format!("sale {id} is {}{}", plain(state), if was_so { " already" } else { "" }),
     }
-    let sale: Sale = answer.read()?;
-    output::print(&format!("sale {id} is {}\n", plain(&sale.state.replace('_', " "))))
 }
 
 /// About so many; `None`: not known.

@@ -10,6 +10,7 @@ use super::Sale;
 use super::difference::{Change, Difference};
 use super::plan::{NewItem, NewSale};
 use crate::failure::Failure;
+use crate::output::money;
 use crate::time::{format_distance, format_duration, format_utc};
 
 const LENGTH_MS_MIN: u64 = 60 * 1_000;
@@ -39,6 +40,8 @@ pub(super) struct Intent<'a> {
     pub(super) would_end_at_ms: Option<u64>,
     pub(super) payment_s: Option<u64>,
     pub(super) items: &'a [NewItem],
+    /// Of all prices.
+    pub(super) currency: &'a str,
     /// Of the server's other sales; `None`: there are none to compare with.
     pub(super) largest_total: Option<u64>,
     /// People in its lines who expect a later start.
@@ -46,7 +49,7 @@ pub(super) struct Intent<'a> {
 }
 
 /// Each says what it finds, or nothing.
-const SLIPS: [fn(&Intent<'_>) -> Option<String>; 13] = [
+const SLIPS: [fn(&Intent<'_>) -> Option<String>; 14] = [
     start_is_past,
     comes_sooner,
     is_short,
@@ -58,6 +61,7 @@ const SLIPS: [fn(&Intent<'_>) -> Option<String>; 13] = [
     costs_nothing,
     costs_more_than_elsewhere,
     waits_hardly,
+    has_no_units,
     has_too_many_units,
     has_a_million_units,
 ];
@@ -75,8 +79,8 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
     let priced = new.items.iter().filter(|item| differs(Some(item.product), &["price", "list"]));
     let joined = sale.items.iter().filter_map(|item| item.line_now.as_ref()).map(|line| line.joined).sum();
     let runs = sale.starts_at_ms <= now_ms && now_ms < sale.ends_at_ms;
-    // The terms of a line can't be changed.
-    let priced: Vec<_> = priced.map(|item| NewItem { line: None, ..item.clone() }).collect();
+    // The terms of a line can't be changed so, nor units.
+    let priced: Vec<_> = priced.map(|item| NewItem { line: None, total: 1, ..item.clone() }).collect();
     find(&Intent {
         now_ms,
         starts_at_ms: differs(None, &["starts_at"]).then_some(new.starts_at_ms),
@@ -85,19 +89,26 @@ pub(super) fn of_change(sale: &Sale, new: &NewSale, found: &[Difference], now_ms
         would_end_at_ms: runs.then_some(sale.ends_at_ms),
         payment_s: new.payment_s.flatten().filter(|_| differs(None, &["payment"])),
         items: &priced,
+        currency: &new.currency,
         largest_total: None,
         expect_later_start: if new.starts_at_ms < sale.starts_at_ms { joined } else { 0 },
     })
 }
 
 /// Of adding `units` to an item that has `total`. One that has none has nothing to compare with.
-pub(super) fn of_restock(product: u64, total: u64, units: u64) -> Vec<String> {
+pub(super) fn of_restock(is_over: bool, product: u64, total: u64, units: u64) -> Vec<String> {
     let many = total.saturating_mul(TOTAL_GROWTH_MAX);
     let after = total.saturating_add(units);
     let slip = format!(
         "item {product} has {after} units then, more than {TOTAL_GROWTH_MAX} times what it has ({total})"
     );
-    if total > 0 && after > many { vec![slip] } else { Vec::new() }
+    let over = is_over.then(|| "the sale is over: nobody can order what is added".to_owned());
+    over.into_iter().chain((total > 0 && after > many).then_some(slip)).collect()
+}
+
+/// A line of what a dry run shows.
+pub(super) fn in_a_dry_run(slip: &str) -> String {
+    format!("asked about, or refused without --yes: {slip}\n")
 }
 
 /// Goes on if nothing was found, or it is meant.
@@ -136,7 +147,7 @@ fn comes_sooner(intent: &Intent<'_>) -> Option<String> {
 
 fn is_short(intent: &Intent<'_>) -> Option<String> {
     let length_ms = intent.length_ms.filter(|length| *length < LENGTH_MS_MIN)?;
-    Some(format!("the sale lasts less than a minute: {length_ms} ms"))
+    Some(format!("the sale lasts less than a minute: {}", format_duration(Duration::from_millis(length_ms))))
 }
 
 fn is_long(intent: &Intent<'_>) -> Option<String> {
@@ -179,8 +190,8 @@ fn costs_nothing(intent: &Intent<'_>) -> Option<String> {
 
 fn costs_more_than_elsewhere(intent: &Intent<'_>) -> Option<String> {
     let (item, others) = first_of(intent.items, |item| item.price > item.list_price)?;
-    let NewItem { product, price, list_price, .. } = item;
-    Some(format!("item {product} costs more than elsewhere: {price}, and {list_price} there{others}"))
+    let [price, there] = [item.price, item.list_price].map(|amount| money(amount, intent.currency));
+    Some(format!("item {} costs more than elsewhere: {price}, and {there} there{others}", item.product))
 }
 
 fn waits_hardly(intent: &Intent<'_>) -> Option<String> {
@@ -191,6 +202,11 @@ fn waits_hardly(intent: &Intent<'_>) -> Option<String> {
     Some(format!(
         "whoever is not there when reached is waited for less than {GRACE_S_MIN}s in the line of item {product}: {grace}s{others}"
     ))
+}
+
+fn has_no_units(intent: &Intent<'_>) -> Option<String> {
+    let (item, others) = first_of(intent.items, |item| item.total == 0)?;
+    Some(format!("item {} has no units: it is sold out from the start{others}", item.product))
 }
 
 fn has_too_many_units(intent: &Intent<'_>) -> Option<String> {
@@ -257,6 +273,7 @@ mod tests {
             would_end_at_ms: None,
             payment_s: Some(900),
             items,
+            currency: "EUR",
             largest_total: Some(1),
             expect_later_start: 0,
         }
@@ -269,6 +286,8 @@ mod tests {
         let usual = usual(&fine);
         let (usual_line, hasty) = ([line(GRACE_S_MIN)], [line(GRACE_S_MIN - 1)]);
         let (million, more) = ([item(8, 5, TOTAL_MAX)], [item(8, 5, TOTAL_MAX + 1)]);
+        let empty = [item(6, 5, 0)];
+        let elsewhere = "item 5 costs more than elsewhere: 0.10 EUR, and 0.09 EUR there";
         let dear = [NewItem { list_price: 9, ..item(5, 10, 1) }];
         let (free, many) = ([item(1, 0, 1), item(2, 5, 1), item(3, 0, 1)], [item(7, 5, 11)]);
         for (at_bound, slip, text) in [
@@ -280,7 +299,7 @@ mod tests {
             (
                 Intent { length_ms: Some(LENGTH_MS_MIN), ..usual },
                 Intent { length_ms: Some(LENGTH_MS_MIN - 1), ..usual },
-                "the sale lasts less than a minute: 59999 ms",
+                "the sale lasts less than a minute: 59s",
             ),
             (
                 Intent { length_ms: Some(LENGTH_MS_MAX), ..usual },
@@ -309,7 +328,8 @@ mod tests {
                 "buyers have more than a day to pay: 1d1m, and what they hold is nobody else's",
             ),
             (usual, Intent { items: &free, ..usual }, "item 1 costs nothing (and 1 more)"),
-            (usual, Intent { items: &dear, ..usual }, "item 5 costs more than elsewhere: 10, and 9 there"),
+            (usual, Intent { items: &dear, ..usual }, elsewhere),
+            (usual, Intent { items: &empty, ..usual }, "item 6 has no units: it is sold out from the start"),
             (
                 Intent { items: &usual_line, ..usual },
                 Intent { items: &hasty, ..usual },
@@ -341,11 +361,12 @@ mod tests {
     #[test]
     fn a_restock_is_compared_with_what_the_item_has() {
         for (total, units) in [(100, 900), (0, u64::MAX), (u64::MAX / 2, u64::MAX)] {
-            assert_eq!(of_restock(7, total, units), Vec::<String>::new());
+            assert_eq!(of_restock(false, 7, total, units), Vec::<String>::new());
         }
-        assert_eq!(
-            of_restock(7, 100, 901),
-            ["item 7 has 1001 units then, more than 10 times what it has (100)"]
-        );
+        let many = "item 7 has 1001 units then, more than 10 times what it has (100)";
+        let over = "the sale is over: nobody can order what is added";
+        assert_eq!(of_restock(false, 7, 100, 901), [many]);
+        assert_eq!(of_restock(true, 7, 100, 1), [over]);
+        assert_eq!(of_restock(true, 7, 100, 901), [over, many]);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use server::config::Environment;
 use server::figures::grouped;
 
-use super::{Item, slips};
+use super::{ENDED, Item, slips};
 use crate::client::{Client, Once, ServerArguments};
 use crate::failure::Failure;
 use crate::output::{self, units_of};
@@ -20,8 +20,8 @@ Examples:
   doorbuster sale restock 3 30 50
   doorbuster sale restock 3 30 50 --dry-run
 
-If the item would have more than 10 times the units that it has, that is asked about, and without a terminal refused unless --yes
-is there.
+If the item would have more than 10 times the units that it has, or if the sale is over, so that nobody can order what is added, that
+is asked about, and without a terminal refused unless --yes is there.
 
 The change is made once per key: if an answer is lost, repeat the command with the same --key, and the units are
 not changed twice. Without --key a random one is made; it is shown when an answer is lost.")]
@@ -66,10 +66,14 @@ pub(super) fn restock(arguments: &RestockArguments, environment: &Environment) -
     let RestockArguments { change, yes } = arguments;
     let client = Client::connect(&change.server, environment)?;
     if !yes || change.dry_run {
-        let item = change.item(&client)?;
-        let slips = item.as_ref().filter(|_| !change.dry_run);
-        let slips = slips.map(|item| slips::of_restock(change.product, item.total, change.units));
-        slips::confirm(&slips.unwrap_or_default(), false)?;
+        let (is_over, item) = change.item(&client)?;
+        let slips =
+            item.as_ref().map(|item| slips::of_restock(is_over, change.product, item.total, change.units));
+        let slips = slips.unwrap_or_default();
+        if change.dry_run && !change.server.json {
+            output::print(&slips.iter().map(|slip| slips::in_a_dry_run(slip)).collect::<String>())?;
+        }
+        slips::confirm(&slips, change.dry_run)?;
         let after = item.as_ref().map(|item| item.total.saturating_add(change.units));
         if change.say(item.as_ref(), "adds", "to", after)? {
             return Ok(());
@@ -81,7 +85,7 @@ pub(super) fn restock(arguments: &RestockArguments, environment: &Environment) -
 pub(super) fn correct(arguments: &CorrectArguments, environment: &Environment) -> Result<(), Failure> {
     let CorrectArguments { change } = arguments;
     let client = Client::connect(&change.server, environment)?;
-    let item = change.item(&client)?;
+    let (_, item) = change.item(&client)?;
     // The server refuses more: never below what is held, sold, or kept for people in the item's line.
     let spare = |item: &Item| {
         let promised = item.line_now.as_ref().map_or(0, |line| line.promised);
@@ -104,9 +108,11 @@ pub(super) fn correct(arguments: &CorrectArguments, environment: &Environment) -
 }
 
 impl StockChange {
-    fn item(&self, client: &Client) -> Result<Option<Item>, Failure> {
+    /// Whether its sale is over, and the item, if it is there.
+    fn item(&self, client: &Client) -> Result<(bool, Option<Item>), Failure> {
         let sale = super::find(client, self.sale)?;
-        Ok(sale.and_then(|sale| sale.items.into_iter().find(|item| item.product == self.product)))
+        let is_over = sale.as_ref().is_some_and(|sale| sale.state == ENDED);
+        Ok((is_over, sale.and_then(|sale| sale.items.into_iter().find(|item| item.product == self.product))))
     }
 
     /// Says the sum beforehand, to people. Whether that was all that is wanted. What can't be done is the server's to refuse.

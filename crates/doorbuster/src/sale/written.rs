@@ -3,12 +3,13 @@
 //! Must not: ask a server, or say what a sale may be.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use serde::de::Error;
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::line::{Access, Group, Line, Opening};
@@ -48,12 +49,17 @@ pub(super) struct PaymentTime(Option<Duration>);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenItem {
+    #[serde(deserialize_with = "whole")]
     product: u64,
     title: Option<String>,
     description: Option<String>,
+    #[serde(deserialize_with = "price")]
     price: u64,
+    #[serde(default, deserialize_with = "price_if_there")]
     list: Option<u64>,
+    #[serde(deserialize_with = "whole")]
     total: u64,
+    #[serde(default, deserialize_with = "whole_if_there")]
     limit: Option<u64>,
     image: Option<String>,
     alt: Option<String>,
@@ -115,9 +121,89 @@ fn under_if_there<'de, D: Deserializer<'de>, T>(
     parse: impl Fn(&str) -> Result<T, String>,
     value: D,
 ) -> Result<Option<T>, D::Error> {
-    let text = Option::<String>::deserialize(value)?;
-    let parsed = text.map(|text| parse(&text)).transpose();
+    let text = Option::<Text>::deserialize(value)?;
+    let parsed = text.map(|Text(text)| parse(&text)).transpose();
     parsed.map_err(|why| D::Error::custom(format_args!("{key}: {why}")))
+}
+
+/// A time without quotes is a value of its own in TOML.
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Text, D::Error> {
+        struct Quoted;
+        impl<'de> Visitor<'de> for Quoted {
+            type Value = Text;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a text in quotes")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, _map: A) -> Result<Text, A::Error> {
+                Err(A::Error::custom("write it in quotes, like \"2026-12-01T10:00:00Z\""))
+            }
+        }
+        value.deserialize_any(Quoted)
+    }
+}
+
+/// A whole number, and how it is to be written.
+struct Whole(&'static str);
+
+const A_NUMBER: Whole = Whole("a whole number");
+const AN_AMOUNT: Whole = Whole("a whole number of the currency's smallest unit: 4999 for 49.99");
+
+impl<'de> Visitor<'de> for Whole {
+    type Value = Option<u64>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Option<u64>, E> {
+        Ok(Some(number))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Option<u64>, E> {
+        match u64::try_from(number) {
+            Ok(number) => Ok(Some(number)),
+            Err(_negative) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+
+    /// `null` of JSON.
+    fn visit_unit<E: Error>(self) -> Result<Option<u64>, E> {
+        Ok(None)
+    }
+}
+
+fn there<E: Error>(number: Option<u64>, wanted: Whole) -> Result<u64, E> {
+    number.ok_or_else(|| E::invalid_type(Unexpected::Unit, &wanted))
+}
+
+fn whole<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    there(value.deserialize_any(A_NUMBER)?, A_NUMBER)
+}
+
+fn whole_if_there<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    value.deserialize_any(A_NUMBER)
+}
+
+fn price<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    there(value.deserialize_any(AN_AMOUNT)?, AN_AMOUNT)
+}
+
+fn price_if_there<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    value.deserialize_any(AN_AMOUNT)
+}
+
+/// An amount, of an argument.
+pub(super) fn parse_amount(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_not_a_number| format!("it is not {}", AN_AMOUNT.0))
 }
 
 fn starts_at<'de, D: Deserializer<'de>>(value: D) -> Result<Moment, D::Error> {
@@ -274,15 +360,16 @@ pub(super) fn parse_item(text: &str) -> Result<WrittenItem, String> {
     for part in parts_of_item(text) {
         let part = part.as_str();
         let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?;
-        let number =
-            || value.parse::<u64>().map_err(|_not_a_number| format!("{part:?} is not a whole number"));
+        let number = |wanted: Whole| {
+            value.parse::<u64>().map_err(|_not_a_number| format!("{part:?} is not {}", wanted.0))
+        };
         let earlier = match name.trim() {
-            "product" => product.replace(number()?).is_some(),
+            "product" => product.replace(number(A_NUMBER)?).is_some(),
             "title" => title.replace(value.to_owned()).is_some(),
-            "price" => price.replace(number()?).is_some(),
-            "list" => list.replace(number()?).is_some(),
-            "total" => total.replace(number()?).is_some(),
-            "limit" => limit.replace(number()?).is_some(),
+            "price" => price.replace(number(AN_AMOUNT)?).is_some(),
+            "list" => list.replace(number(AN_AMOUNT)?).is_some(),
+            "total" => total.replace(number(A_NUMBER)?).is_some(),
+            "limit" => limit.replace(number(A_NUMBER)?).is_some(),
             _ => return Err(format!("{name:?} is none of product, title, price, list, total and limit")),
         };
         if earlier {
@@ -351,11 +438,41 @@ mod tests {
             ("product=1,price=2", "product, price and total are needed"),
             ("product=1,prize=2", "\"prize\" is none of product, title, price, list, total and limit"),
             ("product=x", "\"product=x\" is not a whole number"),
+            (
+                "price=49.99",
+                "\"price=49.99\" is not a whole number of the currency's smallest unit: 4999 for 49.99",
+            ),
+            ("list=-5", "\"list=-5\" is not a whole number of the currency's smallest unit: 4999 for 49.99"),
             ("product=1,product=2", "product is there twice"),
             ("product", "\"product\" is not name=value"),
         ] {
             assert_eq!(parse_item(text), Err(error.to_owned()), "{text}");
         }
+    }
+
+    /// "Expected u64", it said, and of a time without quotes "invalid type: map".
+    #[test]
+    fn a_value_that_is_none_is_answered_how_it_is_written() {
+        let file =
+            "title = 't'\nstarts_at = '+1s'\nfor = '2h'\n[[item]]\nproduct = 1\nprice = 2\ntotal = 3\n";
+        let written: Written = toml::from_str(file).unwrap();
+        assert_eq!((written.items[0].price, written.items[0].list, written.items[0].limit), (2, None, None));
+        let amount = "expected a whole number of the currency's smallest unit: 4999 for 49.99";
+        for (from, to, says) in [
+            ("'+1s'", "2026-11-29T16:00:00Z", "write it in quotes, like \"2026-12-01T10:00:00Z\""),
+            ("price = 2", "price = 49.99", amount),
+            ("price = 2", "price = -5", amount),
+            ("price = 2", "price = 2\nlist = 0.5", amount),
+            ("total = 3", "total = 'many'", "expected a whole number"),
+        ] {
+            let error = toml::from_str::<Written>(&file.replace(from, to)).unwrap_err();
+            assert!(error.message().contains(says), "{to}: {error}");
+        }
+        let json = r#"{"title":"t","starts_at":"+1s","for":"2h","item":[{"product":1,"price":-5,"total":3,"limit":null}]}"#;
+        let error = serde_json::from_str::<Written>(json).unwrap_err().to_string();
+        assert!(error.contains(amount), "{error}");
+        let written: Written = serde_json::from_str(&json.replace("-5", "5")).unwrap();
+        assert_eq!((written.items[0].price, written.items[0].limit), (5, None));
     }
 
     #[test]

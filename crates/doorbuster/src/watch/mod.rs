@@ -5,6 +5,7 @@
 mod figures;
 mod screen;
 mod terminal;
+mod verdict;
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::time::{format_duration, format_utc, parse_duration};
 use figures::{Figures, Units};
 use screen::{Look, screen};
 use terminal::{Size, fit};
+use verdict::is_old;
 
 /// The server takes the figures once a second; who looks once in an hour does not watch.
 const EVERY_MIN: Duration = Duration::from_secs(1);
@@ -44,11 +46,11 @@ const REST_OF_SCREEN: &str = "\x1b[J\x1b[?7h";
 On a terminal the screen is drawn again in place: the verdict first, with the command for what is to be done if there is one, then as much
 as there is room for; the last line says how much is left out. Of a cluster the last table has each server's own disk, memory and clock:
 how far it is from most clocks of the cluster (- behind them), and from its system's.
-Into a pipe or a file each look is a line; with --json it is the server's answer, on a terminal too. Ctrl-C stops it. A server that goes
+Into a pipe or a file each look is a line, and that the figures are old is said on standard error; with --json it is the server's answer, on a terminal too. Ctrl-C stops it. A server that goes
 away is waited for.
 
-Exit codes, by the last look: 0 the server took orders, in a cluster every server; 1 it answered and took none, or in a cluster at
-least one server took none or was silent, which is named; 64 the token is not an operator's; 69 the server did not answer.
+Exit codes, by the last look: 0 the server took orders, in a cluster every server; 1 it answered and took none, or its figures
+were older than 5 s, or in a cluster at least one server took none or was silent, which is named; 64 the token is not an operator's; 69 the server did not answer.
 
 Examples:
   doorbuster watch
@@ -93,7 +95,8 @@ pub(crate) fn run(arguments: &WatchArguments, environment: &Environment) -> Resu
     let ask = move || ask(&asking, (sale, every), &sender);
     std::thread::Builder::new().name("asking".to_owned()).spawn(ask).map_err(Failure::unavailable)?;
     let drawn = std::io::stdout().is_terminal() && !arguments.server.json;
-    Watching { client, sale, json, drawn, base, seen: None, gone: None }.until_stopped(&heard)
+    Watching { client, sale, every, json, drawn, base, seen: None, gone: None, were_old: false }
+        .until_stopped(&heard)
 }
 
 /// On a thread of its own, so that whoever stops this waits for no answer. It ends with the process.
@@ -138,6 +141,7 @@ fn hear_signals(to: SyncSender<Heard>) -> Result<(), Failure> {
 struct Watching {
     client: Arc<Client>,
     sale: Option<u64>,
+    every: Duration,
     json: bool,
     /// In place, on a terminal.
     drawn: bool,
@@ -146,6 +150,8 @@ struct Watching {
     seen: Option<(Figures, Instant)>,
     /// Why there is no answer, and since when.
     gone: Option<(Failure, Instant)>,
+    /// The figures of the last answer.
+    were_old: bool,
 }
 
 impl Watching {
@@ -176,6 +182,13 @@ impl Watching {
                 return Err(self.why_not_shown(sale, (figures_shown, not_shown))?);
             }
         }
+        let age = Duration::from_millis(figures.age_ms);
+        let old = is_old(age, self.every);
+        if old && !self.were_old {
+            let age = format_duration(age);
+            self.note(&format!("the figures are {age} old: {} answers, and takes none", self.base));
+        }
+        self.were_old = old;
         if self.seen.as_ref().is_some_and(|(before, _)| before.number == figures.number) {
             return self.draw();
         }
@@ -238,8 +251,9 @@ impl Watching {
         let Some((figures, since)) = self.seen.as_ref().filter(|_| self.drawn) else { return Ok(()) };
         let gone = self.gone.as_ref().map(|(why, since)| (why.message(), since.elapsed()));
         let (base, age, named) = (self.base.as_str(), since.elapsed(), self.sale.is_some());
+        let old = is_old(age, self.every);
         let size = Size::of_terminal();
-        let text = fit(&screen(&Look { base, figures, named, age, gone }, size.columns), size, named);
+        let text = fit(&screen(&Look { base, figures, named, age, old, gone }, size.columns), size, named);
         output::print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE)))
     }
 
@@ -247,6 +261,9 @@ impl Watching {
         match (self.gone, self.seen) {
             (Some((failure, _)), _) => Err(failure),
             (None, None) => Err(Failure::unavailable(format!("no answer from {} yet", self.base))),
+            (None, Some((_, since))) if self.were_old || is_old(since.elapsed(), self.every) => {
+                Err(Failure::check("the figures are old: whether it takes orders is not known"))
+            }
             (None, Some((figures, _))) => match figures.out() {
                 Some(out) => Err(Failure::check(out)),
                 None => Ok(()),
@@ -257,7 +274,7 @@ impl Watching {
 
 /// For one look that stays on the screen: the verdict with what is to be done; and the machines of a cluster, if it is one.
 pub(crate) fn glance(answer: &Answer, base: &str) -> Result<(String, String), Failure> {
-    Ok(screen::glance(&answer.read()?, base))
+    Ok(verdict::glance(&answer.read()?, base))
 }
 
 /// One look, for a log.

@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took, Verdict};
+use super::figures::{Event, Figures, Holds, Item, Sale, Server, Took};
 use super::terminal::Line;
+use super::verdict;
 use crate::output::{self, Column, cut, numbers, plain, table_without, words};
 use crate::sale;
 use crate::time::{format_duration, format_utc};
 
-/// Figures that are older are said to be old.
-const OLD: Duration = Duration::from_secs(5);
 /// Of items, and of lines about them.
 const ROWS_MAX: usize = 20;
 const EVENTS_MAX: usize = 5;
@@ -27,6 +26,8 @@ pub(super) struct Look<'a> {
     /// They are of one sale that was named: its items are shown too.
     pub(super) named: bool,
     pub(super) age: Duration,
+    /// They should be newer by now: what they judge is not known any more.
+    pub(super) old: bool,
     /// Why there is no answer, and for how long.
     pub(super) gone: Option<(String, Duration)>,
 }
@@ -34,7 +35,7 @@ pub(super) struct Look<'a> {
 /// All of it, what matters most first.
 pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
     let Figures { at_ms, sales, events, .. } = look.figures;
-    let mut lines = verdict(look);
+    let mut lines = verdict::lines(look);
     if look.named {
         lines.extend(listed(sales, 0, columns));
         for sale in sales {
@@ -55,45 +56,6 @@ pub(super) fn screen(look: &Look<'_>, columns: usize) -> Vec<Line> {
         lines.push(Line::Words(String::new()));
     }
     lines.extend(machines.lines().map(|row| Line::Row(row.to_owned())));
-    lines
-}
-
-/// For one look that stays on the screen: the verdict with what is to be done; and the machines of a cluster, if it is one.
-pub(super) fn glance(figures: &Figures, base: &str) -> (String, String) {
-    let Verdict { level, says, .. } = &figures.verdict;
-    let first = format!("{}  {}\n", level.to_uppercase(), plain(says));
-    let to_do: String = to_do(&figures.verdict, base).iter().map(|line| format!("{line}\n")).collect();
-    (first + &to_do, machines(figures, Duration::from_millis(figures.age_ms), usize::MAX))
-}
-
-/// What is to be done, in words and as a command.
-fn to_do(verdict: &Verdict, base: &str) -> Vec<String> {
-    let command = verdict.command(base).map(|command| format!("   {command}"));
-    [format!("-> {}", plain(&verdict.action))].into_iter().chain(command).collect()
-}
-
-/// How it goes, and what is to be done.
-fn verdict(look: &Look<'_>) -> Vec<Line> {
-    let Look { base, figures, age, gone, .. } = look;
-    let Figures { at_ms, verdict, health, .. } = figures;
-    let mut lines = Vec::new();
-    let mut say = |line: &str| lines.push(Line::Words(line.to_owned()));
-    let age_s = age.as_secs();
-    say(&format!("{}  {base}  {}  {age_s} s ago", verdict.level.to_uppercase(), format_utc(*at_ms)));
-    if let Some((why, since)) = gone {
-        say(&format!("NO ANSWER for {}: {}; waiting for it", format_duration(*since), plain(why)));
-    } else if *age > OLD {
-        say(&format!("THE FIGURES ARE OLD: the server answers, and takes none for {age_s} s"));
-    }
-    say(&plain(&verdict.says));
-    for line in to_do(verdict, base) {
-        say(&line);
-    }
-    // While other servers take orders, a reason begins with the name of the one that takes none.
-    let state = if health.ready { "out" } else { "not ready" };
-    for reason in &health.reasons {
-        say(&format!("{state}: {}", plain(reason)));
-    }
     lines
 }
 
@@ -312,7 +274,7 @@ fn fitting<const N: usize, const M: usize>(
 }
 
 /// A row for each server of a cluster, of what is in no sum: which one is short of room, or has a wrong clock.
-fn machines(figures: &Figures, age: Duration, width: usize) -> String {
+pub(super) fn machines(figures: &Figures, age: Duration, width: usize) -> String {
     if figures.health.dead_letters.is_none() || figures.servers.is_empty() {
         return String::new();
     }
@@ -373,7 +335,8 @@ pub(super) mod tests {
     /// On a terminal that has room for all of it.
     fn whole(figures: &Figures, named: bool, age_s: u64, gone: Option<(String, Duration)>) -> String {
         let age = Duration::from_secs(age_s);
-        let lines = screen(&Look { base: BASE, figures, named, age, gone }, 1_000);
+        let old = verdict::is_old(age, Duration::from_secs(1));
+        let lines = screen(&Look { base: BASE, figures, named, age, old, gone }, 1_000);
         fit(&lines, Size { rows: 1_000, columns: 1_000 }, named)
     }
 
@@ -446,7 +409,11 @@ pub(super) mod tests {
             (Value::Null, 0.into());
         let without = whole(&serde_json::from_value(without).unwrap(), false, 1, None);
         assert!(without.contains("  total  available  held  sold\n"), "{without}");
-        assert!(shown(false, 9, None).contains("\nTHE FIGURES ARE OLD: "));
+        // It was as green as ever.
+        let old = shown(false, 9, None);
+        let head = "UNKNOWN  http://a:1  2026-12-01T10:00:00Z  9 s ago\nTHE FIGURES ARE OLD: the server answers, and takes none for 9 s\n\
+                    until then AMBER: 4 GiB\u{fffd} are free.\nnot ready: it stops\n";
+        assert!(old.starts_with(head), "{old}");
         let gone = Some(("no answer".to_owned(), Duration::from_secs(61)));
         assert!(shown(false, 62, gone).contains("\nNO ANSWER for 1m1s: no answer; waiting for it\n"));
     }
@@ -482,7 +449,7 @@ pub(super) mod tests {
         assert!(
             narrow.contains("10.0.0.12:8080     99 MiB  150 MiB  NOT CONFIRMED        -1h      7000 ms\n")
         );
-        let (verdict, after) = glance(&figures, BASE);
+        let (verdict, after) = verdict::glance(&figures, BASE);
         assert_eq!(verdict, "AMBER  4 GiB\u{fffd} are free.\n-> Make room.\n");
         assert!(after.starts_with("server  ") && after.contains("3s ago"), "{after}");
         // A server that is none of a cluster has all of it above.
@@ -492,7 +459,9 @@ pub(super) mod tests {
         let text = whole(&figures, false, 1, None);
         let alone = "\nclock       confirmed, 7000 ms from the system's  ledger 3 MiB\nadmission   15000/s\n";
         assert!(text.contains(alone) && !text.contains("from most"), "{text}");
-        assert_eq!(glance(&figures, BASE).1, "");
+        figures.age_ms = 35_554;
+        let old = "UNKNOWN  the figures are 35s old: the server answers, and takes none\nuntil then AMBER: 4 GiB\u{fffd} are free.\n";
+        assert_eq!(verdict::glance(&figures, BASE), (old.to_owned(), String::new()));
     }
 
     #[test]
@@ -552,8 +521,8 @@ pub(super) mod tests {
             .collect();
         let figures = serde_json::from_value(figures).unwrap();
         let on = |named, rows, columns| {
-            let (age, gone) = (Duration::ZERO, None);
-            let lines = screen(&Look { base: BASE, figures: &figures, named, age, gone }, columns);
+            let (age, old, gone) = (Duration::ZERO, false, None);
+            let lines = screen(&Look { base: BASE, figures: &figures, named, age, old, gone }, columns);
             let text = fit(&lines, Size { rows, columns }, named);
             assert!(text.lines().count() < rows, "the cursor is on the last line:\n{text}");
             assert!(text.lines().all(|line| output::width(line) <= columns), "{text}");

@@ -59,7 +59,11 @@ fn wrong_arguments_exit_64_in_two_lines() {
             "unexpected argument '--chek' found tip: a similar argument exists: '--check'",
         ),
         (&["sale", "show"], "error: the following required arguments were not provided: <SALE>"),
-        (&["sale", "show", "three"], "error: invalid value 'three' for '<SALE>'"),
+        (&["sale", "show", "three"], "error: invalid value 'three' for '<SALE>': it is not a whole number\n"),
+        (
+            &["sale", "edit", "1", "--item", "2", "--price", "4.99"],
+            "currency's smallest unit: 4999 for 49.99",
+        ),
         (&["sale", "pace", "3", "30", "100001"], "write a number from 0 to 100000, or all"),
         (&["sale", "restock", "3", "30", "0"], "error: invalid value '0' for '<UNITS>'"),
         (&["draw", "verify", "draw.txt", "--key", "5f0c"], "a public key is 64 hexadecimal digits"),

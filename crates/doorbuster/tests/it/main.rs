@@ -17,6 +17,7 @@ mod between;
 mod buyers;
 mod client;
 mod client_line;
+mod client_words;
 mod clients;
 mod clock;
 mod cluster;

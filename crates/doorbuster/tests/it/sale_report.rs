@@ -200,7 +200,7 @@ fn check_sums(report: &Value, sums: &Value) {
 fn check_page(page: &str) {
     let first = page.lines().next().unwrap();
     assert!(first.starts_with("Winter drop sold 5 of 11 units to 3 buyers, all taken in "), "{page}");
-    assert!(first.ends_with(" s; 1 refund due; audit clean."), "{page}");
+    assert!(first.ends_with(" s, 6 left; 1 refund due; audit clean."), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
     for line in [
         "orders    6: 2 paid, 1 paid late, 0 held, 1 expired, 1 cancelled, 1 refunded\n",

@@ -89,7 +89,7 @@ fn an_order_is_found_cancelled_and_refunded_by_its_number() {
     assert!(made.starts_with("refund made bank 7 ") && made.ends_with(" by root: never came"), "{made}");
     let mut log = operated(directory.path(), &server, &["operators", "log", "--sale", "3"]);
     let (_, log, _) = outcome(log.output().unwrap());
-    let refunded = format!("  root  order_refunded sale 3 {id}, {amount} minor units of EUR: never came\n");
+    let refunded = format!("  root  order_refunded sale 3 {id}, {money}EUR: never came\n");
     assert!(log.contains(&refunded), "{log}");
     let (code, _, errors) = orders(&["cancel", &number]);
     assert!(code == 1 && !errors.is_empty(), "what is paid is refunded: {errors}");

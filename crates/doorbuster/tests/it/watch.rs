@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::exchange::Connection;
 use crate::serving::{OPERATOR, Serving};
+use crate::stand_in::StandIn;
 use crate::{doorbuster, outcome};
 
 /// A `doorbuster watch` that runs.
@@ -162,6 +163,31 @@ fn a_server_that_goes_away_is_reported_and_waited_for() {
     again.0.wait().unwrap();
     watch.says();
     assert_eq!(watch.interrupt().0, 69, "nobody answered at the end");
+}
+
+/// Lines stopped, and nobody was told why.
+#[test]
+fn that_the_figures_are_old_is_said_to_whoever_reads_lines() {
+    let figures = |age_ms: u64| -> &'static str {
+        let figures = json!({
+            "number": 1, "at_ms": 1_796_119_200_000_u64, "age_ms": age_ms, "rates": {}, "refused_by_code": {}, "order_route": null,
+            "verdict": { "level": "green", "code": "selling", "says": "It sells.", "do": "Nothing to do.", "action": null },
+            "health": { "ready": true, "reasons": [], "in_flight": 0, "commit": null, "disk_free_bytes": null, "memory_bytes": null,
+                "connections": 0, "processors_busy": null, "refunds_due": 0 },
+            "servers": [], "sales": [], "sales_total": 0, "events": [],
+        });
+        figures.to_string().leak()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let server = StandIn::start(vec![Some((200, figures(0))), Some((200, figures(35_554)))]);
+    let mut watch = Watch::start(directory.path(), &server.url, &[]);
+    assert!(watch.line().contains("  green selling  "));
+    let said = watch.says();
+    assert!(
+        said.starts_with("the figures are 35s old: http://") && said.ends_with(" answers, and takes none"),
+        "{said}"
+    );
+    assert!(watch.interrupt().0 != 0, "nobody knows how it goes");
 }
 
 #[test]

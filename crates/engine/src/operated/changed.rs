@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::{ItemChange, ItemSpec, Payment, SaleChange, SaleSpec, UnixMs, format_utc, is_plain_char};
+use crate::{ItemChange, ItemSpec, Payment, SaleChange, SaleSpec, UnixMs, amount, format_utc, is_plain_char};
 
 /// Longer texts are cut.
 const BYTES_MAX: usize = 200;
@@ -30,7 +30,7 @@ pub(super) fn changed(spec: &SaleSpec, change: &SaleChange) -> String {
             break;
         }
         if let Some(change) = changes.get(&item.product) {
-            said.item(item, change);
+            said.item(item, change, &spec.currency);
         }
     }
     said.cut()
@@ -52,11 +52,12 @@ impl Said {
         }
     }
 
-    fn item(&mut self, item: &ItemSpec, change: &ItemChange) {
+    fn item(&mut self, item: &ItemSpec, change: &ItemChange, currency: &str) {
+        let money = |minor: u64| format!("{} {currency}", amount(minor, currency));
         let limit = |limit: Option<u32>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
         let mut said = Said::default();
-        said.change("price", item.price, change.price);
-        said.change("list_price", item.list_price, change.list_price);
+        said.change("price", money(item.price), change.price.map(money));
+        said.change("list_price", money(item.list_price), change.list_price.map(money));
         said.change("limit", limit(item.limit), change.limit.map(limit));
         said.title(&item.title, change.title.as_deref());
         if change.description.as_ref().is_some_and(|description| *description != item.description) {

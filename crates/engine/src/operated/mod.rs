@@ -7,7 +7,7 @@ use changed::changed;
 use crate::operator::is_name;
 use crate::rules::rows::Rows;
 use crate::sale::limits;
-use crate::{Adjust, Command, ROOT, Refund, SaleId, is_plain};
+use crate::{Adjust, Command, ROOT, Refund, SaleId, amount, is_plain};
 
 /// Of a message to a line: the whole of it is in its own entry.
 const ABOUT_MESSAGE_CHARS: usize = 50;
@@ -136,7 +136,7 @@ fn refunded<R: Rows>(refund: &Refund, rows: &R) -> String {
         let order = rows.order_view(rows.find(refund.order)?);
         order.amount().checked_sub(order.refunded.amount)
     };
-    let amount = refund.amount.or_else(known).or_else(left).unwrap_or_default();
+    let minor = refund.amount.or_else(known).or_else(left).unwrap_or_default();
     let currency = rows.registry().of_sku(refund.order.sku).map_or("", |sale| &sale.spec.currency);
-    format!("{}, {amount} minor units of {currency}", refund.order)
+    format!("{}, {} {currency}", refund.order, amount(minor, currency))
 }

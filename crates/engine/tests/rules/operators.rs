@@ -89,10 +89,10 @@ fn the_log_says_how_much_was_refunded() {
         shop.book.execute_by(UnixMs(START), Command::Refund(asked), by("anna", "")).expect("it is paid");
         about_of(&mut shop.book)
     };
-    let says = |amount: u64| format!("{order}, {amount} minor units of EUR");
-    assert_eq!(refund("a", Some(20), false), says(20));
-    assert_eq!(refund("b", None, false), says(480), "the rest");
-    assert_eq!(refund("b", None, true), says(480), "as it was asked for before");
+    let says = |amount: &str| format!("{order}, {amount} EUR");
+    assert_eq!(refund("a", Some(20), false), says("0.20"));
+    assert_eq!(refund("b", None, false), says("4.80"), "the rest");
+    assert_eq!(refund("b", None, true), says("4.80"), "as it was asked for before");
 }
 
 /// What the log says of a change of a sale that has not started.
@@ -147,7 +147,7 @@ fn the_log_says_what_was_changed_from_what_to_what() {
         (title, "title “Drop” -> “Drop \u{200f}2”"),
         (
             items(ItemChange { price: Some(99), limit: Some(Some(1)), ..none.clone() }),
-            "product 29: price 250 -> 99, limit none -> 1",
+            "product 29: price 2.50 EUR -> 0.99 EUR, limit none -> 1",
         ),
         (
             items(ItemChange { price: Some(250), description: Some("Warm".into()), ..none }),

@@ -103,7 +103,7 @@ pub(super) struct ItemFigures<'a> {
     pub(super) refused_by_code: Option<BTreeMap<String, f64>>,
     /// `None` also if it is not known, as with the refusals.
     pub(super) order_route: Option<Took>,
-    /// When the last unit went. `None`: some are left, or no server that is known saw them go.
+    /// When the last unit went. `None`: some were left at the end, or are now, or no server that is known saw them go.
     pub(super) sold_out_at_ms: Option<u64>,
     /// `None`: it is sold to whoever comes first.
     pub(super) line: Option<LineFigures>,
@@ -302,7 +302,7 @@ impl SoldOut {
             for ((item, sku), number) in spec.items.iter().zip(skus).zip(sale.first_sku.0..).take(room) {
                 let units = Units::of(&sku.counters);
                 let (product, title) = (item.product.0, &*item.title);
-                let left = self.left((spec.id.0, product), (units, now), &sum.sold_out);
+                let left = self.left((spec.id.0, product), (phase, units, now), &sum.sold_out);
                 seen.insert((spec.id.0, product), left);
                 let rates = second.map(|second| second.of_item(product));
                 items.push(ItemFigures {
@@ -344,8 +344,10 @@ impl SoldOut {
     }
 
     /// `heard`: of other servers, for what this one did not see.
-    fn left(&self, item: (u64, u64), (units, now): (Units, UnixMs), heard: &SoldOutAt) -> Left {
+    fn left(&self, item: (u64, u64), (phase, units, now): (Phase, Units, UnixMs), heard: &SoldOutAt) -> Left {
         match self.0.get(&item) {
+            // What comes back after the end is sold to nobody.
+            Some(known @ Left::Nothing(Some(_))) if phase == Phase::Ended => *known,
             _ if !units.is_sold_out() => Left::Some,
             None | Some(Left::Nothing(None)) => {
                 Left::Nothing(heard.get(&item.0).and_then(|items| items.get(&item.1)).copied())

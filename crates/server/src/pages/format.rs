@@ -6,23 +6,20 @@
 use fluent_bundle::FluentValue;
 
 use super::language::{Language, Numbers};
-use engine::date_of;
+use engine::{date_of, minor_digits};
 
 /// `499900, "EUR"` is `€4,999.00`, or `4.999,00 €`; a currency without a sign of its own is written `CHF 12.50`.
 pub(super) fn money(language: &Language, minor: u64, currency: &str) -> String {
-    let (whole, rest) = parts(minor, currency);
     let digits = minor_digits(currency);
-    let rest = if digits == 0 { String::new() } else { rest.replacen('.', &language.numbers.decimal, 1) };
+    let unit = 10_u64.pow(digits);
+    let rest = match digits {
+        0 => String::new(),
+        _ => format!("{}{:0width$}", language.numbers.decimal, minor % unit, width = digits as usize),
+    };
     let code = FluentValue::from(currency.to_owned());
     let sign = language.text("currency-sign", vec![("code", code.clone())]);
-    let amount = FluentValue::from(grouped(&language.numbers, whole) + &rest);
+    let amount = FluentValue::from(grouped(&language.numbers, minor / unit) + &rest);
     language.text("money", vec![("sign", FluentValue::from(sign)), ("code", code), ("amount", amount)])
-}
-
-/// `499900, "EUR"` is `4999.00`: digits alone, for what is no page.
-pub fn amount(minor: u64, currency: &str) -> String {
-    let (whole, rest) = parts(minor, currency);
-    whole.to_string() + &rest
 }
 
 /// As text stands in a page.
@@ -38,16 +35,6 @@ pub(super) fn escaped(text: &str) -> String {
         }
     }
     safe
-}
-
-/// What stands before the point, and the point with what stands after it, if the currency has that.
-fn parts(minor: u64, currency: &str) -> (u64, String) {
-    let digits = minor_digits(currency);
-    let unit = 10_u64.pow(digits);
-    match digits {
-        0 => (minor, String::new()),
-        _ => (minor / unit, format!(".{:0width$}", minor % unit, width = digits as usize)),
-    }
 }
 
 /// `10000000` is `10,000,000`, as the language groups digits.
@@ -123,28 +110,9 @@ fn time_of_day(ms: u64) -> (u64, u64, u64) {
     (second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Digits after the point, by ISO 4217.
-pub fn minor_digits(currency: &str) -> u32 {
-    match currency {
-        "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "VND"
-        | "VUV" | "XAF" | "XOF" | "XPF" => 0,
-        "BHD" | "IQD" | "JOD" | "KWD" | "LYD" | "OMR" | "TND" => 3,
-        _ => 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_have_the_digits_of_their_currency() {
-        for (minor, currency, text) in
-            [(499_900, "EUR", "4999.00"), (5, "USD", "0.05"), (4999, "JPY", "4999"), (4999, "KWD", "4.999")]
-        {
-            assert_eq!(amount(minor, currency), text);
-        }
-    }
 
     fn language(code: &str) -> Language {
         Language::built_in(code).unwrap()

@@ -28,7 +28,7 @@ use minijinja::{Environment, Error, Value, context};
 
 pub use accent::{Accent, Colour, Scheme};
 use asset::Assets;
-pub use format::{amount, minor_digits};
+pub use engine::{amount, minor_digits};
 pub use image::{IMAGE_BYTES_MAX, Image, NotAnImage, is_image_name};
 pub use language::{
     LANGUAGE_BYTES_MAX, LANGUAGE_COOKIE, LANGUAGES_MAX, Language, LanguageId, Languages, is_language_code,

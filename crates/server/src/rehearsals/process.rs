@@ -183,6 +183,7 @@ pub fn needed_for(sale: &SaleSpec, phase: Phase, now: UnixMs) -> Option<String> 
 
 /// Why none is begun now, if so: a sale that is live or near, or orders that wait for their payment.
 pub(super) fn in_the_way(catalog: &Catalog, now: UnixMs) -> Option<String> {
+    // What is live comes first, then what is held, then what begins: not the sale that was made first.
     let why = |sale: &Sale| {
         let id = sale.spec.id.0;
         let first = sale.first_sku.0 as usize;
@@ -190,15 +191,20 @@ pub(super) fn in_the_way(catalog: &Catalog, now: UnixMs) -> Option<String> {
         let held: u64 = skus.iter().map(|sku| sku.counters.held()).sum();
         match (sale.phase(now), sale.starts_in_ms(now)) {
             _ if sale.deleted => None,
-            _ if held > 0 => Some(format!("sale {id} has units that are held and not paid: {held}")),
-            (_, Some(until)) if until < NEAR_MS => {
-                Some(format!("sale {id} begins in {} min", until.div_ceil(60_000)))
+            (phase @ (Phase::Live | Phase::Paused), None) => {
+                Some((0, format!("sale {id} is {}", phase.as_str())))
             }
-            (phase @ (Phase::Live | Phase::Paused), None) => Some(format!("sale {id} is {}", phase.as_str())),
+            _ if held > 0 => {
+                let held = format!("sale {id} has units that are held and not paid: {held}");
+                Some((1, format!("{held}; rehearse when they are paid or have expired")))
+            }
+            (_, Some(until)) if until < NEAR_MS => {
+                Some((2, format!("sale {id} begins in {} min", until.div_ceil(60_000))))
+            }
             _ => None,
         }
     };
-    catalog.sales.iter().find_map(why)
+    catalog.sales.iter().filter_map(why).min_by_key(|(urgency, _)| *urgency).map(|(_, why)| why)
 }
 
 fn ask_to_end(child: &Child) {

@@ -347,10 +347,24 @@ fn none_is_begun_near_a_sale_or_while_orders_wait_for_their_payment() {
         assert_eq!(needed(&catalog, UnixMs(starts_at.0 - before_ms)).as_deref(), why, "{before_ms}");
     }
     catalog.skus[0].counters.publish_committed(40, 2, 1);
-    for now in [starts_at.0 - quarter_ms, sale().ends_at.0] {
+    let held = "sale 3 has units that are held and not paid: 2; rehearse when they are paid or have expired";
+    for (now, says) in [
+        (starts_at.0 - quarter_ms, held),
+        (starts_at.0 - 1, held),
+        (starts_at.0, "sale 3 is paused"),
+        (sale().ends_at.0, held),
+    ] {
         let why = in_the_way(&catalog, UnixMs(now));
-        assert_eq!(why.as_deref(), Some("sale 3 has units that are held and not paid: 2"), "{now}");
+        assert_eq!(why.as_deref(), Some(says), "{now}");
     }
+    // Another one was made first, and begins soon.
+    let first = SaleSpec { id: SaleId(1), starts_at: UnixMs(starts_at.0 + 30_000), ..sale() };
+    let mut book = Book::new();
+    for spec in [first, sale()] {
+        book.execute(UnixMs(1), Command::CreateSale(spec)).unwrap();
+    }
+    let both = Catalog::of(book.registry(), &Catalog::default());
+    assert_eq!(in_the_way(&both, starts_at).as_deref(), Some("sale 3 is live"));
 }
 
 #[test]

@@ -125,7 +125,12 @@ fn sentence(report: &SaleReport, clean: bool, over: bool, now_ms: u64) -> String
     }
     .expect("a String takes every write");
     if let Some(at_ms) = report.sold_out_at_ms {
-        text += &format!(", all taken in {}", after(at_ms, opened_at_ms(report)));
+        // Units came back since, or were added.
+        let left = match sum(|item| item.available) {
+            0 => String::new(),
+            left => format!(", {left} left"),
+        };
+        text += &format!(", all taken in {}{left}", after(at_ms, opened_at_ms(report)));
     }
     if held > 0 {
         text += &format!("; {held} held");
@@ -222,7 +227,7 @@ fn server_lines(reported: &Reported) -> Vec<Line> {
                 (
                     "server",
                     format!(
-                        "{about}{} accepted, {} refused, {} busy, {} unknown, of all sales in that time",
+                        "{about}{} accepted, {} refused, {} busy, {} unknown, of all sales from start to end",
                         kept.accepted, kept.refused, kept.busy, kept.unknown
                     ),
                 ),
@@ -281,7 +286,10 @@ fn sale_lines(sale: Option<&SaleKept>) -> Vec<Line> {
     let SaleKept { accepted, refused, busy, unknown, .. } = sale;
     let mut lines = vec![(
         "attempts",
-        format!("about {accepted} accepted, {refused} refused, {busy} busy, {unknown} unknown, of this sale"),
+        // A minute of it began before the start, and one goes on after the end.
+        format!(
+            "about {accepted} accepted, {refused} refused, {busy} busy, {unknown} unknown, of this sale, in whole minutes"
+        ),
     )];
     if let Some((p50, p99)) = sale.order_p50_ms.zip(sale.order_p99_ms) {
         lines.push((
@@ -345,6 +353,15 @@ mod tests {
             refused_row_s: 60,
             refused_rows: None,
         }
+    }
+
+    /// Of the sale alone more was refused than of all, it said: before its start, in the minute that it keeps whole.
+    #[test]
+    fn attempts_of_a_sale_and_of_all_say_of_which_time_they_are() {
+        let sale = SaleKept { refused: 90, ..SaleKept::default() };
+        let [(name, says)]: [Line; 1] = sale_lines(Some(&sale)).try_into().unwrap();
+        assert_eq!(name, "attempts");
+        assert_eq!(says, "about 0 accepted, 90 refused, 0 busy, 0 unknown, of this sale, in whole minutes");
     }
 
     /// Sums of half the servers stood as if they were of all.

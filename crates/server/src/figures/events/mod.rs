@@ -292,8 +292,11 @@ impl Events {
         }
         match (known.is_sold_out, item.units.is_sold_out()) {
             (false, true) => self.add(at_ms, Kind::SoldOut, about, format!("{title} is sold out.")),
-            (true, false) => self.add(at_ms, Kind::OnSaleAgain, about, format!("{title} is on sale again.")),
-            (true, true) | (false, false) => {}
+            // Of a sale that is paused or over nothing is on sale.
+            (true, false) if sale.phase == Phase::Live => {
+                self.add(at_ms, Kind::OnSaleAgain, about, format!("{title} is on sale again."));
+            }
+            (true, _) | (false, false) => {}
         }
     }
 

@@ -162,6 +162,17 @@ fn a_sale_is_followed_from_its_plan_to_its_end() {
     assert_eq!((first.sale, first.product, night.events.last().len()), (Some(3), None, 10));
 }
 
+/// After units were added to a sale that was over, it was on sale again, it said.
+#[test]
+fn units_of_a_sale_that_is_paused_or_over_are_not_on_sale_again() {
+    for phase in [Phase::NotStarted, Phase::Paused, Phase::Ended] {
+        let mut night = Night::new();
+        night.look(0, &[sale(3, phase, "Drop", &[(9, 0)])]);
+        let restocked = [sale(3, phase, "Drop", &[(13, 4)])];
+        assert_eq!(of_kinds(night.look(1, &restocked)), [Kind::StockChanged], "{phase:?}");
+    }
+}
+
 /// Whoever was called may let a turn go.
 #[test]
 fn what_is_set_aside_in_turns_is_not_sold_out() {

@@ -422,6 +422,22 @@ fn an_item_is_sold_out_from_the_second_that_saw_it() {
     assert_eq!(since(&server.look(5_000)), Value::Null);
 }
 
+/// With units that were added after the end, the moment was gone.
+#[test]
+fn when_an_item_of_a_sale_that_is_over_was_sold_out_stays() {
+    let mut server = Server::new(vec![sale(3, NOW.0 - 2 * HOUR_MS, 1)]);
+    let mut since = |after_ms, available| {
+        server.catalog.skus[0].counters.publish(Stock::new(available));
+        let seen = server.look(after_ms);
+        assert_eq!(seen["sales"][0]["state"], "ended");
+        seen["sales"][0]["items"][0]["sold_out_at_ms"].as_u64()
+    };
+    assert_eq!(since(1_000, 1), None);
+    let sold_out = since(2_000, 0);
+    assert!(sold_out.is_some());
+    assert_eq!(since(3_000, 4), sold_out);
+}
+
 #[test]
 fn what_another_server_saw_sold_out_is_known_and_what_was_seen_before_a_start() {
     let mut server = Server::with(vec![sale(3, NOW.0, 2)], true);

@@ -53,7 +53,8 @@ const STOCK_METRICS_MAX: usize = 1100;
 impl HttpService {
     fn time(&mut self, call: &Call<'_>, out: &mut Answering<'_, '_>) -> Result<Answer, Problem> {
         self.scratch.clear();
-        Object::begin(&mut self.scratch).number("now_ms", call.now.0).end();
+        let confirmed = self.shared.clock.is_confirmed();
+        Object::begin(&mut self.scratch).number("now_ms", call.now.0).flag("confirmed", confirmed).end();
         out.json(200, &self.scratch);
         Ok(Answer::Ready)
     }
