@@ -140,7 +140,10 @@ impl Faults {
         {
             self.away.push(error.to_string());
         }
+        // Of none there is nothing to ask, which is among the faults of the configuration.
+        let are_named = !config.gate.addresses.is_empty() && !config.queue.name_servers.is_empty();
         if config.cluster.enabled
+            && are_named
             && let Some(engines) =
                 self.found(cluster::unreachable(config, secrets).map_err(Failure::unavailable))
         {

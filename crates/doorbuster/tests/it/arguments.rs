@@ -222,6 +222,14 @@ fn a_check_opens_what_a_start_opens() {
         assert!(stderr.contains(engine), "{stderr}");
     }
     assert!(!stderr.contains(['{', '}']), "no debug output: {stderr}");
+    for (key, none) in [
+        ("gate.addresses", unreachable.replace("addresses = [\"127.0.0.1:1\"]", "addresses = []")),
+        ("queue.name_servers", unreachable.replace("name_servers = [\"127.0.0.1:1\"]", "name_servers = []")),
+    ] {
+        let (code, _, stderr) = check(&none, &["--connect"]);
+        assert!(code == 64 && stderr.contains(key) && stderr.contains("is empty: name at least one"), "{code} {stderr}");
+        assert!(!stderr.contains("panicked") && !stderr.contains("at :"), "{stderr}");
+    }
 }
 
 /// `config --check` said ok to each of these, and of several only the first.
