@@ -981,3 +981,4 @@ class SaleList(TypedDict):
     next_cursor: int | None
     next_id: NotRequired[int]
     largest_total: NotRequired[int | None]
+    payment_default_s: NotRequired[int]

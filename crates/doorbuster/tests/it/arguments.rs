@@ -227,7 +227,10 @@ fn a_check_opens_what_a_start_opens() {
         ("queue.name_servers", unreachable.replace("name_servers = [\"127.0.0.1:1\"]", "name_servers = []")),
     ] {
         let (code, _, stderr) = check(&none, &["--connect"]);
-        assert!(code == 64 && stderr.contains(key) && stderr.contains("is empty: name at least one"), "{code} {stderr}");
+        assert!(
+            code == 64 && stderr.contains(key) && stderr.contains("is empty: name at least one"),
+            "{code} {stderr}"
+        );
         assert!(!stderr.contains("panicked") && !stderr.contains("at :"), "{stderr}");
     }
 }
