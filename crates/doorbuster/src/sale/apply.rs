@@ -114,6 +114,9 @@ fn compare(file: &Path, server: &ServerArguments, environment: &Environment) -> 
             let making = MakingArguments { dry_run: true, yes: false };
             Maker { client: &client, server, making, beside: folder(file) }
                 .make(repeatable.plan, Some(id))?;
+        } else {
+            // One that can't be made is wrong in the file.
+            repeatable.plan.at(id, server_time(&client)?)?;
         }
         return Err(Failure::check(format!("sale {id} is not there: `doorbuster sale apply` makes it")));
     };
