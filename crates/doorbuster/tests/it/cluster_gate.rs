@@ -185,7 +185,7 @@ fn a_server_that_starts_without_redis_shows_what_the_ledger_has() {
     configure_on(&engines.address("redis"), dir.path(), "away", "");
     let first = serve_logged(dir.path(), "");
     until_ready(&first);
-    accepted(&first, 1, "k", 29);
+    let order = accepted(&first, 1, "k", 29);
     let left = |server: &Serving| get(server, "/cache/stock?productId=29").1;
     until("the order is in the ledger", || {
         let sold = ask_once(&first, "GET", "/metrics", &[], "").body;
@@ -212,6 +212,17 @@ fn a_server_that_starts_without_redis_shows_what_the_ledger_has() {
     let [unavailable, rejected] =
         ["unavailable", "rejected"].map(|what| metric(&server, &format!("doorbuster_orders_{what}_total")));
     assert_eq!((unavailable, rejected), (1, 0), "admission has no part in it");
+    // Nobody can say whether there is an order that the ledger does not have: it may be made up.
+    let made_up = format!("{}{:032x}", &order[..8], 0xdead_beef_u32);
+    for (method, path, expected) in [
+        ("GET", format!("/api/v1/orders/{order}"), (200, "")),
+        ("GET", format!("/api/v1/orders/{made_up}"), (503, "outcome_unknown")),
+        ("POST", format!("/api/v1/orders/{made_up}/cancel"), (503, "unavailable")),
+        ("POST", format!("/api/v1/orders/{made_up}/pay"), (503, "outcome_unknown")),
+    ] {
+        let answer = ask_once(&server, method, &path, &[("memberId", "1")], "");
+        assert_eq!((answer.status, code(&answer).as_str()), expected, "{method} {path}: {answer:?}");
+    }
     engines.up(&["redis"]);
     until_ready(&server);
     accepted(&server, 2, "k", 29);

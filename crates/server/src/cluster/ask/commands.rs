@@ -150,10 +150,8 @@ impl<'a> Commanding<'a> {
             match found.next().expect("each order has its whereabouts") {
                 Whereabouts::Ledger(_) | Whereabouts::Nowhere => ready.push(asked),
                 Whereabouts::Pending(_) | Whereabouts::Unclear if now < asked.until => waiting.push(asked),
-                Whereabouts::Pending(_) | Whereabouts::Unclear => {
-                    self.answers.push(asked.to, Reply::StillPending);
-                }
-                Whereabouts::Silent => self.answers.push(asked.to, Reply::Unavailable),
+                Whereabouts::Pending(_) => self.answers.push(asked.to, Reply::StillPending),
+                Whereabouts::Unclear | Whereabouts::Silent => self.answers.push(asked.to, Reply::Unavailable),
             }
         }
         ready

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use engine::handover::{MarkState, Reservation};
 use engine::working_set::Rejection;
-use engine::{
-    Accepted, BuyerId, KeptAddress, OrderId, OrderView, PaymentView, Placement, Refusal, Seq, UnixMs,
-};
+use engine::{Accepted, BuyerId, KeptAddress, OrderId, OrderView, PaymentView, Placement, Refusal, Seq};
 
 use crate::cluster::Core;
 use crate::cluster::answers::{Answers, ReplyTo};
@@ -254,14 +252,8 @@ impl<'a> Reading<'a> {
             Whereabouts::Pending(order) if buyer.is_none_or(|buyer| buyer == order.place.buyer) => {
                 Reply::Pending { order: self.core.pending_view(&order), replayed: false }
             }
-            Whereabouts::Unclear => match (self.core.shelf.current().item(id.sku), buyer) {
-                (Some(_), Some(buyer)) => {
-                    Reply::Pending { order: self.core.bare_view(id, buyer, 0, UnixMs(0)), replayed: false }
-                }
-                (Some(_), None) => Reply::Unknown,
-                (None, _) => Reply::Refused(Refusal::UnknownOrder),
-            },
-            Whereabouts::Silent => Reply::Unknown,
+            // Whoever asks may have made it up.
+            Whereabouts::Unclear | Whereabouts::Silent => Reply::Unknown,
             Whereabouts::Ledger(_) | Whereabouts::Pending(_) | Whereabouts::Nowhere => {
                 Reply::Refused(Refusal::UnknownOrder)
             }
@@ -327,7 +319,7 @@ fn is_of(found: &Recorded, place: &Placement) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Fingerprint, SkuId};
+    use engine::{Fingerprint, SkuId, UnixMs};
 
     use super::*;
     use crate::gate::{Closed, Open, OpenRecord};
