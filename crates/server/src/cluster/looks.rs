@@ -1,11 +1,11 @@
 //! Whose turn it is to be looked at: what sells now, sold a moment ago or will soon, at every look; all others a few at
 //! a time, so that ten thousand products of last year cost next to nothing.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use engine::{SkuId, UnixMs};
 
+use crate::gate::BySku;
 use crate::time::Instant;
 
 use super::sales::Slot;
@@ -20,7 +20,7 @@ const LATELY: Duration = Duration::from_secs(120);
 pub(super) struct Looks {
     others_per_look: usize,
     /// Those that are looked at every time, by when they were last known to deserve it.
-    close: HashMap<SkuId, Instant>,
+    close: BySku<Instant>,
     /// How many slots there were; `None`: nothing was looked at yet.
     known: Option<usize>,
     /// Where the turn of the others goes on.
@@ -29,7 +29,7 @@ pub(super) struct Looks {
 
 impl Looks {
     pub(super) fn new(others_per_look: usize) -> Looks {
-        Looks { others_per_look, close: HashMap::new(), known: None, next: 0 }
+        Looks { others_per_look, close: BySku::default(), known: None, next: 0 }
     }
 
     /// Those whose turn it is, in the order of their numbers. The first look, and a look at new ones, leaves none out.

@@ -1,13 +1,14 @@
 //! The newest epoch of each SKU that any part of this server has heard of, from the gate, the ledger or an order: a master that
 //! was cut off while its replica took over sells on, and does not know that its epoch is over.
 
-use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use engine::SkuId;
 
+use super::BySku;
+
 #[derive(Debug, Default)]
-pub struct Epochs(RwLock<HashMap<SkuId, u64>>);
+pub struct Epochs(RwLock<BySku<u64>>);
 
 impl Epochs {
     pub fn hear(&self, heard: impl IntoIterator<Item = (SkuId, u64)>) {

@@ -13,6 +13,7 @@ mod error;
 mod mark;
 pub mod redis;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub use self::epochs::Epochs;
 pub use self::redis::{Dial, Gate, Link, TimeRead};
 pub(crate) use error::GATE_FORMAT;
 pub use error::{Closed, GateError, Why};
+
+/// By SKU, by a hash that is quick, not strong: of every order several are looked up.
+pub(crate) type BySku<T> = HashMap<SkuId, T, foldhash::fast::RandomState>;
 
 /// Named bounds.
 pub mod limits {

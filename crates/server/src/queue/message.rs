@@ -16,6 +16,10 @@ use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId, UnixMs};
 pub const OF_NUMBER: u8 = 1;
 /// First byte of a message whose buyer is the hash of a text.
 pub const OF_HASH: u8 = 2;
+/// Epoch, and reserved at.
+const STAMP_BYTES: usize = 16;
+/// Of a message, without its texts: for a hash, with an address.
+const LONGEST_FIXED: usize = 1 + 4 + 16 + 16 + 4 + 8 + STAMP_BYTES + 1 + 1 + 2;
 /// Longest address, in bytes: its length takes two.
 pub const ADDRESS_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -45,8 +49,23 @@ pub enum NotAMessage {
 /// If the address is longer than [`ADDRESS_BYTES_MAX`], or a buyer who is a hash comes without a text of at most 255
 /// bytes.
 pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
-    let place = &order.place;
+    let Reservation { place, buyer_text, epoch, reserved_at, address } = order;
+    let begin = out.len();
+    encode_asked(place, (buyer_text.as_deref(), address.as_deref()), out);
+    stamp(&mut out[begin..], *epoch, *reserved_at);
+}
+
+/// Appends the same of an order that no gate has reserved yet: of no epoch, and at no time.
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_asked(
+    place: &Placement,
+    (buyer_text, address): (Option<&str>, Option<&[u8]>),
+    out: &mut Vec<u8>,
+) {
     let number = place.buyer.number();
+    out.reserve(LONGEST_FIXED + buyer_text.map_or(0, str::len) + address.map_or(0, <[u8]>::len));
     out.push(if number.is_some() { OF_NUMBER } else { OF_HASH });
     out.extend_from_slice(&place.id.sku.0.to_be_bytes());
     out.extend_from_slice(&place.id.hash.to_be_bytes());
@@ -56,19 +75,31 @@ pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&place.quantity.to_be_bytes());
     out.extend_from_slice(&place.fingerprint.0.to_be_bytes());
-    out.extend_from_slice(&order.epoch.to_be_bytes());
-    out.extend_from_slice(&order.reserved_at.0.to_be_bytes());
-    assert_eq!(number.is_none(), order.buyer_text.is_some(), "a hash comes with its text, a number without");
-    if let Some(text) = &order.buyer_text {
+    out.extend_from_slice(&[0; STAMP_BYTES]);
+    assert_eq!(number.is_none(), buyer_text.is_some(), "a hash comes with its text, a number without");
+    if let Some(text) = buyer_text {
         out.push(u8::try_from(text.len()).expect("a buyer's text has at most 128 bytes"));
         out.extend_from_slice(text.as_bytes());
     }
-    out.push(u8::from(order.address.is_some()));
-    if let Some(address) = &order.address {
+    out.push(u8::from(address.is_some()));
+    if let Some(address) = address {
         let bytes = u16::try_from(address.len()).expect("an address has at most ADDRESS_BYTES_MAX bytes");
         out.extend_from_slice(&bytes.to_be_bytes());
         out.extend_from_slice(address);
     }
+}
+
+/// Writes into a message by which epoch of the gate its order was reserved, and when.
+///
+/// # Panics
+/// If it is no message.
+pub fn stamp(message: &mut [u8], epoch: u64, reserved_at: UnixMs) {
+    let buyer_bytes = if message[0] == OF_NUMBER { 8 } else { 16 };
+    // Behind the format, the SKU, the hash, the buyer, the quantity and the fingerprint.
+    let at = 1 + 4 + 16 + buyer_bytes + 4 + 8;
+    let stamp = &mut message[at..at + STAMP_BYTES];
+    stamp[..8].copy_from_slice(&epoch.to_be_bytes());
+    stamp[8..].copy_from_slice(&reserved_at.0.to_be_bytes());
 }
 
 /// Every byte must be accounted for.
@@ -170,6 +201,17 @@ mod tests {
         #[test]
         fn an_order_survives_its_encoding(order in orders()) {
             prop_assert_eq!(decode(&encoded(&order)), Ok(order));
+        }
+
+        #[test]
+        fn what_is_asked_becomes_what_was_reserved_by_its_stamp(order in orders(), other in any::<u64>()) {
+            let mut bytes = Vec::new();
+            encode_asked(&order.place, (order.buyer_text.as_deref(), order.address.as_deref()), &mut bytes);
+            let asked = Reservation { epoch: 0, reserved_at: UnixMs(0), ..order.clone() };
+            prop_assert_eq!(decode(&bytes), Ok(asked));
+            stamp(&mut bytes, other, UnixMs(other));
+            stamp(&mut bytes, order.epoch, order.reserved_at);
+            prop_assert_eq!(bytes, encoded(&order));
         }
 
         #[test]

@@ -4,17 +4,18 @@
 //! A flag is a lease: it is believed for half a second after the gate said so, then the gate is asked again with the
 //! next order. Two sights of one SKU are in order by (epoch, seq), so an old one never hides a new one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::SkuId;
+use foldhash::fast::RandomState;
 
 use crate::cluster::Core;
 use crate::cluster::looks::{Looks, is_live};
 use crate::cluster::sales::Slot;
-use crate::gate::{Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
+use crate::gate::{BySku, Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Engine, Need, PartAway};
 use crate::ledger::mysql::cluster::{ClusterLedger, SkuRow};
@@ -37,22 +38,32 @@ const SOLD_OUT_LEASE_MS: u64 = 500;
 /// The newest sight of each SKU.
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct StockView {
-    newest: Mutex<HashMap<SkuId, (u64, u64)>>,
+    newest: Mutex<BySku<(u64, u64)>>,
 }
 
 impl StockView {
     /// Takes over what the gate said, unless something newer is known.
     pub(in crate::cluster) fn observe(&self, core: &Core, sku: SkuId, seen: Seen) {
+        self.observe_each(core, [(sku, seen)]);
+    }
+
+    /// The same of several, at once.
+    pub(in crate::cluster) fn observe_each(
+        &self,
+        core: &Core,
+        said: impl IntoIterator<Item = (SkuId, Seen)>,
+    ) {
+        let (catalog, known_until) = (core.shelf.current(), core.clock.now().plus(SOLD_OUT_LEASE_MS));
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = newest.entry(sku).or_insert((0, 0));
-        if *known > (seen.epoch, seen.seq) {
-            return;
-        }
-        *known = (seen.epoch, seen.seq);
-        let catalog = core.shelf.current();
-        if let Some(sku) = catalog.sku(sku) {
-            let available = u64::try_from(seen.available).unwrap_or(0);
-            sku.counters.publish_gate(available, core.clock.now().plus(SOLD_OUT_LEASE_MS));
+        for (sku, seen) in said {
+            let known = newest.entry(sku).or_insert((0, 0));
+            if *known > (seen.epoch, seen.seq) {
+                continue;
+            }
+            *known = (seen.epoch, seen.seq);
+            if let Some(sku) = catalog.sku(sku) {
+                sku.counters.publish_gate(u64::try_from(seen.available).unwrap_or(0), known_until);
+            }
         }
     }
 }
@@ -65,8 +76,8 @@ pub(in crate::cluster) fn run(core: &Core, gate: Gate, ledger: Box<dyn ClusterLe
         ledger,
         times_back: 0,
         looks: Looks::new(OTHERS_PER_LOOK),
-        open: HashSet::new(),
-        closed: HashMap::new(),
+        open: HashSet::default(),
+        closed: BySku::default(),
     }
     .run();
 }
@@ -80,9 +91,9 @@ struct Refreshing<'a> {
     times_back: u64,
     looks: Looks,
     /// Those whose gate sold when it was looked at last.
-    open: HashSet<SkuId>,
+    open: HashSet<SkuId, RandomState>,
     /// Of the others that were looked at, since when it does not.
-    closed: HashMap<SkuId, Instant>,
+    closed: BySku<Instant>,
 }
 
 impl Refreshing<'_> {
@@ -200,11 +211,11 @@ impl Refreshing<'_> {
     fn look_at_gate(&mut self, slots: &[Slot]) -> Option<GateError> {
         let Refreshing { core, gate, open, closed: shut, .. } = self;
         let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
-        let mut unread = None;
+        let (mut seen, mut unread) = (Vec::with_capacity(skus.len()), None);
         for (sku, state) in skus.iter().zip(gate.states(&skus)) {
             match state {
                 Ok(Some(state)) if state.closed.is_none() => {
-                    core.stock.observe(core, *sku, state.seen);
+                    seen.push((*sku, state.seen));
                     open.insert(*sku);
                     shut.remove(sku);
                     continue;
@@ -218,6 +229,7 @@ impl Refreshing<'_> {
             open.remove(sku);
             shut.entry(*sku).or_insert_with(Instant::now);
         }
+        core.stock.observe_each(core, seen);
         core.counts.gates_open.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
         let mut suspects = gate.take_suspects();
         suspects.extend(core.take_suspects());

@@ -53,6 +53,8 @@ pub(in crate::cluster) struct Relay<'a> {
     /// As of this batch, with when it was last known to be the ledger's.
     catalog: Arc<Catalog>,
     sales_read_at: Option<UnixMs>,
+    /// What waits for the broker when a batch begins: until its end that only falls.
+    publishing: usize,
     reserving: Vec<Permitted<Incoming>>,
     /// With what each is refused if its key is unknown.
     looking_up: Vec<(Incoming, NotServed)>,
@@ -64,7 +66,8 @@ impl<'a> Relay<'a> {
         let answers = Answers::new(&core.mailbox);
         let (reserving, looking_up, publications) = (Vec::new(), Vec::new(), Vec::new());
         let catalog = core.shelf.current();
-        Relay { core, gate, answers, catalog, sales_read_at: None, reserving, looking_up, publications }
+        let (sales_read_at, publishing) = (None, 0);
+        Relay { core, gate, answers, catalog, sales_read_at, publishing, reserving, looking_up, publications }
     }
 
     /// Runs until the mailbox is closed and empty.
@@ -83,6 +86,7 @@ impl<'a> Relay<'a> {
         // In this order: the catalog is no older.
         self.sales_read_at = self.core.sales_read_at();
         self.core.shelf.refresh(&mut self.catalog);
+        self.publishing = self.core.publishing.len();
         for Envelope { event_loop, ticket, request } in envelopes.drain(..) {
             let to = ReplyTo { event_loop, ticket };
             // A place in the mailbox is free again, but what stands behind must not grow without bound.
@@ -171,7 +175,7 @@ impl<'a> Relay<'a> {
         if !needs.into_iter().all(|need| self.core.health.is_met(need)) {
             return Err(NotServed::Unavailable);
         }
-        let waiting = self.core.publishing.len() + self.reserving.len() + self.publications.len();
+        let waiting = self.publishing + self.reserving.len() + self.publications.len();
         let backlog = self.core.backlog.load(Ordering::Relaxed);
         if waiting >= self.core.options.publish_queue_max || backlog > self.core.options.backlog_max {
             return Err(NotServed::NotAdmitted(NotAdmitted::Busy));
@@ -218,8 +222,9 @@ impl<'a> Relay<'a> {
         // In this order: whoever stands still in between asks the gate for what it refuses by the time.
         let time = self.core.majority_time();
         let now = Instant::now();
-        let (asked, waited): (Vec<_>, Vec<_>) =
-            self.reserving.drain(..).partition(|asked| now - asked.order().asked_at <= ASKED_AGO_MAX);
+        let mut asked = std::mem::take(&mut self.reserving);
+        let too_late = |asked: &mut Permitted<Incoming>| now - asked.order().asked_at > ASKED_AGO_MAX;
+        let waited: Vec<_> = asked.extract_if(.., too_late).collect();
         for asked in waited {
             let (asked, permit) = asked.into_parts();
             self.core.admission.take_back(permit);
@@ -232,16 +237,9 @@ impl<'a> Relay<'a> {
         let deadline = Instant::now() + self.core.options.publish_timeout;
         let started = Instant::now();
         let mut records = Vec::with_capacity(asked.len());
-        for asked in asked.iter().map(Permitted::order) {
-            let order = Reservation {
-                place: asked.place,
-                buyer_text: asked.buyer_text.clone(),
-                epoch: 0,
-                reserved_at: UnixMs(0),
-                address: asked.address.clone(),
-            };
+        for Incoming { place, buyer_text, address, .. } in asked.iter().map(Permitted::order) {
             let mut record = Vec::new();
-            message::encode(&order, &mut record);
+            message::encode_asked(place, (buyer_text.as_deref(), address.as_deref()), &mut record);
             records.push(record);
         }
         let requests: Vec<_> = asked
@@ -254,7 +252,7 @@ impl<'a> Relay<'a> {
             .collect();
         let reserved = self.gate.reserve(&requests, time);
         self.core.counts.gate_seconds.observe(started.elapsed().as_secs_f64());
-        for (asked, reserved) in asked.into_iter().zip(reserved) {
+        for ((asked, record), reserved) in asked.into_iter().zip(records).zip(reserved) {
             let (asked, permit) = asked.into_parts();
             let taken = matches!(&reserved, Ok(GateAnswer { what: Reserved::Taken { .. }, .. }));
             if let Err(error) = &reserved {
@@ -270,13 +268,13 @@ impl<'a> Relay<'a> {
             if !taken && !matches!(&reserved, Err(GateError::Unknown(_))) {
                 self.core.admission.take_back(permit);
             }
-            self.reserved(asked, reserved, deadline);
+            self.reserved((asked, record), reserved, deadline);
         }
     }
 
     fn reserved(
         &mut self,
-        asked: Incoming,
+        (asked, mut record): (Incoming, Vec<u8>),
         reserved: Result<GateAnswer<Reserved>, GateError>,
         deadline: Instant,
     ) {
@@ -287,10 +285,8 @@ impl<'a> Relay<'a> {
                 }
                 match what {
                     Reserved::Taken { at } => {
-                        let Incoming { to, place, buyer_text, address, .. } = asked;
-                        let (epoch, reserved_at) = (seen.epoch, at);
-                        let order = Reservation { place, buyer_text, epoch, reserved_at, address };
-                        self.publish(to, &order, false, deadline);
+                        message::stamp(&mut record, seen.epoch, at);
+                        self.publish(asked.to, (record, &asked.place, at), false, deadline);
                     }
                     Reserved::Open(open) => self.publish_again(asked, &open, deadline),
                     Reserved::Settled => self.ask_ledger(asked),
@@ -315,7 +311,11 @@ impl<'a> Relay<'a> {
     /// the broker's to this one.
     fn publish_again(&mut self, asked: Incoming, open: &OpenRecord, deadline: Instant) {
         match order_of(open) {
-            Ok(order) => self.publish(asked.to, &order, true, deadline),
+            Ok(order) => {
+                let mut body = Vec::new();
+                message::encode(&order, &mut body);
+                self.publish(asked.to, (body, &order.place, order.reserved_at), true, deadline);
+            }
             Err(error) => {
                 self.core.warnings.unreadable.met(&format_args!("order {}: {error}", asked.place.id));
                 self.answers.push(asked.to, Reply::Unknown);
@@ -323,10 +323,15 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn publish(&mut self, to: ReplyTo, order: &Reservation, replayed: bool, deadline: Instant) {
-        let mut body = Vec::new();
-        message::encode(order, &mut body);
-        let what = Published::Order { order: self.core.pending_view(order), replayed };
+    fn publish(
+        &mut self,
+        to: ReplyTo,
+        (body, place, at): (Vec<u8>, &Placement, UnixMs),
+        replayed: bool,
+        deadline: Instant,
+    ) {
+        let order = view_of(&self.catalog, place.id, place.buyer, place.quantity, at);
+        let what = Published::Order { order, replayed };
         self.publications.push(Publication { to, body, what, deadline });
     }
 
@@ -361,18 +366,22 @@ impl Core {
         quantity: u32,
         at: UnixMs,
     ) -> OrderView {
-        OrderView {
-            id,
-            seq: Seq(0),
-            buyer,
-            quantity,
-            unit_price: self.shelf.current().item(id.sku).map_or(0, |(_, item)| item.price),
-            status: Status::Held,
-            placed_at: at,
-            pay_by: None,
-            closed_at: None,
-            refund_due: false,
-            refunded: Refunded::default(),
-        }
+        view_of(&self.shelf.current(), id, buyer, quantity, at)
+    }
+}
+
+fn view_of(catalog: &Catalog, id: OrderId, buyer: BuyerId, quantity: u32, at: UnixMs) -> OrderView {
+    OrderView {
+        id,
+        seq: Seq(0),
+        buyer,
+        quantity,
+        unit_price: catalog.item(id.sku).map_or(0, |(_, item)| item.price),
+        status: Status::Held,
+        placed_at: at,
+        pay_by: None,
+        closed_at: None,
+        refund_due: false,
+        refunded: Refunded::default(),
     }
 }

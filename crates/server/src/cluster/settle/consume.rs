@@ -385,10 +385,12 @@ impl<'a> Consuming<'a> {
                 return Err(error.into());
             }
         };
-        for order in &orders {
-            self.undecided.remove(&order.place.id);
+        if !self.undecided.is_empty() {
+            for order in &orders {
+                self.undecided.remove(&order.place.id);
+            }
+            self.undecided.retain(|_, undecided| undecided.is_known(started));
         }
-        self.undecided.retain(|_, undecided| undecided.is_known(started));
         self.core.metrics.commit_seconds.observe(started.elapsed());
         self.core.counts.consumed.inc_by(orders.len() as u64);
         self.core.note_progress(&progress);

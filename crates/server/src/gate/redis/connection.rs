@@ -12,9 +12,10 @@ use redis::{
 };
 
 use super::link::Link;
+use super::plain::Plain;
 use super::reply::{self, ErrorMeaning};
 use super::scripts;
-use crate::gate::{GateConfig, Layout, Why};
+use crate::gate::{GateConfig, GateTls, Layout, Why};
 use crate::time::Instant;
 use crate::tls_fault::{TlsKeys, explain};
 
@@ -38,7 +39,7 @@ const SILENT_TLS: &str = "it does not answer in TLS in time: if it speaks no TLS
 const CLOSED_PLAIN: &str =
     "it closed the connection without an answer: if it takes TLS alone, set gate.tls = true";
 
-const NO_REDIS: &str = "it does not speak Redis' protocol (gate.addresses)";
+pub(super) const NO_REDIS: &str = "it does not speak Redis' protocol (gate.addresses)";
 const SENTINEL: &str = "it is a Sentinel: set gate.mode = \"sentinel\", and gate.sentinel_master";
 
 /// Times shorter than this can't be waited for by a socket.
@@ -74,7 +75,7 @@ impl Connection {
         let tls = config.tls.is_some();
         let mut link = match &config.dial {
             Some(dial) => dial.dial(address)?,
-            None => Box::new(dial_tcp(config, address)?),
+            None => dial_tcp(config, address)?,
         };
         link.wait_at_most(config.connect_timeout)?;
         let mut connection = Connection {
@@ -219,41 +220,34 @@ pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
-fn dial_tcp(config: &GateConfig, address: &str) -> Result<redis::Connection, Why> {
-    let (client, tls) = (client(config, address)?, config.tls.is_some());
-    let socket = client
-        .get_connection_with_timeout(config.connect_timeout)
-        .map_err(|error| unopened(broken(&error), tls))?;
-    socket.set_write_timeout(Some(config.reply_timeout)).map_err(|error| broken(&error))?;
-    Ok(socket)
-}
-
-fn client(config: &GateConfig, address: &str) -> Result<Client, Why> {
+fn dial_tcp(config: &GateConfig, address: &str) -> Result<Box<dyn Link>, Why> {
     let (host, port) = address
         .rsplit_once(':')
-        .and_then(|(host, port)| Some((host.to_owned(), port.parse::<u16>().ok()?)))
+        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
         .ok_or(Why::Invalid("an address of the gate must be host:port"))?;
+    let Some(tls) = &config.tls else {
+        let link = Plain::dial(config, (host, port)).map_err(|why| unopened(why, false))?;
+        return Ok(Box::new(link));
+    };
+    let socket = tls_client(tls, host, port)?
+        .get_connection_with_timeout(config.connect_timeout)
+        .map_err(|error| unopened(broken(&error), true))?;
+    socket.set_write_timeout(Some(config.reply_timeout)).map_err(|error| broken(&error))?;
+    Ok(Box::new(socket))
+}
+
+fn tls_client(tls: &GateTls, host: &str, port: u16) -> Result<Client, Why> {
     let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
-    let address = match config.tls {
-        None => ConnectionAddr::Tcp(host, port),
-        Some(_) => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-    };
-    let information = address
-        .into_connection_info()
-        .map_err(|error| broken(&error))?
-        .set_redis_settings(settings)
-        .set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    let client = match &config.tls {
-        None => Client::open(information),
-        Some(tls) => {
-            let client_tls = tls
-                .client
-                .clone()
-                .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
-            Client::build_with_tls(information, TlsCertificates { client_tls, root_cert: tls.ca.clone() })
-        }
-    };
-    client.map_err(|error| broken(&error))
+    let information =
+        ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure: false, tls_params: None }
+            .into_connection_info()
+            .map_err(|error| broken(&error))?
+            .set_redis_settings(settings)
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let client_tls =
+        tls.client.clone().map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+    let certificates = TlsCertificates { client_tls, root_cert: tls.ca.clone() };
+    Client::build_with_tls(information, certificates).map_err(|error| broken(&error))
 }
 
 pub(super) fn broken(error: &RedisError) -> Why {

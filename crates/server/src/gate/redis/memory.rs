@@ -3,20 +3,19 @@
 //! Within an epoch a state's sequence number only grows, and replies come in the order of the commands. One that goes
 //! backwards means that what was answered before is lost, whatever the run says.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::SkuId;
 
-use crate::gate::{Closed, Epochs, GateError, Seen, Why};
+use crate::gate::{BySku, Closed, Epochs, GateError, Seen, Why};
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     epochs: Arc<Epochs>,
     /// (epoch, seq) per SKU: as many entries as there are SKUs.
-    newest: HashMap<SkuId, (u64, u64)>,
+    newest: BySku<(u64, u64)>,
     /// Not fenced in Redis yet; the epoch up to which to fence.
-    to_fence: HashMap<SkuId, u64>,
+    to_fence: BySku<u64>,
     suspects: Vec<SkuId>,
 }
 

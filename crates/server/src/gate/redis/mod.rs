@@ -16,6 +16,7 @@ pub mod fuzzing;
 mod health;
 mod link;
 mod memory;
+mod plain;
 mod reading;
 mod removal;
 mod reply;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 use engine::handover::{Change, Claim, GateSale, OutboxRow, Settle, Verdict};
 use engine::{ProductId, Refusal, SkuId, UnixMs};
+use foldhash::fast::RandomState;
 
 use self::commands::{Commands, Keys, decimal, product_key, slot_of};
 use self::memory::Memory;
@@ -38,8 +40,8 @@ use self::reply::{ScriptReply, code, malformed};
 use self::router::Router;
 use super::mark::{MarkBytes, adjustment_body, place_body};
 use super::{
-    Applied, ClaimRequest, Claimed, Found, GateAnswer, GateConfig, GateError, OpenRecord, Reserve, Reserved,
-    SaleSet, Settled, Why, hash_bytes, limits,
+    Applied, BySku, ClaimRequest, Claimed, Found, GateAnswer, GateConfig, GateError, OpenRecord, Reserve,
+    Reserved, SaleSet, Settled, Why, hash_bytes, limits,
 };
 
 pub use figures::{AttemptsHeard, AttemptsSaid, Field};
@@ -53,7 +55,7 @@ pub struct Gate {
     router: Router,
     /// Reused for every call.
     commands: Commands,
-    keys: HashMap<SkuId, Keys>,
+    keys: BySku<Keys>,
     memory: Memory,
 }
 
@@ -61,7 +63,7 @@ impl Gate {
     /// Connects with the first request: a Redis that is away is an outcome of that.
     pub fn new(config: GateConfig) -> Gate {
         let memory = Memory::new(Arc::clone(&config.epochs));
-        Gate { router: Router::new(config), commands: Commands::default(), keys: HashMap::new(), memory }
+        Gate { router: Router::new(config), commands: Commands::default(), keys: BySku::default(), memory }
     }
 
     /// Takes units for each request that may have them.
@@ -200,13 +202,15 @@ impl Gate {
     /// Answers that promise units, but for those of a gate whose epoch is over.
     fn checked<T>(
         &mut self,
-        answers: Vec<Result<GateAnswer<T>, GateError>>,
+        mut answers: Vec<Result<GateAnswer<T>, GateError>>,
         skus: impl Iterator<Item = SkuId>,
     ) -> Vec<Result<GateAnswer<T>, GateError>> {
-        let check = |(answer, sku): (Result<GateAnswer<T>, GateError>, SkuId)| {
-            answer.and_then(|answer| self.memory.check_promise(sku, answer.seen).map(|()| answer))
-        };
-        let answers = answers.into_iter().zip(skus).map(check).collect();
+        for (answer, sku) in answers.iter_mut().zip(skus) {
+            let Ok(GateAnswer { seen, .. }) = *answer else { continue };
+            if let Err(error) = self.memory.check_promise(sku, seen) {
+                *answer = Err(error);
+            }
+        }
         self.fence_suspects();
         answers
     }
@@ -350,7 +354,7 @@ impl Gate {
     }
 }
 
-fn keys_of<'a>(keys: &'a mut HashMap<SkuId, Keys>, router: &Router, sku: SkuId) -> &'a Keys {
+fn keys_of<'a>(keys: &'a mut BySku<Keys>, router: &Router, sku: SkuId) -> &'a Keys {
     // Anybody may ask for an order of a SKU that there is not.
     if keys.len() >= limits::KEYS_KEPT_MAX && !keys.contains_key(&sku) {
         keys.clear();
@@ -370,7 +374,7 @@ struct Group<K> {
 
 fn group<R, K: Copy + Eq + std::hash::Hash>(requests: &[R], of: impl Fn(&R) -> K) -> Vec<Group<K>> {
     let mut groups: Vec<Group<K>> = Vec::new();
-    let mut newest: HashMap<K, usize> = HashMap::new();
+    let mut newest: HashMap<K, usize, RandomState> = HashMap::default();
     for (at, request) in requests.iter().enumerate() {
         let key = of(request);
         match newest.get(&key) {
@@ -493,7 +497,7 @@ mod tests {
     #[test]
     fn the_keys_of_any_number_of_skus_take_bounded_memory() {
         let config = GateConfig::plain(vec!["nowhere:1".to_owned()], "db", Duration::from_secs(1));
-        let (router, mut keys) = (Router::new(config), HashMap::new());
+        let (router, mut keys) = (Router::new(config), BySku::default());
         let asked = u32::try_from(limits::KEYS_KEPT_MAX).unwrap() + 10;
         for sku in (0..asked).map(SkuId) {
             assert_eq!(keys_of(&mut keys, &router, sku).all(), Keys::of("db", sku).all());

@@ -44,32 +44,24 @@ impl Gate {
     /// The states of these SKUs, closed ones included; `None`: there is none.
     pub fn states(&mut self, skus: &[SkuId]) -> Vec<Result<Option<GateState>, GateError>> {
         self.commands.clear();
+        let mut slots = Vec::with_capacity(skus.len());
         for sku in skus {
             let keys = keys_of(&mut self.keys, &self.router, *sku);
+            slots.push(keys.slot);
             self.commands.plain(keys.slot, &[b"HMGET", keys.state(), b"gate", b"seq", b"avail", b"version"]);
         }
-        let outcomes = self.router.exchange(&self.commands);
-        let runs: Vec<Option<String>> = skus
-            .iter()
-            .map(|sku| {
-                let slot = keys_of(&mut self.keys, &self.router, *sku).slot;
-                self.router.run_of(slot).map(str::to_owned)
-            })
-            .collect();
-        outcomes
-            .into_iter()
-            .zip(runs)
-            .map(|(outcome, run)| {
-                let value = outcome?;
-                let fields = array(&value).ok_or_else(malformed)?;
-                if fields.first() == Some(&Value::Nil) {
-                    return Ok(None);
-                }
-                // If the connection broke meanwhile, of which run this is can't be said.
-                let run = run.ok_or(GateError::NotExecuted(Why::ConnectionLost))?;
-                state(fields, Some(&run)).map(Some).ok_or_else(malformed)
-            })
-            .collect()
+        let outcomes = self.router.exchange(&self.commands).into_iter();
+        let read = |(outcome, slot): (Result<Value, GateError>, u16)| {
+            let value = outcome?;
+            let fields = array(&value).ok_or_else(malformed)?;
+            if fields.first() == Some(&Value::Nil) {
+                return Ok(None);
+            }
+            // If the connection broke meanwhile, of which run this is can't be said.
+            let run = self.router.run_of(slot).ok_or(GateError::NotExecuted(Why::ConnectionLost))?;
+            state(fields, Some(run)).map(Some).ok_or_else(malformed)
+        };
+        outcomes.zip(slots).map(read).collect()
     }
 
     /// How many reservations and claims are open at each of these SKUs, whether its gate may be used or not.

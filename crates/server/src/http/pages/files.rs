@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::SkuId;
+use foldhash::fast::RandomState;
 
 use crate::http::pages::shelf::Shown;
 use crate::http::shared::Shared;
@@ -59,10 +60,10 @@ impl Drop for PageFiles {
 }
 
 /// What was written of each page, by language.
-type Written = HashMap<(SkuId, LanguageId), Shown>;
+type Written = HashMap<(SkuId, LanguageId), Shown, RandomState>;
 
 fn write_until(shared: &Shared, dir: &Path, stopped: &Receiver<()>) {
-    let mut written = Written::new();
+    let mut written = Written::default();
     loop {
         write_changed(shared, dir, &mut written, stopped);
         match stopped.recv_timeout(LOOK_EVERY) {
@@ -77,8 +78,9 @@ fn write_changed(shared: &Shared, dir: &Path, written: &mut Written, stopped: &R
     let catalog = shared.shelf.current();
     for number in 0..catalog.skus.len() {
         let sku = SkuId(u32::try_from(number).expect("the book numbers its SKUs by u32"));
+        let now = shared.clock.now();
         for language in shared.pages.pages.languages().ids() {
-            let (page, now) = ((sku, language), shared.clock.now());
+            let page = (sku, language);
             if written.get(&page).is_some_and(|shown| shown.is_now(&catalog, sku, now)) {
                 continue;
             }

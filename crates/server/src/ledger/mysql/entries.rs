@@ -6,7 +6,7 @@ use std::fmt;
 
 use engine::{BuyerId, Entry, Event, Seq};
 
-use super::sql::{Script, hex, number, quoted};
+use super::sql::{Script, hex, number, numbers, quoted};
 use crate::ledger::erasing::waiting_name;
 use crate::ledger::rows::{
     CONFIRMED_SINCE, NOTED_AT, adjust_code, buyer_row, closing_code, disposition_row, further_row, int,
@@ -83,12 +83,16 @@ fn push_entry(script: &mut Script, entry: &Entry, address: Option<&[u8]>) {
             let (buyer, high) = buyer_row(*buyer);
             script.row(if high.is_some() { ORDERS_OF_HASHES } else { ORDERS }, |row| {
                 if let Some(high) = high {
-                    number(row, format_args!("{high},"));
+                    numbers(row, [high]);
+                    row.push(',');
                 }
-                number(row, format_args!("{seq},{at},{},", id.sku.0));
+                numbers(row, [seq, at, id.sku.0.into()]);
+                row.push(',');
                 hex(row, &id.hash.to_be_bytes());
+                row.push(',');
                 let (price, fingerprint) = (int(*unit_price), fingerprint.0.cast_signed());
-                number(row, format_args!(",{buyer},{quantity},{price},{fingerprint},"));
+                numbers(row, [buyer, (*quantity).into(), price, fingerprint]);
+                row.push(',');
                 match address {
                     Some(address) => hex(row, address),
                     None => row.push_str("NULL"),

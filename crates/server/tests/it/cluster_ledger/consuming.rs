@@ -2,12 +2,12 @@
 
 use engine::handover::Reservation;
 use engine::working_set::{Executed, Outcome};
-use engine::{Accepted, Command, Refusal, SkuId, Status, UnixMs};
+use engine::{Accepted, Command, Payment, Refusal, SkuId, Status, UnixMs};
 use server::ledger::mysql::audit;
 use server::ledger::mysql::cluster::{LedgerError, Recorded, SharedLedger, fits};
 use server::ledger::{Source, What};
 
-use super::{START, asked, assert_sound, one_sku, open, order, orders, progress};
+use super::{START, asked, assert_sound, item, one_sku, open, order, orders, progress, sale};
 use crate::history::Random;
 use mysql::prelude::Queryable;
 
@@ -354,6 +354,23 @@ fn the_audit_misses_nothing_that_was_altered() {
         connection.query_drop(restore).unwrap();
         assert_sound(&database);
     }
+}
+
+#[test]
+fn the_stock_of_many_in_a_row_is_read_as_that_of_few() {
+    let (mut ledger, _database) = open();
+    let items = (1..=150).map(|product| item(product, product + 7, None)).collect();
+    let create = asked(Command::CreateSale(sale(1, Payment::WithinMs(500), items)));
+    ledger.execute(NOW, &[create]).unwrap();
+    ledger.raise_epochs(&[SkuId(149)]).unwrap();
+    let all = ledger.stocks().unwrap();
+    assert_eq!((all.len(), all[149].epoch, all[149].stock.total()), (150, 1, 157));
+    let skus: Vec<SkuId> = all.iter().map(|row| row.sku).collect();
+    assert_eq!(ledger.another().stocks_of(&skus).unwrap(), all, "which has read no sales yet");
+    assert_eq!(ledger.stocks_of(&skus[20..130]).unwrap(), all[20..130]);
+    let but_one = [&all[..110], &all[111..]].concat();
+    let skus: Vec<SkuId> = but_one.iter().map(|row| row.sku).collect();
+    assert_eq!(ledger.stocks_of(&skus).unwrap(), but_one);
 }
 
 #[test]

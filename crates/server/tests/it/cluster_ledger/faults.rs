@@ -250,6 +250,25 @@ fn a_database_that_is_away_is_said_to_be_within_the_bound() {
     assert!(matches!(ledger.consume(NOW, &[], &orders(0..1)).unwrap()[..], [Outcome::Placed(_)]));
 }
 
+/// What is looked for first is the last entry, and the orders.
+#[test]
+fn an_entry_is_found_whatever_it_is_while_others_write_and_missed_once_it_is_gone() {
+    let (mut ledger, database) = open();
+    one_sku(&mut ledger, 100, None);
+    let mut other = SharedLedger::open(&database.options).unwrap();
+    let mut write = |number| drop(other.consume(NOW, &[], &orders(number..number + 1)).unwrap());
+    for (number, known) in [(0, "the sale"), (1, "an order")] {
+        write(number);
+        ledger.look_back().unwrap();
+        assert_eq!(ledger.times_back(), 0, "{known}");
+    }
+    let (Seq(known), _) = ledger.end().unwrap();
+    write(2);
+    database.connection().query_drop(format!("DELETE FROM orders WHERE seq = {known}")).unwrap();
+    assert_eq!(ledger.outbox(10, 0).unwrap(), []);
+    assert_eq!(ledger.times_back(), 1);
+}
+
 /// The old primary lives on, takes no writes, and leads nobody away by itself; the new one lacks what it had last.
 #[test]
 fn after_a_switch_over_writers_and_readers_leave_the_old_primary_and_miss_what_the_new_one_lacks() {

@@ -58,6 +58,23 @@ fn a_task_is_taken_over_when_its_time_is_over_and_the_old_holder_writes_nothing_
 }
 
 #[test]
+fn a_task_that_would_end_sooner_is_renewed_by_its_holder_alone() {
+    let (mut first, database) = open();
+    let mut second = first.another();
+    let lease = first.lease(TASK, 1, LONG_MS).unwrap();
+    let until = || -> i64 {
+        let row = database.connection().query_first("SELECT leased_until FROM leases").unwrap();
+        row.expect("there is one task")
+    };
+    let given = until();
+    database.connection().query_drop("UPDATE leases SET leased_until = leased_until - 1000").unwrap();
+    assert_eq!(second.lease(TASK, 2, LONG_MS).unwrap(), None);
+    assert_eq!(until(), given - 1_000);
+    assert_eq!(first.lease(TASK, 1, LONG_MS).unwrap(), lease, "with the same generation");
+    assert!(until() >= given, "{} of {given}", until());
+}
+
+#[test]
 fn how_far_the_endpoints_have_come_is_stored_by_the_holder_of_the_task_and_changed_by_any() {
     const WEBHOOKS: &str = "webhooks";
     let (mut first, database) = open();

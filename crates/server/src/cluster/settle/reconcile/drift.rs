@@ -3,13 +3,11 @@
 //! Only a SKU that is at rest can be compared: nothing open at the gate, nothing of it in the outbox, and neither side
 //! changed since the look before. A difference that is seen so twice is proven; it is reported, and mended by a rebuild.
 
-use std::collections::HashMap;
-
 use engine::SkuId;
 
 use super::Engines;
 use super::rebuild::{Rebuild, Urgency};
-use crate::gate::{GateError, GateState};
+use crate::gate::{BySku, GateError, GateState};
 use crate::ledger::mysql::cluster::{LedgerError, SkuRow};
 
 /// What was seen of a SKU whose counts differ.
@@ -23,7 +21,7 @@ struct Sight {
 /// The SKUs whose counts differed when they were looked at last.
 #[derive(Debug, Default)]
 pub(super) struct Drift {
-    seen: HashMap<SkuId, Sight>,
+    seen: BySku<Sight>,
 }
 
 /// What one look came to.

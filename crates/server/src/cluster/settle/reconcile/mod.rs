@@ -16,7 +16,7 @@ mod fenced;
 mod rebuild;
 mod silence;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -33,7 +33,9 @@ use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
 use crate::cluster::sales::Slot;
 use crate::cluster::settle::{report_to_gate, settle};
-use crate::gate::{Applied, Closed, Gate, GateAnswer, GateError, GateState, Open, OpenRecord, OpenRows};
+use crate::gate::{
+    Applied, BySku, Closed, Gate, GateAnswer, GateError, GateState, Open, OpenRecord, OpenRows,
+};
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, Recorded, SkuRow, fits};
 use crate::queue::Administer;
 use crate::time::Instant;
@@ -127,7 +129,7 @@ pub(in crate::cluster) struct Reconciling<'a> {
     /// How often the ledger had gone back by then.
     times_back: u64,
     /// Gates whose sale is of a later version than the ledger has, with that version, at their last look.
-    ahead: HashMap<SkuId, u64>,
+    ahead: BySku<u64>,
     silence: Silence,
     /// Of the lease that this server had last.
     generation: u64,
@@ -151,7 +153,7 @@ impl<'a> Reconciling<'a> {
             look_at_all: false,
             skus: 0,
             times_back: 0,
-            ahead: HashMap::new(),
+            ahead: BySku::default(),
             silence: Silence::default(),
             generation: 0,
             purging: Purging::new(core.options.address_retention_days),
@@ -297,11 +299,10 @@ impl<'a> Reconciling<'a> {
         wanted: &HashSet<SkuId>,
         now: UnixMs,
     ) {
-        let epochs: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.epoch)).collect();
-        let versions: HashMap<_, _> = rows.iter().map(|row| (row.sku, row.version.0)).collect();
+        let known: BySku<_> = rows.iter().map(|row| (row.sku, (row.epoch, row.version.0))).collect();
         let (mut stale, mut lost, mut misled) = (Vec::new(), false, Vec::new());
         for (slot, state) in slots.iter().zip(states) {
-            let epoch = epochs.get(&slot.sku).copied();
+            let (epoch, version) = known.get(&slot.sku).copied().unzip();
             match state {
                 // Not ours to rebuild; every server reports it where its health is asked for.
                 Ok(Some(GateState { closed: Some(Closed::NewerFormat(_)), .. })) => {}
@@ -311,8 +312,7 @@ impl<'a> Reconciling<'a> {
                         stale.push((slot.sku, slot.state, slot.limit));
                     }
                     // A change between two looks at both is in the ledger first.
-                    let is_ahead =
-                        versions.get(&slot.sku).is_some_and(|version| known > newest.max(*version));
+                    let is_ahead = version.is_some_and(|version| known > newest.max(version));
                     match is_ahead {
                         true if self.ahead.insert(slot.sku, known) == Some(known) => misled.push(slot.sku),
                         true => self.looks.stay_close(slot.sku),

@@ -5,8 +5,8 @@ use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
 use super::leases::{DB_NOW, STEP_MS_MAX};
-use super::{LedgerError, SharedLedger};
-use crate::ledger::mysql::sql::unsigned;
+use super::{Failure, LedgerError, SharedLedger};
+use crate::ledger::mysql::sql::{Script, unsigned};
 use crate::time::Instant;
 
 /// Milliseconds for which what a server said of its clock is believed.
@@ -54,14 +54,24 @@ impl SharedLedger {
         let say = format!(
             "UPDATE servers SET clock_ahead_ms = {ahead_ms}, clock_said_at = {DB_NOW} WHERE id = {server}"
         );
-        self.select(say, |_| Ok(()))?;
         let others = format!(
             "SELECT id, address, clock_ahead_ms FROM servers WHERE id <> {server} AND clock_ahead_ms IS NOT NULL \
              AND clock_said_at BETWEEN {DB_NOW} - {SAID_MS} AND {DB_NOW} + {STEP_MS_MAX} ORDER BY id"
         );
-        self.select(others, |row| {
-            let (id, address, ahead_ms): (i64, String, i64) = from_row_opt(row)?;
-            Ok(ServerClock { server: unsigned(id), address, ahead_ms })
+        self.attempt(|session, _| {
+            let mut script = Script::default();
+            script.push(&say);
+            script.push(&others);
+            let mut rows = Vec::new();
+            session.run(script, |_, row| {
+                rows.push(row);
+                Ok(())
+            })?;
+            let clock = |row| -> Result<ServerClock, Failure> {
+                let (id, address, ahead_ms): (i64, String, i64) = from_row_opt(row)?;
+                Ok(ServerClock { server: unsigned(id), address, ahead_ms })
+            };
+            rows.into_iter().map(clock).collect()
         })
     }
 }

@@ -39,7 +39,7 @@ impl SharedLedger {
     ) -> Result<(), LedgerError> {
         self.attempt(|session, parts| {
             let mut script = Script::default();
-            script.push(session.begin());
+            script.extend(session.begin());
             script.push("START TRANSACTION");
             session.run(script, |_, _| Ok(()))?;
             let held: Option<(i64, i64)> = session.connection.query_first(lease.query())?;
@@ -49,7 +49,7 @@ impl SharedLedger {
             let mut script = Script::new(session.packet_bytes_max);
             store_endpoints(&mut script, progress, &[]);
             script.push("COMMIT");
-            script.push(session.end());
+            script.extend(session.end());
             *parts.committing = true;
             Ok(session.run(script, |_, _| Ok(()))?)
         })
@@ -72,12 +72,12 @@ impl SharedLedger {
                     .to_owned();
             quoted(&mut take, lease);
             let mut script = Script::default();
-            script.push(session.begin());
+            script.extend(session.begin());
             script.push("START TRANSACTION");
             script.push(take);
             store_endpoints(&mut script, &[], changes);
             script.push("COMMIT");
-            script.push(session.end());
+            script.extend(session.end());
             *parts.committing = true;
             Ok(session.run(script, |_, _| Ok(()))?)
         })

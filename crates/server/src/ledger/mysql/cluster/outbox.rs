@@ -8,9 +8,9 @@ use std::hash::Hasher;
 use engine::handover::{Change, OutboxRow};
 use engine::{BuyerId, Fingerprint, OrderId, Placement, SkuId};
 use mysql::from_row_opt;
-use mysql::prelude::Queryable;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
+use super::session::look_near;
 use super::{Failure, LedgerError, SharedLedger};
 use crate::ledger::mysql::sql::{BuyerColumns, Script, hex, number, unsigned};
 use crate::ledger::rows::{self, int};
@@ -56,9 +56,22 @@ impl SharedLedger {
         );
         let continuity = self.continuity.clone();
         self.attempt(|session, _| {
-            let rows: Vec<mysql::Row> = session.connection.query(&query)?;
+            let asked = continuity.end();
+            let mut script = Script::default();
+            script.push(&query);
             // After the rows, and before the gate hears of them: what wrote them is looked for from now on.
-            session.look_back(&continuity)?;
+            script.push(look_near(asked.0));
+            let (mut rows, mut sight) = (Vec::new(), None);
+            session.run(script, |statement, row| {
+                if statement == 0 {
+                    rows.push(row);
+                } else {
+                    sight = Some(row);
+                }
+                Ok(())
+            })?;
+            let sight = sight.map(from_row_opt).transpose()?;
+            session.has_looked(&continuity, asked, sight)?;
             rows.into_iter().map(outbox_row).collect()
         })
     }

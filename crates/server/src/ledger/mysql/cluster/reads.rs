@@ -111,7 +111,7 @@ impl ReadSet {
         &self,
         set: &WorkingSet<'_>,
         lock: Option<Option<&Lease>>,
-        begin: String,
+        begin: Option<String>,
     ) -> (Script, Vec<Section>) {
         let needs = &self.needs;
         let mut script = Script::default();
@@ -121,7 +121,7 @@ impl ReadSet {
             sections.push(section);
         };
         if let Some(lease) = lock {
-            one(&mut script, Section::None, begin);
+            begin.into_iter().for_each(|begin| one(&mut script, Section::None, begin));
             one(&mut script, Section::None, "START TRANSACTION".to_owned());
             let writer = "SELECT next_seq, latest_at, format FROM writer WHERE id = 1 FOR UPDATE";
             one(&mut script, Section::Writer, writer.to_owned());

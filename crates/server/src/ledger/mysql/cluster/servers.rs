@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use mysql::from_row_opt;
 use mysql::prelude::Queryable;
 
 use super::leases::{DB_NOW, is_over};
@@ -97,23 +98,26 @@ impl SharedLedger {
                 number(text, format_args!(",{},0,0,0", int(*from)));
             });
             // These rows are the consumers' too: a server that is stopped here must not keep them waiting.
-            script.push(session.begin());
+            script.extend(session.begin());
             script.push("START TRANSACTION");
-            session.run(script, |_, _| Ok(()))?;
-            let rows: Vec<(String, i64, i64, bool, i64)> = session.connection.query(format!(
+            script.push(format!(
                 "SELECT queue, next_offset, owner, owner = 0 OR {}, generation \
                  FROM queue_offsets ORDER BY queue FOR UPDATE",
                 is_over(QUEUE_LEASE_MS)
-            ))?;
-            let mut rows: BTreeMap<String, Share> = rows
-                .into_iter()
-                .map(|(queue, next_offset, owner, free, generation)| {
-                    let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
-                    let row =
-                        Share { queue: queue.clone(), next_offset, owner, free, generation, mine: false };
-                    (queue, row)
-                })
-                .collect();
+            ));
+            let mut found = Vec::new();
+            session.run(script, |_, row| {
+                found.push(row);
+                Ok(())
+            })?;
+            let mut rows: BTreeMap<String, Share> = BTreeMap::new();
+            for row in found {
+                type Columns = (String, i64, i64, bool, i64);
+                let (queue, next_offset, owner, free, generation): Columns = from_row_opt(row)?;
+                let [next_offset, owner, generation] = [next_offset, owner, generation].map(unsigned);
+                let share = Share { queue: queue.clone(), next_offset, owner, free, generation, mine: false };
+                rows.insert(queue, share);
+            }
             let mine = share_queues(&mut rows, server, |queue| queues.iter().any(|(reached, _)| reached == queue));
             let mut script = Script::default();
             for row in rows.values().filter(|row| row.mine) {
@@ -127,7 +131,7 @@ impl SharedLedger {
                 script.push(text);
             }
             script.push("COMMIT");
-            script.push(session.end());
+            script.extend(session.end());
             session.run(script, |_, _| Ok(()))?;
             Ok::<_, Failure>(mine)
         })

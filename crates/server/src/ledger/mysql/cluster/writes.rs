@@ -8,7 +8,7 @@ use super::session::Failure;
 use super::transaction::Transaction;
 use crate::ledger::Batch;
 use crate::ledger::mysql::entries::push_batch;
-use crate::ledger::mysql::sql::{BuyerColumns, Script, hex, id_bytes, number, quoted, who_hex};
+use crate::ledger::mysql::sql::{BuyerColumns, Script, hex, id_bytes, number, numbers, quoted, who_hex};
 use crate::ledger::rows::int;
 
 /// Writes all that the transaction came to and commits; says whether. One that read nothing, or was given up, ends
@@ -20,7 +20,7 @@ pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Resu
         if begun {
             let mut script = Script::default();
             script.push("ROLLBACK");
-            script.push(session.end());
+            script.extend(session.end());
             session.run(script, |_, _| Ok(()))?;
         }
         return Ok(false);
@@ -45,7 +45,7 @@ pub(super) fn write(transaction: Transaction<'_>, committing: &mut bool) -> Resu
         ));
     }
     script.push("COMMIT");
-    script.push(session.end());
+    script.extend(session.end());
     *committing = true;
     session.run(script, |_, _| Ok(()))?;
     Ok(true)
@@ -73,7 +73,7 @@ fn write_open(script: &mut Script, effects: &Effects) {
         "INSERT INTO open_holds (order_seq, pay_by) VALUES ",
         &effects.holds_opened,
         "",
-        |text, (seq, pay_by)| number(text, format_args!("{},{}", seq.0, int(pay_by.0))),
+        |text, (seq, pay_by)| numbers(text, [seq.0, pay_by.0].map(int)),
     );
     let seq = |text: &mut String, seq: &Seq| number(text, seq.0);
     script.lists("DELETE FROM open_holds WHERE order_seq IN ", &effects.holds_closed, "", seq);
@@ -115,7 +115,8 @@ fn write_buyers(script: &mut Script, effects: &Effects) {
         " ON DUPLICATE KEY UPDATE units = VALUES(units)",
         |text, ((sku, buyer), units)| {
             who_hex(text, *sku, *buyer);
-            number(text, format_args!(",{units}"));
+            text.push(',');
+            numbers(text, [(*units).into()]);
         },
     );
     script.lists(
@@ -136,6 +137,7 @@ fn write_entries(script: &mut Script, effects: &Effects) {
     });
     script.rows("INSERT INTO order_ids (id, order_seq) VALUES ", ids, "", |text, (id, seq)| {
         hex(text, &id_bytes(id));
-        number(text, format_args!(",{}", seq.0));
+        text.push(',');
+        numbers(text, [int(seq.0)]);
     });
 }
