@@ -9,4 +9,5 @@ pub mod ledger;
 pub mod night;
 pub mod queue;
 pub mod random;
+mod record;
 pub mod schedule;

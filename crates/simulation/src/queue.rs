@@ -15,6 +15,7 @@ use server::queue::{
 use server::time::{self, Condvar, Instant};
 
 use crate::random::Random;
+use crate::record;
 
 /// One way, mostly.
 const WAY_US: (usize, usize) = (50, 500);
@@ -181,7 +182,9 @@ impl Brokers {
         for (_, log) in inside.logs.iter_mut().filter(|((_, queue), _)| is_meant(queue)) {
             let kept = log.bodies.len().saturating_sub(newest);
             let end = log.end();
-            forgotten.extend(log.bodies.split_off(kept));
+            let lost = log.bodies.split_off(kept);
+            note(&lost, || format!("{broker} loses its message"));
+            forgotten.extend(lost);
             log.lost.push(log.end()..end);
         }
         inside.happened.forgotten += forgotten.len() as u64;
@@ -235,6 +238,13 @@ fn orders_of(bodies: &[Box<[u8]>]) -> impl Iterator<Item = OrderId> + '_ {
     bodies.iter().filter_map(|body| Some(message::decode(body).ok()?.place.id))
 }
 
+/// Of all orders whose messages these are.
+fn note(bodies: &[Box<[u8]>], what: impl Fn() -> String) {
+    if record::is_on() {
+        orders_of(bodies).for_each(|order| record::note(order, false, &what));
+    }
+}
+
 impl Inside {
     fn way(&mut self) -> Duration {
         let (least, most) = WAY_US;
@@ -255,6 +265,9 @@ impl Inside {
         let due: Vec<_> = self.late.extract_if(.., |late| late.arrives <= now).collect();
         for Late { to, bodies, .. } in due {
             if let Some(log) = self.logs.get_mut(&to).filter(|_| !self.down.contains(&to.1.broker)) {
+                note(&bodies, || {
+                    format!("its message comes to {} late, or once more, and is stored", at(&to.1))
+                });
                 log.bodies.extend(bodies);
             }
         }
@@ -287,6 +300,11 @@ impl Inside {
     fn reaches(&self, host: &str, broker: &str) -> bool {
         !self.down.contains(broker) && !self.cut.contains(&(host.to_owned(), broker.to_owned()))
     }
+}
+
+/// A queue, for people.
+fn at(Queue { broker, number }: &Queue) -> String {
+    format!("queue {number} of {broker}")
 }
 
 /// One stage's way to the brokers: it sends, reads and makes topics.
@@ -355,27 +373,33 @@ impl Produce for Connection {
         let mut inside = self.go();
         let mut reached = inside.route(topic);
         reached.retain(|broker| inside.reaches(&self.host, broker));
+        let bodies: Vec<Box<[u8]>> = bodies.iter().map(|body| (*body).into()).collect();
         if reached.is_empty() {
+            note(&bodies, || format!("{} reaches no broker with its message", self.host));
             return Err(SendError::NotSent("no broker answers".to_owned()));
         }
         let broker = reached[self.next % reached.len()].clone();
         let each = inside.queues_each as usize;
         let number = u32::try_from(inside.random.below(each)).expect("there are few");
         let name = (topic.to_owned(), Queue { broker, number });
-        let bodies: Vec<Box<[u8]>> = bodies.iter().map(|body| (*body).into()).collect();
+        let sent = |bodies: &[Box<[u8]>], what: &str| {
+            note(bodies, || format!("{} sends its message to {}: {what}", self.host, at(&name.1)));
+        };
         let Faults { lost_before, lost_after, late, twice, refused } = inside.faults;
         let unknown = || SendError::Unknown("no answer came".to_owned());
         if inside.chance(refused) {
             inside.happened.refused += 1;
+            sent(&bodies, "refused");
             return Err(SendError::Refused(14, "the disk is full".to_owned()));
         }
         let is_lost = inside.chance(lost_before);
         let is_late = inside.chance(late);
         if is_lost || is_late {
             inside.happened.lost_before += u64::from(is_lost);
+            sent(&bodies, if is_lost { "lost on its way" } else { "not there in time" });
             if !is_lost {
                 inside.happened.late += 1;
-                inside.comes_later(name, bodies);
+                inside.comes_later(name.clone(), bodies);
             }
             drop(inside);
             time::sleep(TIMEOUT);
@@ -385,8 +409,9 @@ impl Produce for Connection {
             inside.happened.twice += 1;
             inside.comes_later(name.clone(), bodies.clone());
         }
-        inside.logs.get_mut(&name).expect("the topic has it").bodies.extend(bodies);
         let is_lost = inside.chance(lost_after);
+        sent(&bodies, if is_lost { "stored, and the acknowledgement is lost" } else { "stored" });
+        inside.logs.get_mut(&name).expect("the topic has it").bodies.extend(bodies);
         inside.happened.lost_after += u64::from(is_lost);
         let way = inside.way();
         drop(inside);
@@ -449,6 +474,7 @@ impl Consume for Connection {
                 }
                 Err(_) => *fault = Some(want),
                 Ok(found) => {
+                    note_read(host, &found);
                     room -= found.messages.len();
                     pulled.extend(Some(found).filter(|found| !found.messages.is_empty()));
                 }
@@ -467,6 +493,14 @@ impl Consume for Connection {
             }
             None => Ok(pulled),
         }
+    }
+}
+
+fn note_read(host: &str, Pulled { queue, messages, .. }: &Pulled) {
+    for (offset, body) in messages {
+        note(std::slice::from_ref(body), || {
+            format!("{host} reads its message in {}, at {offset}", at(queue))
+        });
     }
 }
 

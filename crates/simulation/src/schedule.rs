@@ -136,6 +136,8 @@ impl Schedule {
         time::keep(Some(time.clone()));
         let (tasks, hosts) = (Vec::new(), Vec::new());
         WALL.set(began);
+        // What a run has left that ended with a panic.
+        drop(ADDED.take());
         Schedule { time, tasks, hosts, began, random: Random(seed), turns: 0, trace: 0 }
     }
 

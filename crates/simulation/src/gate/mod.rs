@@ -7,6 +7,7 @@ mod commands;
 mod keys;
 mod link;
 mod network;
+mod notes;
 mod numbers;
 mod packed;
 mod resp;

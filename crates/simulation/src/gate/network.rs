@@ -10,7 +10,7 @@ use redis::Value;
 use server::gate::{Dial, Link, Why};
 use server::time::{Condvar, Instant};
 
-use super::{Redis, Sentinel, commands};
+use super::{Redis, Sentinel, commands, notes};
 use crate::random::Random;
 
 /// One way, mostly.
@@ -293,7 +293,7 @@ impl Inside {
             Node::Sentinel(sentinel) => commands(&bytes).iter().map(|parts| sentinel.answer(parts)).collect(),
             Node::Redis(redis) => {
                 redis.set_now(self.began_us + gone_by);
-                commands(&bytes).iter().map(|parts| redis.answer(parts)).collect()
+                commands(&bytes).iter().map(|parts| notes::answer(redis, &route, parts)).collect()
             }
         };
         let arrives = Instant::now() + self.way();

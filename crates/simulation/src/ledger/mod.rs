@@ -6,6 +6,7 @@
 //! [`SharedLedger`]: server::ledger::mysql::cluster::SharedLedger
 
 mod contract;
+mod notes;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::working_set::{Needs, WorkingSet};
+use engine::working_set::{Effects, Needs, WorkingSet};
 use engine::{Entry, Event, OrderId, Sales, Seq, SkuId, UnixMs};
 use server::intake::HoldEnded;
 use server::ledger::mysql::cluster::{Continuity, Lease, LedgerError, correction_id};
@@ -21,6 +22,7 @@ use server::time::{self, Instant};
 
 use self::tables::Tables;
 use crate::random::Random;
+use crate::record;
 
 /// One way, mostly.
 const WAY_US: (usize, usize) = (50, 500);
@@ -161,6 +163,7 @@ impl Database {
                 Event::OrderClosed { order, .. } => Some(was.order_id(order)),
                 _ => None,
             };
+            notes::undone(&was.entries[kept..], &was);
             inside.closings_undone.extend(was.entries[kept..].iter().filter_map(closed));
             inside.undone.extend_from_slice(&was.entries[kept..]);
         }
@@ -225,6 +228,13 @@ impl Inside {
             way += Duration::from_millis(self.random.below(2_000) as u64);
         }
         way
+    }
+
+    /// What a transaction of this host came to.
+    fn store(&mut self, effects: Effects, host: &str) {
+        let noted = if record::is_on() { effects.entries.clone() } else { Vec::new() };
+        self.tables.store(effects);
+        notes::stored(host, &noted, &self.tables);
     }
 
     /// Keeps what it was before a transaction that has changed it, for a fail-over to go back to.
@@ -376,7 +386,7 @@ impl Connection {
     ) -> Result<T, LedgerError> {
         let (value, end) = self.attempt(true, |connection, inside| {
             connection.fenced(inside)?;
-            let Connection { sales, holds_ended, .. } = connection;
+            let Connection { sales, holds_ended, host, .. } = connection;
             let mut set = WorkingSet::new(sales, now, correction_id);
             set.begin(inside.tables.next_seq(), inside.tables.latest_at);
             let new: Vec<_> = inside.tables.sale_entries(set.sales().seen()).cloned().collect();
@@ -389,7 +399,7 @@ impl Connection {
             let stored = worked.map(|value| {
                 let effects = set.into_effects();
                 let is_stored = effects.is_some();
-                effects.into_iter().for_each(|effects| inside.tables.store(effects));
+                effects.into_iter().for_each(|effects| inside.store(effects, host));
                 (value, is_stored)
             });
             match stored {

@@ -9,9 +9,11 @@ use server::intake::admission::{BuyerBounds, NotAdmitted};
 use server::intake::{Asker, Intake, Judged, NewOrder, Reply, Request};
 use server::time::{self, Instant};
 
+use super::broken::Broken;
 use super::order_of;
 use super::server::Askers;
 use crate::random::Random;
+use crate::record;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -80,7 +82,10 @@ pub(super) struct Answers {
     pub(super) paused: Option<(Duration, Duration)>,
     /// Units that an operator has asked to take off, and whether that was accepted.
     pub(super) corrected: (u64, bool),
-    pub(super) gave_up: u64,
+    /// Orders about which somebody asked in vain until they gave up.
+    pub(super) gave_up: Vec<OrderId>,
+    /// Answers that nobody may get.
+    pub(super) wrong: Vec<Broken>,
 }
 
 impl Answers {
@@ -111,7 +116,7 @@ impl People {
             match self.buy_once(key, buyer, quantity, random) {
                 Answer::Unknown | Answer::NotServed(_) if begun.elapsed() < GIVES_UP => pause(random),
                 answer @ (Answer::Unknown | Answer::NotServed(_)) => {
-                    self.answers().gave_up += 1;
+                    self.answers().gave_up.push(order_of(key));
                     return answer;
                 }
                 answer => return answer,
@@ -153,21 +158,13 @@ impl People {
     }
 
     fn place(&self, place: Placement, is_keyed: bool, random: &mut Random) -> Answer {
-        let reply = self.of_any(random).map(|(asker, intake)| {
-            let admission = match is_keyed {
-                true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
-                false => {
-                    let Intake { admission, shelf, clock, .. } = &intake;
-                    let asks = (place.buyer, place.id.sku);
-                    match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.now()) {
-                        Ok(permit) => Judged::ByTheLoop(permit),
-                        Err(why) => return Reply::NotAdmitted(why),
-                    }
-                }
-            };
-            let asked_at = Instant::now();
-            let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
-            asker.ask(Request::Place(order), PATIENCE)
+        let (host, server) = self.any(random);
+        let asked = self.begun.elapsed();
+        let reply = server.map(|server| reply_to(server, place, is_keyed));
+        record::note(place.id, is_vain(reply.as_ref()), || {
+            let key = if is_keyed { "" } else { ", without a key" };
+            let wants = format!("buyer {} for {} units{key}", place.buyer, place.quantity);
+            format!("{host}, asked at {} ms by {wants}, answers: {}", asked.as_millis(), said(reply.as_ref()))
         });
         match reply {
             Some(Reply::Pending { .. } | Reply::Order(_)) => Answer::Ordered,
@@ -183,29 +180,48 @@ impl People {
             Some(Reply::Unavailable) => Answer::NotServed("not available"),
             Some(Reply::ClockUnconfirmed) => Answer::NotServed("the clock is not confirmed"),
             None => Answer::NotServed("no server there"),
-            Some(other) => panic!("an order is not answered so: {other:?}"),
+            Some(other) => {
+                self.wrong(place.id, &format!("an order is not answered so: {other:?}"));
+                Answer::Unknown
+            }
         }
     }
 
-    fn ask(&self, request: Request, random: &mut Random) -> Option<Reply> {
-        let (asker, _) = self.of_any(random)?;
-        Some(asker.ask(request, PATIENCE))
+    fn wrong(&self, order: OrderId, what: &str) {
+        let what = format!("order {:x}: {what}", order.hash);
+        self.answers().wrong.push(Broken::of([order], what));
     }
 
-    /// One of the servers, if it runs.
-    fn of_any(&self, random: &mut Random) -> Option<(Asker, Intake)> {
-        self.askers.of(&self.hosts[random.below(self.hosts.len())])
+    /// `about`: an order, and what is asked for, for whoever takes notes.
+    fn ask(&self, about: Option<(OrderId, &str)>, request: Request, random: &mut Random) -> Option<Reply> {
+        let (host, server) = self.any(random);
+        let asked = self.begun.elapsed();
+        let reply = server.map(|(asker, _)| asker.ask(request, PATIENCE));
+        if let Some((order, what)) = about {
+            record::note(order, is_vain(reply.as_ref()), || {
+                format!("{host}, asked at {} ms {what}, answers: {}", asked.as_millis(), said(reply.as_ref()))
+            });
+        }
+        reply
+    }
+
+    /// One of the servers, and the way to it, if it runs.
+    fn any(&self, random: &mut Random) -> (&str, Option<(Asker, Intake)>) {
+        let host = &self.hosts[random.below(self.hosts.len())];
+        (host, self.askers.of(host))
     }
 
     /// Once, at any server.
     pub(super) fn look_at(&self, order: OrderId, buyer: BuyerId, random: &mut Random) {
         let asked = self.begun.elapsed();
         let read = Request::Read { order, buyer: Some(buyer), wait: LOOKS_FOR, with_address: false };
-        let is_known = match self.ask(read, random) {
+        let is_known = match self.ask(Some((order, "for the order")), read, random) {
             Some(Reply::Order(_) | Reply::Pending { .. } | Reply::Lost(_)) => true,
             Some(Reply::Refused(Refusal::UnknownOrder)) => false,
             None | Some(Reply::Unknown | Reply::Unavailable) => return,
-            Some(other) => panic!("whoever reads an order is not answered so: {other:?}"),
+            Some(other) => {
+                return self.wrong(order, &format!("whoever reads an order is not answered so: {other:?}"));
+            }
         };
         let at = self.begun.elapsed();
         self.answers().looked.push(Looked { order, asked, at, is_known });
@@ -226,22 +242,24 @@ impl People {
     }
 
     fn account(&self, command: &Command, of: Paid, random: &mut Random) {
-        let begun = Instant::now();
+        let (begun, order) = (Instant::now(), of.order);
+        let what = format!("for {}", of.id);
         while begun.elapsed() < GIVES_UP {
-            match self.ask(Request::Execute(command.clone()), random) {
+            match self.ask(Some((order, what.as_str())), Request::Execute(command.clone()), random) {
                 Some(Reply::Accepted(Accepted::Payment { .. })) => return self.answers().paid.push(of),
                 // It was paid for nothing, so there is nothing to give back.
                 Some(Reply::Refused(_)) if matches!(command, Command::Refund(_)) => return,
                 _ => pause(random),
             }
         }
-        self.answers().gave_up += 1;
+        self.answers().gave_up.push(order);
     }
 
     pub(super) fn cancel(&self, order: OrderId, buyer: BuyerId, random: &mut Random) {
         let begun = Instant::now();
         while begun.elapsed() < GIVES_UP {
-            match self.ask(Request::Execute(Command::Cancel { order, buyer }), random) {
+            let cancel = Request::Execute(Command::Cancel { order, buyer });
+            match self.ask(Some((order, "to cancel it")), cancel, random) {
                 Some(Reply::Accepted(Accepted::Order { order, .. })) if order.status == Status::Cancelled => {
                     return self.answers().cancelled.push(order.id);
                 }
@@ -250,18 +268,76 @@ impl People {
                 _ => pause(random),
             }
         }
-        self.answers().gave_up += 1;
+        self.answers().gave_up.push(order);
     }
 
     /// An operator, who does not give up.
     pub(super) fn command(&self, command: &Command, random: &mut Random) -> Reply {
         loop {
-            match self.ask(Request::Execute(command.clone()), random) {
+            match self.ask(None, Request::Execute(command.clone()), random) {
                 Some(reply @ (Reply::Accepted(_) | Reply::Refused(_))) => return reply,
                 _ => pause(random),
             }
         }
     }
+}
+
+/// The order is admitted by the event loop if it has no key, and goes on to the profile.
+fn reply_to((asker, intake): (Asker, Intake), place: Placement, is_keyed: bool) -> Reply {
+    let admission = match is_keyed {
+        true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
+        false => {
+            let Intake { admission, shelf, clock, .. } = &intake;
+            let asks = (place.buyer, place.id.sku);
+            match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.now()) {
+                Ok(permit) => Judged::ByTheLoop(permit),
+                Err(why) => return Reply::NotAdmitted(why),
+            }
+        }
+    };
+    let asked_at = Instant::now();
+    let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
+    asker.ask(Request::Place(order), PATIENCE)
+}
+
+/// Whoever is answered so asks again.
+fn is_vain(reply: Option<&Reply>) -> bool {
+    match reply {
+        None => true,
+        Some(Reply::Refused(why) | Reply::NotAdmitted(NotAdmitted::Refused(why))) => *why == Refusal::Paused,
+        Some(Reply::NotAdmitted(_)) => true,
+        Some(reply) => matches!(
+            reply,
+            Reply::Unknown | Reply::Unavailable | Reply::ClockUnconfirmed | Reply::StillPending
+        ),
+    }
+}
+
+/// A reply, for people. `None`: no server is there.
+fn said(reply: Option<&Reply>) -> String {
+    match reply {
+        None => "nothing, it is not there".to_owned(),
+        Some(Reply::Unknown) => "unknown".to_owned(),
+        Some(Reply::Unavailable) => "not available".to_owned(),
+        Some(Reply::StillPending) => "pending still".to_owned(),
+        Some(Reply::Pending { replayed, .. }) => format!("pending{}", again(*replayed)),
+        Some(Reply::Order(order)) => format!("an order, {:?}", order.status),
+        Some(Reply::Lost(_)) => "lost".to_owned(),
+        Some(Reply::Accepted(Accepted::Order { order, replayed })) => {
+            format!("accepted, {:?}{}", order.status, again(*replayed))
+        }
+        Some(Reply::Accepted(Accepted::Payment { payment, replayed })) => {
+            format!("accepted, {:?}{}", payment.disposition, again(*replayed))
+        }
+        Some(Reply::Refused(why) | Reply::NotAdmitted(NotAdmitted::Refused(why))) => {
+            format!("refused, {why:?}")
+        }
+        Some(other) => format!("{other:?}"),
+    }
+}
+
+fn again(replayed: bool) -> &'static str {
+    if replayed { ", as before" } else { "" }
 }
 
 pub(super) fn pause(random: &mut Random) {

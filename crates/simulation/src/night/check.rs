@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use engine::{Adjust, Book, Entry, Event, LedgerKind, OrderId, OrderView, Refusal, Status};
 
+use super::broken::Broken;
 use super::buyers::{Answer, Answered, Answers, Looked};
 use super::watch::Watch;
 use super::{CALM, FEWER, Fault, LATE, LIMIT, MORE, Night, Plan, Played, RESTOCK, SERVERS, SKU, UNITS};
@@ -135,6 +136,7 @@ impl Night {
         let mut played =
             Played { trace: self.schedule.trace(), turns: self.schedule.turns(), ..Played::default() };
         played.broken.extend(self.watch.broken.take());
+        played.broken.append(&mut self.people.answers().wrong);
         let book = self.book(&mut played.broken);
         let undone = self.undone(plan);
         self.check_stock(&book, &undone, &mut played.broken);
@@ -147,23 +149,23 @@ impl Night {
     }
 
     /// The ledger, replayed.
-    fn book(&self, broken: &mut Vec<String>) -> Book {
+    fn book(&self, broken: &mut Vec<Broken>) -> Book {
         let mut book = Book::new();
         for entry in self.engines.database.entries() {
             if let Err(error) = book.replay(LedgerKind::Gated, &entry) {
-                broken.push(format!("the ledger does not follow: {error}"));
+                broken.push(format!("the ledger does not follow: {error}").into());
                 return book;
             }
         }
         if let Err(faults) = book.check_invariants() {
-            broken.extend(faults);
+            broken.extend(faults.into_iter().map(Broken::from));
         }
         book
     }
 
     /// Whoever came last took what was left, and was refused when nothing was.
-    fn check_stock(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
-        let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned()) };
+    fn check_stock(&self, book: &Book, undone: &Undone, broken: &mut Vec<Broken>) {
+        let Some(stock) = book.stock(SKU) else { return broken.push("there is no sale".to_owned().into()) };
         // A correction that was refused may have been carried out by a server that was asked before, and did not answer.
         let units = stock.total();
         let (asked, is_accepted) = self.people.answers().corrected;
@@ -173,43 +175,47 @@ impl Night {
         let is_known =
             more.iter().flatten().any(|more| fewer.iter().flatten().any(|fewer| is(*more, *fewer)));
         if !is_known || stock.sold() != units {
-            broken.push(format!(
-                "of {units} units {} are sold, {} held and {} left",
-                stock.sold(),
-                stock.held(),
-                stock.available()
-            ));
+            let (sold, held, left) = (stock.sold(), stock.held(), stock.available());
+            broken.push(format!("of {units} units {sold} are sold, {held} held and {left} left").into());
         }
         let differed = self.askers.counted("drift_units");
         if differed > 0 && !undone.is_forgotten {
-            broken.push(format!("{differed} are at the gate and not in the ledger, or the other way round"));
+            broken.push(
+                format!("{differed} are at the gate and not in the ledger, or the other way round").into(),
+            );
         }
-        broken.extend(self.closed_at_the_end());
+        broken.extend(self.closed_at_the_end().map(Broken::from));
         let waiting = self.engines.database.outbox_len();
         if waiting > 0 {
-            broken.push(format!("{waiting} changes never came to the gate"));
+            broken.push(format!("{waiting} changes never came to the gate").into());
         }
         let at_gate = self.units_at_gate();
         if at_gate != i64::try_from(stock.available()).ok() {
-            broken.push(format!("the gate has {at_gate:?} units, and the ledger {}", stock.available()));
+            let left = stock.available();
+            broken.push(format!("the gate has {at_gate:?} units, and the ledger {left}").into());
         }
-        for (id, (buyer, quantities)) in &self.people.answers().wanted {
+        let heard = self.people.answers();
+        let wanted = &heard.wanted;
+        for (id, (buyer, quantities)) in wanted {
             let units = book.units(SKU, *buyer);
             if units > LIMIT {
-                broken.push(format!("buyer {} has {units} units", buyer.0));
+                let theirs = wanted.iter().filter(|(_, (of, _))| of == buyer).map(|(id, _)| *id);
+                broken.push(Broken::of(theirs, format!("buyer {} has {units} units", buyer.0)));
             }
             let is_another =
                 |order: &OrderView| order.buyer != *buyer || !quantities.contains(&order.quantity);
             if let Some(order) = book.order(*id).filter(is_another) {
-                broken.push(format!("{quantities:?} were asked for by {}: {order:?}", buyer.0));
+                let what = format!("{quantities:?} were asked for by {}: {order:?}", buyer.0);
+                broken.push(Broken::of([*id], what));
             }
         }
     }
 
     fn check_answers(&self, book: &Book, undone: &Undone, plan: &Plan, played: &mut Played) {
         let heard = self.people.answers();
-        if heard.gave_up > 0 {
-            played.broken.push(format!("{} people were never answered", heard.gave_up));
+        if !heard.gave_up.is_empty() {
+            let what = format!("{} people were never answered", heard.gave_up.len());
+            played.broken.push(Broken::of(heard.gave_up.iter().copied(), what));
         }
         let mut lost_once = self.engines.brokers.forgotten();
         lost_once.extend(self.engines.brokers.in_place_of_lost());
@@ -228,37 +234,41 @@ impl Night {
             lost_once,
             gate_forgot: (0..plan.len()).filter_map(gate_forgets).collect(),
         };
-        let mut accepted_and_rejected = 0;
+        let mut accepted_and_rejected = Vec::new();
         for (id, answers) in &heard.orders {
             for Answered { answer, .. } in answers {
                 *played.answers.entry(name(answer)).or_default() += 1;
             }
-            accepted_and_rejected += u64::from(promises.was_accepted_and_rejected(*id, answers));
+            accepted_and_rejected.extend(promises.was_accepted_and_rejected(*id, answers).then_some(*id));
             let broken =
                 [promises.broken_to_accepted(*id, answers), promises.broken_to_refused(*id, answers)];
             for what in broken.into_iter().flatten() {
                 let (hash, order) = (id.hash, book.order(*id));
-                played.broken.push(format!("order {hash:x} {what}: answered {answers:?}, and is {order:?}"));
+                let what = format!("order {hash:x} {what}: answered {answers:?}, and is {order:?}");
+                played.broken.push(Broken::of([*id], what));
             }
         }
-        if accepted_and_rejected > undone.units_freed {
-            played.broken.push(format!("{accepted_and_rejected} were accepted and rejected"));
+        if accepted_and_rejected.len() as u64 > undone.units_freed {
+            let what = format!("{} were accepted and rejected", accepted_and_rejected.len());
+            played.broken.push(Broken::of(accepted_and_rejected, what));
         }
     }
 
-    fn check_cancelled(&self, book: &Book, undone: &Undone, broken: &mut Vec<String>) {
+    fn check_cancelled(&self, book: &Book, undone: &Undone, broken: &mut Vec<Broken>) {
         for id in &self.people.answers().cancelled {
             let status = book.order(*id).map(|order| order.status);
             if status != Some(Status::Cancelled) && !undone.closed.contains(id) {
-                broken.push(format!("order {:x} was cancelled, and is {status:?}", id.hash));
+                let what = format!("order {:x} was cancelled, and is {status:?}", id.hash);
+                broken.push(Broken::of([*id], what));
             }
         }
     }
 
     /// Every gate comes to rest.
-    fn check_rest(&self, broken: &mut Vec<String>) {
+    fn check_rest(&self, broken: &mut Vec<Broken>) {
         let raised = self.watch.raised.last().filter(|at| **at + RESTS_FOR > CALM + LATE);
-        broken.extend(raised.map(|at| format!("a gate was rebuilt after {} ms still", at.as_millis())));
+        let rebuilt = |at: &Duration| format!("a gate was rebuilt after {} ms still", at.as_millis());
+        broken.extend(raised.map(|at| Broken::from(rebuilt(at))));
     }
 
     /// How often what was to go wrong did.
@@ -288,7 +298,7 @@ impl Night {
         ])
     }
 
-    fn check_money(&self, undone: &Undone, broken: &mut Vec<String>) {
+    fn check_money(&self, undone: &Undone, broken: &mut Vec<Broken>) {
         let entries = self.engines.database.entries();
         let mut payments: BTreeMap<&str, u64> = BTreeMap::new();
         for entry in &entries {
@@ -298,12 +308,9 @@ impl Night {
         }
         for paid in &self.people.answers().paid {
             if payments.get(&*paid.id) != Some(&1) && !undone.payments.contains(&*paid.id) {
-                broken.push(format!(
-                    "{} of order {:x} was answered and is recorded {:?} times",
-                    paid.id,
-                    paid.order.hash,
-                    payments.get(&*paid.id)
-                ));
+                let (id, hash, times) = (&paid.id, paid.order.hash, payments.get(&*paid.id));
+                let what = format!("{id} of order {hash:x} was answered and is recorded {times:?} times");
+                broken.push(Broken::of([paid.order], what));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use engine::{Book, Closing, Entry, Event, LedgerKind, OrderId, Seq, UnixMs};
 
+use super::broken::Broken;
 use super::gates::units_at;
 use super::{BEGAN, Engines, HOLD_MS, RESTOCK, SALE, SKU, UNITS};
 
@@ -27,7 +28,7 @@ pub(super) struct Watch {
     life: u64,
     carried: u64,
     /// Until when each order may be paid.
-    pay_by: BTreeMap<Seq, UnixMs>,
+    pay_by: BTreeMap<Seq, (OrderId, UnixMs)>,
     /// Since when each order was seen in the ledger.
     pub(super) placed: BTreeMap<OrderId, Duration>,
     /// Since when each was seen at a gate, open, by the hash of its id.
@@ -44,7 +45,7 @@ pub(super) struct Watch {
     pub(super) units_cut_off: u64,
     /// By how much an order may expire early, for clocks differ.
     early_ms_max: u64,
-    pub(super) broken: Option<String>,
+    pub(super) broken: Option<Broken>,
 }
 
 impl Watch {
@@ -75,12 +76,13 @@ impl Watch {
             self.raised.push(at);
         }
         if self.broken.is_none() {
-            let broken = self.look_at_ledger(engines, at).or_else(|| self.look_at_gates(engines, at));
-            self.broken = broken.map(|broken| format!("after {} ms: {broken}", at.as_millis()));
+            let broken = self.look_at_ledger(engines, at);
+            let broken = broken.or_else(|| self.look_at_gates(engines, at).map(Broken::from));
+            self.broken = broken.map(|broken| broken.seen(at));
         }
     }
 
-    fn look_at_ledger(&mut self, engines: &Engines, at: Duration) -> Option<String> {
+    fn look_at_ledger(&mut self, engines: &Engines, at: Duration) -> Option<Broken> {
         let (life, new) = engines.database.entries_since((self.life, self.followed));
         let falls_back = life != self.life;
         let was_paused = falls_back && self.is_paused();
@@ -94,7 +96,7 @@ impl Watch {
         self.followed += new.len();
         let followed = new.iter().try_for_each(|entry| self.book.replay(LedgerKind::Gated, entry));
         if let Err(error) = followed {
-            return Some(format!("the ledger does not follow: {error}"));
+            return Some(format!("the ledger does not follow: {error}").into());
         }
         if !self.is_paused() {
             self.unpaused.extend(was_paused.then_some((at, None)));
@@ -102,32 +104,31 @@ impl Watch {
             *until = until.or(Some(at));
         }
         let early = new.iter().filter_map(|entry| self.expired_early(entry, at)).max();
-        early.or_else(|| Some(self.book.check_invariants().err()?.join("; ")))
+        let early = early
+            .map(|(early, id)| Broken::of([id], format!("order {:x} has expired {early} ms early", id.hash)));
+        early.or_else(|| Some(self.book.check_invariants().err()?.join("; ").into()))
     }
 
     fn is_paused(&self) -> bool {
         self.book.sale(SALE).is_some_and(|sale| sale.paused)
     }
 
-    fn expired_early(&mut self, entry: &Entry, at: Duration) -> Option<String> {
+    /// By how many milliseconds, and which order.
+    fn expired_early(&mut self, entry: &Entry, at: Duration) -> Option<(u64, OrderId)> {
         let now = BEGAN.plus(u64::try_from(at.as_millis()).expect("a night is short"));
         match entry.event {
             Event::OrderPlaced { id, .. } => {
-                self.pay_by.insert(entry.seq, entry.at.plus(HOLD_MS));
+                self.pay_by.insert(entry.seq, (id, entry.at.plus(HOLD_MS)));
                 self.placed.entry(id).or_insert(at);
+                None
             }
             Event::OrderClosed { order, how: Closing::Expired } => {
-                let early = self
-                    .pay_by
-                    .get(&order)?
-                    .0
-                    .checked_sub(now.0)
-                    .filter(|early| *early > self.early_ms_max)?;
-                return Some(format!("order {} has expired {early} ms early", order.0));
+                let (id, pay_by) = self.pay_by.get(&order)?;
+                let early = pay_by.0.checked_sub(now.0).filter(|early| *early > self.early_ms_max);
+                early.map(|early| (early, *id))
             }
-            _ => {}
+            _ => None,
         }
-        None
     }
 
     fn look_at_gates(&mut self, engines: &Engines, at: Duration) -> Option<String> {

@@ -23,9 +23,11 @@ mod faulty;
 mod history;
 mod ledger;
 mod night;
+mod panics;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../../server/tests/it/places.rs"]
 mod places;
+mod planted;
 mod queue;
 mod roles;
 mod seeds;
