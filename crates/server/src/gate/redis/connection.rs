@@ -51,7 +51,11 @@ pub(super) struct Connection {
     used_at: Instant,
     /// As set in the link.
     read_timeout: Duration,
+    /// Until a plain command is answered.
+    patience: Duration,
     idle_check: Duration,
+    /// Why it is of no more use: what it is owed may still come, and would be taken for the answer to something else.
+    broken: Option<Why>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -66,7 +70,7 @@ impl Connection {
         let mut connection = Connection::to_anybody(config, address)?;
         connection.run = connection.identify().map_err(|why| unopened(why, config.tls.is_some()))?;
         connection.load_scripts()?;
-        connection.wait_at_most(config.reply_timeout)?;
+        connection.patience = config.reply_timeout;
         Ok(connection)
     }
 
@@ -83,7 +87,9 @@ impl Connection {
             run: Run::new(),
             used_at: Instant::now(),
             read_timeout: config.connect_timeout,
+            patience: config.connect_timeout,
             idle_check: config.idle_check,
+            broken: None,
         };
         match connection.sign_in(config) {
             // Its password is another one than Redis', if it has any.
@@ -115,8 +121,11 @@ impl Connection {
         }
     }
 
-    /// Before use: whoever was idle asks again who is there.
+    /// Before use: whoever was idle asks again who is there. One that has failed is never used again.
     pub(super) fn is_fresh(&mut self) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
         if self.used_at.elapsed() < self.idle_check {
             return true;
         }
@@ -171,9 +180,9 @@ impl Connection {
 
     /// One plain command that changes nothing which matters if it is lost.
     pub(super) fn ask(&mut self, command: &Cmd) -> Result<Value, Why> {
-        self.used_at = Instant::now();
-        self.link.write(&command.get_packed_command())?;
-        match self.link.read()? {
+        self.wait_at_most(self.patience)?;
+        self.write(&command.get_packed_command())?;
+        match self.read()? {
             Value::ServerError(error) => Err(match reply::judge(&error) {
                 ErrorMeaning::Refused { why, .. } | ErrorMeaning::Unknown(why) => why,
                 ErrorMeaning::LoadScripts => Why::ScriptMissing,
@@ -186,22 +195,31 @@ impl Connection {
     /// Writes packed commands. An error says nothing about how many of them have left.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Why> {
         self.used_at = Instant::now();
-        self.link.write(bytes)
+        self.through(|link| link.write(bytes))
     }
 
-    /// The next reply, an error reply included. After an error the connection must be dropped.
+    /// The next reply, an error reply included.
     pub(super) fn read(&mut self) -> Result<Value, Why> {
-        self.link.read()
+        self.through(|link| link.read())
     }
 
     /// Replies are waited for at most so long from now on.
     pub(super) fn wait_at_most(&mut self, limit: Duration) -> Result<(), Why> {
         let limit = limit.max(SHORTEST_WAIT);
         if limit != self.read_timeout {
-            self.link.wait_at_most(limit)?;
+            self.through(|link| link.wait_at_most(limit))?;
             self.read_timeout = limit;
         }
         Ok(())
+    }
+
+    fn through<T>(&mut self, act: impl FnOnce(&mut dyn Link) -> Result<T, Why>) -> Result<T, Why> {
+        if let Some(why) = &self.broken {
+            return Err(why.clone());
+        }
+        let done = act(self.link.as_mut());
+        self.broken = done.as_ref().err().cloned();
+        done
     }
 }
 

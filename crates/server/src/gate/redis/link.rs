@@ -14,7 +14,7 @@ pub trait Link: Send {
     /// Writes packed commands, in RESP. An error says nothing about how many of them have left.
     fn write(&mut self, packed: &[u8]) -> Result<(), Why>;
 
-    /// The next reply, an error reply included. After an error the link must be dropped.
+    /// The next reply, an error reply included. After an error the link is of no more use: what it is owed may still come.
     fn read(&mut self) -> Result<Value, Why>;
 
     /// Replies are waited for at most so long from now on.

@@ -13,6 +13,7 @@ use redis::{RedisError, Value};
 use super::connection::{NO_REDIS, broken};
 use super::link::Link;
 use crate::gate::{GateConfig, Why};
+use crate::time::Instant;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Of a number, or of what an error says.
@@ -21,6 +22,10 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 16;
 /// Room that is made for a list before its values are there.
 const VALUES_AT_ONCE: usize = 1_024;
+/// Of a reply: the longest that we ask for has 1,000 records of 16 KiB.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+/// All values of a reply together.
+const REPLY_VALUES_MAX: usize = 1 << 18;
 
 /// A socket.
 pub(super) struct Plain(Replies<TcpStream>);
@@ -29,7 +34,7 @@ impl Plain {
     /// Connects, and says who we are: whoever can't answer that is no Redis, or does not talk to us.
     pub(super) fn dial(config: &GateConfig, address: (&str, u16)) -> Result<Plain, Why> {
         let socket = connect(address, config).map_err(|error| lost(error.into()))?;
-        let mut link = Plain(Replies::of(socket));
+        let mut link = Plain(Replies::of(socket, config.reply_timeout.max(config.connect_timeout)));
         link.wait_at_most(config.connect_timeout)?;
         let info =
             [("LIB-NAME", "doorbuster"), ("LIB-VER", env!("CARGO_PKG_VERSION"))].map(|(what, value)| {
@@ -44,15 +49,15 @@ impl Plain {
 
 impl Link for Plain {
     fn write(&mut self, packed: &[u8]) -> Result<(), Why> {
-        self.0.from.write_all(packed).map_err(|error| lost(error.into()))
+        self.0.source.from.write_all(packed).map_err(|error| lost(error.into()))
     }
 
     fn read(&mut self) -> Result<Value, Why> {
-        self.0.value(0).map_err(lost)
+        self.0.next().map_err(lost)
     }
 
     fn wait_at_most(&mut self, limit: Duration) -> Result<(), Why> {
-        self.0.from.set_read_timeout(Some(limit)).map_err(|error| lost(error.into()))
+        self.0.source.from.set_read_timeout(Some(limit)).map_err(|error| lost(error.into()))
     }
 }
 
@@ -94,19 +99,33 @@ fn lost(fault: Fault) -> Why {
 
 /// What was read and is not parsed yet. After a fault it is of no use.
 struct Replies<R> {
-    from: R,
+    source: Source<R>,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
+    /// Of this reply, so far.
+    bytes: usize,
+    values: usize,
 }
 
 impl<R: Read> Replies<R> {
-    fn of(from: R) -> Replies<R> {
-        Replies { from, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 }
+    fn of(from: R, patience: Duration) -> Replies<R> {
+        let buffer = vec![0; BUFFER_BYTES];
+        let source = Source { from, patience, since: None };
+        Replies { source, buffer, begin: 0, end: 0, bytes: 0, values: 0 }
     }
 
-    /// The next reply, or a value in it, in so many lists.
+    fn next(&mut self) -> Result<Value, Fault> {
+        (self.source.since, self.bytes, self.values) = (None, 0, 0);
+        self.value(0)
+    }
+
+    /// A reply, or a value in it, in so many lists.
     fn value(&mut self, depth: usize) -> Result<Value, Fault> {
+        self.values += 1;
+        if self.values > REPLY_VALUES_MAX {
+            return Err(Fault::NoReply);
+        }
         self.have(1)?;
         // Before the line's end: whoever is no Redis may say something and wait.
         if !b":$*+-".contains(&self.buffer[self.begin]) {
@@ -145,19 +164,21 @@ impl<R: Read> Replies<R> {
     }
 
     fn bytes(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
+        self.count(length)?;
         let bytes = if length <= BUFFER_BYTES {
             self.have(length)?;
             self.buffer[self.begin..self.begin + length].to_vec()
         } else {
-            let mut bytes = self.buffer[self.begin..self.end.min(self.begin.saturating_add(length))].to_vec();
-            let missing = length - bytes.len();
-            let read = self.from.by_ref().take(missing as u64).read_to_end(&mut bytes)?;
-            if read < missing {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            let mut bytes = self.buffer[self.begin..self.end.min(self.begin + length)].to_vec();
+            while bytes.len() < length {
+                let (from, more) = (bytes.len(), (length - bytes.len()).min(4 * BUFFER_BYTES));
+                bytes.resize(from + more, 0);
+                let read = self.source.read(&mut bytes[from..])?;
+                bytes.truncate(from + read);
             }
             bytes
         };
-        self.begin = self.end.min(self.begin.saturating_add(length));
+        self.begin = self.end.min(self.begin + length);
         self.have(2)?;
         if !self.buffer[self.begin..self.end].starts_with(b"\r\n") {
             return Err(Fault::NoReply);
@@ -176,6 +197,7 @@ impl<R: Read> Replies<R> {
                 let Some(text) = line.strip_suffix(b"\r") else { return Err(Fault::NoReply) };
                 let found = self.begin..self.begin + text.len();
                 self.begin += line.len() + 1;
+                self.count(found.len())?;
                 return Ok(found);
             }
             looked = waiting.len();
@@ -203,12 +225,36 @@ impl<R: Read> Replies<R> {
         if self.end == self.buffer.len() {
             self.buffer.resize(2 * self.end, 0);
         }
+        self.end += self.source.read(&mut self.buffer[self.end..])?;
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > REPLY_BYTES_MAX { Err(Fault::NoReply) } else { Ok(()) }
+    }
+}
+
+/// Where replies come from.
+struct Source<R> {
+    from: R,
+    /// A reply may take so long from what of it came first, whatever comes meanwhile.
+    patience: Duration,
+    since: Option<Instant>,
+}
+
+impl<R: Read> Source<R> {
+    /// Reads once, at least a byte.
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, Fault> {
+        if self.since.is_some_and(|since| since.elapsed() > self.patience) {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
         loop {
-            match self.from.read(&mut self.buffer[self.end..]) {
+            match self.from.read(into) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                Ok(count) => {
-                    self.end += count;
-                    return Ok(());
+                Ok(read) => {
+                    self.since.get_or_insert_with(Instant::now);
+                    return Ok(read);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -230,6 +276,8 @@ fn length(text: &[u8]) -> Result<Option<usize>, Fault> {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(3600);
+
     /// Gives so many bytes at once, and then says no more.
     struct Drops<'a> {
         left: &'a [u8],
@@ -249,7 +297,7 @@ mod tests {
     }
 
     fn replies(left: &[u8], at_once: usize) -> Replies<Drops<'_>> {
-        Replies::of(Drops { left, at_once })
+        Replies::of(Drops { left, at_once }, PATIENCE)
     }
 
     #[test]
@@ -287,9 +335,9 @@ mod tests {
         for at_once in [1, 2, 3, 1_000, BUFFER_BYTES, whole.len()] {
             let mut replies = replies(&whole, at_once);
             for expected in &expected {
-                assert_eq!(replies.value(0).unwrap(), *expected, "{at_once} bytes at once");
+                assert_eq!(replies.next().unwrap(), *expected, "{at_once} bytes at once");
             }
-            let end = replies.value(0);
+            let end = replies.next();
             assert!(
                 matches!(&end, Err(Fault::Lost(error)) if error.kind() == io::ErrorKind::WouldBlock),
                 "{end:?}"
@@ -311,7 +359,7 @@ mod tests {
             "*1\r\n?",
             nested.as_str(),
         ] {
-            let found = replies(wrong.as_bytes(), 1).value(0);
+            let found = replies(wrong.as_bytes(), 1).next();
             assert!(matches!(found, Err(Fault::NoReply)), "{wrong:?}: {found:?}");
         }
     }
@@ -319,11 +367,47 @@ mod tests {
     #[test]
     fn what_ends_in_the_middle_is_lost() {
         for cut in ["", ":1", "$5\r\nab", "*2\r\n:1\r\n", "$99999\r\nab"] {
-            let found = Replies::of(cut.as_bytes()).value(0);
+            let found = Replies::of(cut.as_bytes(), PATIENCE).next();
             assert!(
                 matches!(&found, Err(Fault::Lost(error)) if error.kind() == io::ErrorKind::UnexpectedEof),
                 "{cut:?}: {found:?}"
             );
         }
+    }
+
+    /// Says the same again and again.
+    struct Endless(&'static [u8], usize);
+
+    impl Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            for byte in into.iter_mut() {
+                *byte = self.0[self.1 % self.0.len()];
+                self.1 += 1;
+            }
+            Ok(into.len())
+        }
+    }
+
+    #[test]
+    fn a_reply_without_an_end_is_none() {
+        for (begin, endless) in [
+            ("$9000000000000\r\n", &b"abcdefgh"[..]),
+            ("*9000000000000\r\n", b":12345\r\n"),
+            ("*9000000000000\r\n", b"$2\r\nab\r\n"),
+            ("+", b"abcdefgh"),
+        ] {
+            let found = Replies::of(begin.as_bytes().chain(Endless(endless, 0)), PATIENCE).next();
+            assert!(matches!(found, Err(Fault::NoReply)), "{begin:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_reply_that_comes_byte_by_byte_for_too_long_is_not_waited_for() {
+        let mut replies = Replies::of(Drops { left: b":12345\r\n", at_once: 1 }, Duration::ZERO);
+        let found = replies.next();
+        assert!(
+            matches!(&found, Err(Fault::Lost(error)) if error.kind() == io::ErrorKind::TimedOut),
+            "{found:?}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use engine::SkuId;
 use engine::handover::{Change, OutboxRow, Settle, Verdict};
+use server::clock::wall_clock;
 use server::gate::{Applied, Gate, GateConfig, GateError, Layout, Reserve, Settled, Why};
 
 use super::servers::{Redis, free_port, until};
@@ -294,6 +295,35 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     let got = reserve(&mut other, place(SKU, 99, 9, 1));
     assert_eq!(got, Err(GateError::Unknown(Why::ConnectionLost)));
     refused(&mut other, Why::Unreachable);
+}
+
+#[test]
+fn what_a_silent_server_owes_is_not_taken_for_the_answer_to_something_else() {
+    const SKUS: [SkuId; 3] = [SkuId(1), SkuId(2), SkuId(3)];
+    let redis = Redis::start(&[]);
+    let patience = Duration::from_secs(1);
+    let mut gate =
+        Gate::new(GateConfig { reply_timeout: patience, idle_check: patience * 100, ..redis.config() });
+    for (sku, units) in SKUS.into_iter().zip([10, 20, 30]) {
+        build(&mut gate, sku, &fresh(1, units, None));
+    }
+    for asks_for_the_time in [true, false] {
+        redis.freeze();
+        if asks_for_the_time {
+            assert!(gate.times().is_empty());
+        } else {
+            assert!(server::gate::fault(&gate.health()).is_some());
+        }
+        redis.thaw();
+        until("it answers again", || gate.states(&SKUS).iter().all(Result::is_ok));
+        for (sku, units) in SKUS.into_iter().zip([10, 20, 30]) {
+            assert_eq!(available(&mut gate, sku), units, "{sku:?}");
+        }
+        healthy(&mut gate);
+        let before = wall_clock();
+        let [read] = &gate.times()[..] else { panic!("one master has a clock") };
+        assert!((before..=wall_clock()).contains(&read.at), "{read:?} after {before:?}");
+    }
 }
 
 #[test]
