@@ -155,11 +155,12 @@ fn redis_benchmark(redis: &Redis, limit: Option<u32>, reserves: u32) -> Result<(
         .args(keys)
         .args([
             &run,
-            "id__rand_int__id",
-            &"r".repeat(RECORD_BYTES),
-            body,
             "0",
             &limit.unwrap_or(0).to_string(),
+            "0",
+            "id__rand_int__id",
+            body,
+            &"r".repeat(RECORD_BYTES),
         ])
         .stdout(Stdio::null())
         .status()?;

@@ -40,6 +40,10 @@ pub mod limits {
     /// Order hashes in one settle or find: Lua can pass about 8,000 values to a command, and a script must stay short,
     /// because nothing else runs beside it.
     pub const SCRIPT_IDS_MAX: usize = 500;
+    /// Orders that are reserved by one script: about a millisecond, in which nothing else runs.
+    pub const SCRIPT_ORDERS_MAX: usize = 64;
+    /// There, an order whose record is longer counts as several.
+    pub const ORDER_BYTES: usize = 1024;
     /// Marks or buyers in one step of a build; each is two values.
     pub const BUILD_ROWS_MAX: usize = 1_000;
     /// Rows of a build that are on their way at once.
@@ -96,7 +100,7 @@ pub struct GateConfig {
     pub idle_check: Duration,
     /// The longest silence of a server that owes an answer.
     pub reply_timeout: Duration,
-    /// Commands in one write; two such batches may be in flight on a connection.
+    /// Commands in one write, each order to be reserved counting as one; two such batches may be in flight on a connection.
     pub batch_commands_max: usize,
     /// Of buyers whose holds came back.
     pub cool_down: CoolDown,

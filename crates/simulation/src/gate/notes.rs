@@ -44,6 +44,10 @@ const CODES: [&str; 22] = [
 ];
 /// Of those, what says that nothing could be done at all.
 const CLOSED: [i64; 6] = [1, 2, 3, 16, 18, 20];
+/// In the script that reserves, of each order: hash, body and record; in its answer a code.
+const RESERVE_FIRST_ID: usize = 4;
+const RESERVE_ARGS_EACH: usize = 3;
+const RESERVE_FIRST_CODE: usize = 5;
 
 /// The reply to a command that came this way, from a host to an address. Whoever takes notes hears what it did.
 pub(super) fn answer(redis: &mut Redis, (host, address): &(String, String), parts: &Parts) -> Vec<u8> {
@@ -56,15 +60,13 @@ pub(super) fn answer(redis: &mut Redis, (host, address): &(String, String), part
     let (marks_before, stock_before) = (marks(redis), asked.stock(redis));
     let answer = redis.answer(parts);
     let (marks_after, stock_after) = (marks(redis), asked.stock(redis));
-    let code = code_of(&answer);
-    let came_to = match &code {
-        Ok(code) => usize::try_from(*code).ok().and_then(|code| CODES.get(code).copied()).unwrap_or("?"),
-        Err(why) => why.as_str(),
-    };
+    let answer_read = redis::parse_redis_value(&answer).ok();
     let who = format!("{address}, {} of {host}", asked.name());
     for (order, (before, after)) in orders.iter().zip(marks_before.into_iter().zip(marks_after)) {
         if before != after || asked.is_about(order.hash) {
-            let in_vain = code.as_ref().map_or(true, |code| CLOSED.contains(code));
+            let code = asked.code(answer_read.as_ref(), Some(order.hash));
+            let in_vain = code.is_none_or(|code| CLOSED.contains(&code));
+            let came_to = said(code, answer_read.as_ref());
             let (was, is) = (letter(before), letter(after));
             let mark =
                 if was == is { format!("its mark: {is}") } else { format!("its mark: {was}, now {is}") };
@@ -73,6 +75,7 @@ pub(super) fn answer(redis: &mut Redis, (host, address): &(String, String), part
     }
     if stock_before != stock_after {
         let about = asked.order().map_or(String::new(), |hash| format!(" (order {hash:x})"));
+        let came_to = said(asked.code(answer_read.as_ref(), asked.order()), answer_read.as_ref());
         record::note_stock(|| format!("{who}{about}: {came_to}; {stock_before}, now {stock_after}"));
     }
     answer
@@ -132,24 +135,40 @@ impl Asked<'_> {
     /// The one order that it is about.
     fn order(&self) -> Option<u128> {
         let at = match self.script {
-            Script::Reserve => 1,
+            Script::Reserve if self.args.len() == RESERVE_FIRST_ID + RESERVE_ARGS_EACH => RESERVE_FIRST_ID,
             Script::Claim => 2,
             Script::Apply => 3,
             _ => return None,
         };
         Some(u128::from_be_bytes(self.args.get(at)?.as_slice().try_into().ok()?))
     }
+
+    /// The code of an answer: of several orders what it says of this one.
+    fn code(&self, answer: Option<&Value>, order: Option<u128>) -> Option<i64> {
+        let code = first(answer?)?;
+        let (Script::Reserve, 0, Some(hash), Value::Array(values)) = (self.script, code, order, answer?)
+        else {
+            return Some(code);
+        };
+        let mut ids = self.args.iter().skip(RESERVE_FIRST_ID).step_by(RESERVE_ARGS_EACH);
+        let at = ids.position(|id| id.as_slice() == hash.to_be_bytes())?;
+        values.get(RESERVE_FIRST_CODE + at).and_then(first)
+    }
 }
 
-/// A script's code, or the error in its place.
-fn code_of(answer: &[u8]) -> Result<i64, String> {
-    match redis::parse_redis_value(answer) {
-        Ok(Value::Array(values)) => match values.first() {
-            Some(Value::Int(code)) => Ok(*code),
-            other => Err(format!("{other:?}")),
-        },
-        other => Err(format!("{other:?}")),
+/// A number, or the first of several.
+fn first(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(code) => Some(*code),
+        Value::Array(values) => values.first().and_then(first),
+        _ => None,
     }
+}
+
+/// A code in words, or the answer that has none.
+fn said(code: Option<i64>, answer: Option<&Value>) -> String {
+    let known = code.and_then(|code| usize::try_from(code).ok()).and_then(|code| CODES.get(code));
+    known.map_or_else(|| format!("{answer:?}"), |text| (*text).to_owned())
 }
 
 /// What a mark begins with, in words.

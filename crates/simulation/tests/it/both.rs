@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
+use server::gate::redis::Script;
 use server::gate::{Dial, Link, Why};
 use simulation::gate::{Dialect, Parts, Redis, Role, commands};
 
@@ -113,10 +114,12 @@ impl Pair {
         self.errors += u64::from(reply[0] == b'-');
         if parts[0] == b"EVALSHA" {
             self.scripts.insert(parts[1].clone());
-            if let Ok(Value::Array(answer)) = redis::parse_redis_value(&reply)
-                && let [Value::Int(code), ..] = &answer[..]
-            {
-                self.codes.insert(*code);
+            if let Ok(Value::Array(answer)) = redis::parse_redis_value(&reply) {
+                // Of several orders that are to be reserved, what is said of each stands behind the time.
+                let several =
+                    parts[1] == Script::Reserve.sha().as_bytes() && answer.first() == Some(&Value::Int(0));
+                let codes = if several { &answer[5..] } else { &answer[..answer.len().min(1)] };
+                self.codes.extend(codes.iter().filter_map(code));
             }
             self.calls.truncate(CALLS_KEPT_MAX - 1);
             self.calls.push_front(parts.clone());
@@ -221,5 +224,14 @@ impl Link for Way {
 
     fn wait_at_most(&mut self, _: Duration) -> Result<(), Why> {
         Ok(())
+    }
+}
+
+/// A code, or a code and what belongs to it.
+fn code(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(code) => Some(*code),
+        Value::Array(values) => values.first().and_then(code),
+        _ => None,
     }
 }

@@ -234,13 +234,14 @@ impl Template {
     }
 }
 
-/// The codes are those of the server's `prelude.lua`.
+/// Of one order. The codes are those of the server's `prelude.lua`.
 fn judge_reserve(reply: Reply<'_>) -> Outcome {
     let Reply::Array(mut answer) = reply else { return Outcome::Failed };
-    match answer.next().and_then(Reply::integer) {
-        Some(0) => Outcome::Won,
-        Some(11) => Outcome::OverLimit,
-        Some(12 | 13) => Outcome::SoldOut,
+    // Behind the first 0: epoch, number, stock and time.
+    match (answer.next().and_then(Reply::integer), answer.nth(4).and_then(Reply::integer)) {
+        (Some(0), Some(0)) => Outcome::Won,
+        (Some(0), Some(11)) => Outcome::OverLimit,
+        (Some(0), Some(12 | 13)) => Outcome::SoldOut,
         // Lost, fenced, of another run, known already, outside of the sale, not understood: not with this gate.
         _ => Outcome::Failed,
     }
@@ -329,10 +330,13 @@ mod tests {
     #[test]
     fn answers_of_the_script_have_their_business_meaning() {
         for (answer, wanted) in [
-            (&b"*5\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n"[..], Outcome::Won),
-            (b"*4\r\n:12\r\n:1\r\n:2\r\n:0\r\n", Outcome::SoldOut),
-            (b"*4\r\n:13\r\n:1\r\n:2\r\n:1\r\n", Outcome::SoldOut),
-            (b"*4\r\n:11\r\n:1\r\n:2\r\n:9\r\n", Outcome::OverLimit),
+            (&b"*6\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n:0\r\n"[..], Outcome::Won),
+            (b"*6\r\n:0\r\n:1\r\n:2\r\n:0\r\n:1700000000000\r\n:12\r\n", Outcome::SoldOut),
+            (b"*6\r\n:0\r\n:1\r\n:2\r\n:1\r\n:1700000000000\r\n:13\r\n", Outcome::SoldOut),
+            (b"*6\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n:11\r\n", Outcome::OverLimit),
+            (b"*6\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n:9\r\n", Outcome::Failed),
+            (b"*6\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n*2\r\n:4\r\n$1\r\no\r\n", Outcome::Failed),
+            (b"*5\r\n:0\r\n:1\r\n:2\r\n:9\r\n:1700000000000\r\n", Outcome::Failed),
             (b"*1\r\n:1\r\n", Outcome::Failed),
             (b"*4\r\n:3\r\n:1\r\n:2\r\n:9\r\n", Outcome::Failed),
             (b"*0\r\n", Outcome::Failed),

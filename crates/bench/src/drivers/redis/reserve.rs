@@ -66,12 +66,11 @@ impl Gate {
         let mut words = vec![text(b"EVALSHA"), text(sha.as_bytes()), text(b"4")];
         words.extend(self.keys().map(|key| text(key.as_bytes())));
         words.push(text(&run()));
+        // No time, so that clocks are not compared; and no gate before this one.
+        words.extend([text(b"0"), text(self.limit.to_string().as_bytes()), text(b"0")]);
         words.push(vec![Piece::Random(16)]);
-        words.push(text(&[b'r'; RECORD_BYTES]));
         words.push(vec![Piece::Random(8), Piece::Text(bytes[1..].to_vec()), Piece::Below(self.buyers)]);
-        // No time, so that clocks are not compared.
-        words.push(text(b"0"));
-        words.push(text(self.limit.to_string().as_bytes()));
+        words.push(text(&[b'r'; RECORD_BYTES]));
         Ok(RedisCommand::new(words)?.expecting(Expect::Reserve))
     }
 }

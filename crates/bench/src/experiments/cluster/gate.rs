@@ -1,5 +1,5 @@
-//! The gate alone: reserves per second of the server's own client, beside `redis-benchmark -P 64` with the same script on
-//! the same Redis.
+//! The gate alone: reserves per second of the server's own client, beside `redis-benchmark` with the same script on the same
+//! Redis, as many orders in each call.
 //!
 //! The client is measured as it is: a child process of the program under test (`bench gate-client`, a hidden command)
 //! makes a gate, reserves in batches for some seconds, and prints how many. What it prints is counted again in Redis:
@@ -26,7 +26,8 @@ use crate::target::engines::{BrokerFlush, EngineSet};
 pub(super) const METRICS: &[&str] = &["throughput", "redis-benchmark", RATIO];
 const RATIO: &str = "beside redis-benchmark";
 const NAME: &str = "reserves";
-const PIPELINE: &str = "64";
+/// Orders in a call: as many as the client puts there, if they wait.
+const CALL_ORDERS: u64 = 64;
 const CLIENTS: &str = "50";
 /// The mark's body: fingerprint (8 bytes), units (3), buyer (8). redis-benchmark can't send a byte 0, so an order has
 /// 65,793 units here; the gate has more than enough of them, and the script does the same for one as for many.
@@ -36,8 +37,8 @@ const RANDOM_ID: &str = "gate__rand_int__";
 const RANDOM_IDS: &str = "1000000000";
 /// Of so many ids few meet, and take nothing the second time. A script that was refused is quick, and takes nothing ever.
 const MADE_SHARE_MIN: f64 = 0.99;
-/// Requests of redis-benchmark for each second that it is to run, about what it reaches.
-const REQUESTS_PER_S: u64 = 80_000;
+/// Calls of redis-benchmark for each second that it is to run, about what it reaches.
+const CALLS_PER_S: u64 = 3_000;
 /// How much slower than expected a child may be.
 const SLOW_MAX: u32 = 20;
 
@@ -49,7 +50,7 @@ struct ClientSaid {
     /// Reserves that were made before those, to warm up.
     before: u64,
     /// The name of the script, as the client has loaded it. Its keys: state, marks, times, buyers; its arguments: run of
-    /// the master, the order's hash, the caller's record, the body of the mark, the time, the limit.
+    /// the master, the time, the limit, whether a gate before it had taken them, and of each order hash, body of the mark, record.
     sha: String,
     record_bytes: usize,
     prefix: String,
@@ -133,7 +134,7 @@ impl Gate<'_> {
     }
 
     fn run_redis_benchmark(&self, said: &ClientSaid, redis: &mut Redis) -> anyhow::Result<f64> {
-        let requests = (self.milliseconds()? * REQUESTS_PER_S / 1000).max(1);
+        let calls = (self.milliseconds()? * CALLS_PER_S / 1000).max(1);
         let keys = keys(said, 1);
         let run = run_of(redis, &keys[0])?;
         let output = self.context.folder.join("redis-benchmark.out");
@@ -141,21 +142,24 @@ impl Gate<'_> {
         let address = self.set.address("redis")?;
         let mut command = Command::new("redis-benchmark");
         command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
-        command.args(["-c", CLIENTS, "-P", PIPELINE, "-n", &requests.to_string(), "-r", RANDOM_IDS]);
+        command.args(["-c", CLIENTS, "-n", &calls.to_string(), "-r", RANDOM_IDS]);
         command.args(["-q", "EVALSHA", &said.sha, "4"]).args(&keys);
         // No time, so that clocks are not compared; and no limit, as in the client's sale.
-        command.args([&run, RANDOM_ID, &"r".repeat(said.record_bytes), BODY, "0", "0"]);
+        command.args([&run, "0", "0", "0"]);
+        (0..CALL_ORDERS).for_each(|_| {
+            command.args([RANDOM_ID, BODY, &"r".repeat(said.record_bytes)]);
+        });
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(File::create(&output)?);
         self.run_watched(command, "redis-benchmark")?;
         let text = std::fs::read_to_string(&output).context("what redis-benchmark said")?;
-        let per_s = requests_per_second(&text)
+        let calls_per_s = requests_per_second(&text)
             .with_context(|| format!("redis-benchmark said: {}", process::log_tail(&output)))?;
-        let made = count(redis, &keys[1])? - before;
+        let (made, orders) = (count(redis, &keys[1])? - before, calls * CALL_ORDERS);
         ensure!(
-            made as f64 >= requests as f64 * MADE_SHARE_MIN,
-            "redis-benchmark sent {requests} reserves and Redis has {made}"
+            made as f64 >= orders as f64 * MADE_SHARE_MIN,
+            "redis-benchmark sent {orders} reserves and Redis has {made}"
         );
-        Ok(per_s)
+        Ok(calls_per_s * CALL_ORDERS as f64)
     }
 
     /// Runs a child to its end; who used the processors meanwhile.

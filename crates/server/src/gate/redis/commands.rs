@@ -18,6 +18,8 @@ struct Command {
     slot: u16,
     /// Where the run of the node belongs, which is known only when a node was chosen.
     run_at: Option<usize>,
+    /// How much of a batch it is.
+    weight: usize,
 }
 
 impl Commands {
@@ -44,7 +46,16 @@ impl Commands {
         keys.iter().for_each(|key| self.bulk(key));
         let run_at = self.bytes.len();
         args.iter().for_each(|arg| self.bulk(arg));
-        self.list.push(Command { start, end: self.bytes.len(), slot, run_at: Some(run_at) });
+        self.list.push(Command { start, end: self.bytes.len(), slot, run_at: Some(run_at), weight: 1 });
+    }
+
+    /// The last one does as much work as so many.
+    pub(super) fn weigh(&mut self, weight: usize) {
+        self.list.last_mut().expect("it was just appended").weight = weight;
+    }
+
+    pub(super) fn weight(&self, index: usize) -> usize {
+        self.list[index].weight
     }
 
     /// Appends a plain command.
@@ -54,7 +65,7 @@ impl Commands {
         for part in parts {
             self.bulk(part);
         }
-        self.list.push(Command { start, end: self.bytes.len(), slot, run_at: None });
+        self.list.push(Command { start, end: self.bytes.len(), slot, run_at: None, weight: 1 });
     }
 
     /// The bytes of one command for a node of this run.

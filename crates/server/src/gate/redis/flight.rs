@@ -75,10 +75,11 @@ impl Flight {
         batch: usize,
         buffer: &mut Vec<u8>,
     ) {
-        if self.is_broken() || self.written == self.commands.len() || self.written - self.read > batch {
+        let is_full = self.batch_end(commands, self.read, batch) < self.written;
+        if self.is_broken() || self.written == self.commands.len() || is_full {
             return;
         }
-        let end = self.commands.len().min(self.written + batch);
+        let end = self.batch_end(commands, self.written, batch);
         buffer.clear();
         for index in &self.commands[self.written..end] {
             if self.asking {
@@ -94,13 +95,13 @@ impl Flight {
     /// Reads the replies of one batch. All of it must come within `limit`; `wait` is how long to wait for the first.
     pub(super) fn read(
         &mut self,
+        (commands, batch): (&Commands, usize),
         connection: &mut Connection,
-        batch: usize,
         (wait, limit): (Duration, Duration),
         outcomes: &mut [Option<CommandResult>],
         again: &mut Vec<Todo>,
     ) {
-        let end = self.written.min(self.read + batch);
+        let end = self.written.min(self.batch_end(commands, self.read, batch));
         let started = Instant::now();
         self.broken = connection.wait_at_most(wait).err();
         while self.read < end && !self.is_broken() {
@@ -114,6 +115,17 @@ impl Flight {
                 }
             }
         }
+    }
+
+    /// Behind the batch that begins there: at least one command, and no more than weigh so much.
+    fn batch_end(&self, commands: &Commands, begin: usize, batch: usize) -> usize {
+        let mut weight = 0;
+        let fits = |index: &&usize| {
+            weight += commands.weight(**index);
+            weight <= batch
+        };
+        let fitting = self.commands[begin..].iter().take_while(fits).count();
+        self.commands.len().min(begin + fitting.max(1))
     }
 
     fn take(

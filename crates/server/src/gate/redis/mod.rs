@@ -31,12 +31,13 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use engine::handover::{Change, Claim, GateSale, OutboxRow, Settle, Verdict};
-use engine::{ProductId, Refusal, SkuId, UnixMs};
+use engine::{OrderId, ProductId, Refusal, SkuId, UnixMs};
 use foldhash::fast::RandomState;
+use redis::Value;
 
 use self::commands::{Commands, Keys, decimal, product_key, slot_of};
 use self::memory::Memory;
-use self::reply::{ScriptReply, code, malformed};
+use self::reply::{ScriptReply, code, int, malformed};
 use self::router::Router;
 use super::mark::{MarkBytes, adjustment_body, place_body};
 use super::{
@@ -95,26 +96,42 @@ impl Gate {
     ) -> Vec<Result<GateAnswer<Reserved>, GateError>> {
         let mut digits = [0; 20];
         let now = decimal(&mut digits, now.map_or(0, |now| now.0));
+        let again: &[u8] = if again { b"1" } else { b"0" };
+        let too_long = |request: &Reserve<'_>| request.record.len() > limits::RECORD_BYTES_MAX;
+        let weight = |request: &Reserve<'_>| 1 + request.record.len() / limits::ORDER_BYTES;
+        let kind = |request: &Reserve<'_>| (request.place.id.sku, request.limit, too_long(request));
+        let groups = group(requests, (limits::SCRIPT_ORDERS_MAX, weight), kind);
         let answers = self.each(
-            requests,
-            |request| request.place.id.sku,
-            |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
-            |commands, keys, request| {
-                let place = &request.place;
-                let (id, body, mut digits) = (hash_bytes(place.id), place_body(place), [0; 20]);
-                let limit = decimal(&mut digits, request.limit.map_or(0, u64::from));
-                let args: [&[u8]; 6] = [&id, request.record, &body, now, limit, b"again"];
-                let args = if again { &args[..] } else { &args[..5] };
-                commands.script(Script::Reserve, keys.slot, &keys.all(), args);
+            &groups,
+            |group| group.of.0,
+            |group| group.of.2.then_some("the record is too long"),
+            |commands, keys, group| {
+                let mut digits = [0; 20];
+                let limit = decimal(&mut digits, group.of.1.map_or(0, u64::from));
+                let orders = group.members.iter().map(|at| &requests[*at]);
+                let said: Vec<_> = orders
+                    .map(|order| (hash_bytes(order.place.id), place_body(&order.place), order.record))
+                    .collect();
+                let mut args = Vec::with_capacity(3 + 3 * said.len());
+                args.extend([now, limit, again]);
+                said.iter().for_each(|(id, body, record)| args.extend([&id[..], body, record]));
+                commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
+                commands.weigh(group.members.len());
             },
-            |request, reply| reserved(request.place.id.sku, &hash_bytes(request.place.id), reply),
+            |group, reply| reserved(group.members.iter().map(|at| requests[*at].place.id), reply),
         );
-        self.checked(answers, requests.iter().map(|request| request.place.id.sku))
+        let answers = self.checked(answers, groups.iter().map(|group| group.of.0));
+        let of_each = |GateAnswer { seen, what }: GateAnswer<Vec<Result<Reserved, GateError>>>| {
+            what.into_iter().map(|what| what.map(|what| GateAnswer { seen, what })).collect()
+        };
+        let answers = answers.into_iter().map(|answer| answer.map(of_each));
+        spread(requests.len(), &groups, answers).into_iter().map(Result::flatten).collect()
     }
 
     /// Reports to the gate what the ledger decided.
     pub fn settle(&mut self, settles: &[Settle]) -> Vec<Result<Settled, GateError>> {
-        let groups = group(settles, |settle| (settle.id.sku, settle.epoch));
+        let groups =
+            group(settles, (limits::SCRIPT_IDS_MAX, |_: &_| 1), |settle| (settle.id.sku, settle.epoch));
         let answers = self.each(
             &groups,
             |group| group.of.0,
@@ -288,7 +305,7 @@ impl Gate {
             self.commands.script(Script::Fence, keys.slot, &keys.all(), &arguments);
         }
         let outcomes = self.router.exchange(&self.commands).into_iter();
-        let read = |((sku, _), outcome): (&(SkuId, u64), Result<redis::Value, GateError>)| {
+        let read = |((sku, _), outcome): (&(SkuId, u64), Result<Value, GateError>)| {
             match outcome.and_then(ScriptReply::read) {
                 // A later one than was known here: what is built next comes after it.
                 Ok(reply) if reply.code == code::OLD => {
@@ -302,7 +319,7 @@ impl Gate {
         skus.iter().zip(outcomes).map(read).collect()
     }
 
-    /// One script per request: checks it, packs it, reads its answer, and compares what the answer was computed from
+    /// One script for each request, or group of them: checks it, packs it, reads its answer, and compares what the answer was computed from
     /// with what was seen before.
     fn each<R, T>(
         &mut self,
@@ -365,24 +382,31 @@ fn keys_of<'a>(keys: &'a mut BySku<Keys>, router: &Router, sku: SkuId) -> &'a Ke
     }
 }
 
-/// Requests that one script call can take together.
+/// Requests that one call of a script takes together.
 struct Group<K> {
     of: K,
     /// Positions of the requests, in order.
     members: Vec<usize>,
 }
 
-fn group<R, K: Copy + Eq + std::hash::Hash>(requests: &[R], of: impl Fn(&R) -> K) -> Vec<Group<K>> {
+/// Those of one kind together, in their order, and no more than weigh so much.
+fn group<R, K: Copy + Eq + std::hash::Hash>(
+    requests: &[R],
+    (at_most, weight): (usize, impl Fn(&R) -> usize),
+    of: impl Fn(&R) -> K,
+) -> Vec<Group<K>> {
     let mut groups: Vec<Group<K>> = Vec::new();
-    let mut newest: HashMap<K, usize, RandomState> = HashMap::default();
+    // The newest of each kind, and what it weighs.
+    let mut newest: HashMap<K, (usize, usize), RandomState> = HashMap::default();
     for (at, request) in requests.iter().enumerate() {
-        let key = of(request);
-        match newest.get(&key) {
-            Some(group) if groups[*group].members.len() < limits::SCRIPT_IDS_MAX => {
+        let (key, more) = (of(request), weight(request));
+        match newest.get_mut(&key) {
+            Some((group, weight)) if *weight + more <= at_most => {
                 groups[*group].members.push(at);
+                *weight += more;
             }
             _ => {
-                newest.insert(key, groups.len());
+                newest.insert(key, (groups.len(), more));
                 groups.push(Group { of: key, members: vec![at] });
             }
         }
@@ -391,24 +415,22 @@ fn group<R, K: Copy + Eq + std::hash::Hash>(requests: &[R], of: impl Fn(&R) -> K
 }
 
 /// Gives each member its part of its group's answer.
-fn spread<K, T: Clone>(
+fn spread<K, T>(
     len: usize,
     groups: &[Group<K>],
     answers: impl Iterator<Item = Result<Vec<T>, GateError>>,
 ) -> Vec<Result<T, GateError>> {
-    let mut outcomes: Vec<Result<T, GateError>> = (0..len).map(|_| Err(malformed())).collect();
+    let mut outcomes: Vec<Option<Result<T, GateError>>> = (0..len).map(|_| None).collect();
     for (group, answer) in groups.iter().zip(answers) {
         match answer {
             Ok(parts) if parts.len() == group.members.len() => {
-                for (at, part) in group.members.iter().zip(parts) {
-                    outcomes[*at] = Ok(part);
-                }
+                group.members.iter().zip(parts).for_each(|(at, part)| outcomes[*at] = Some(Ok(part)));
             }
             Ok(_) => {}
-            Err(error) => group.members.iter().for_each(|at| outcomes[*at] = Err(error.clone())),
+            Err(error) => group.members.iter().for_each(|at| outcomes[*at] = Some(Err(error.clone()))),
         }
     }
-    outcomes
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(malformed()))).collect()
 }
 
 fn decimals<const N: usize>(digits: &mut [[u8; 20]; N], numbers: [u64; N]) -> [&[u8]; N] {
@@ -453,10 +475,28 @@ fn open_record(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<OpenRecor
     }
 }
 
-fn reserved(sku: SkuId, hash: &[u8], reply: &ScriptReply) -> Result<Reserved, GateError> {
+/// Of each of these orders, what the script says after its time.
+fn reserved(
+    ids: impl ExactSizeIterator<Item = OrderId>,
+    reply: &ScriptReply,
+) -> Result<Vec<Result<Reserved, GateError>>, GateError> {
+    let [at, codes @ ..] = &reply.rest[..] else { return Err(malformed()) };
+    if reply.code != code::DONE || codes.len() != ids.len() {
+        return Err(malformed());
+    }
+    let at = int(at).and_then(|at| u64::try_from(at).ok()).ok_or_else(malformed)?;
+    Ok(ids
+        .zip(codes)
+        .map(|(id, said)| match said {
+            Value::Int(code::DONE) => Ok(Reserved::Taken { at: UnixMs(at) }),
+            said => not_taken(id, &reply.part(said)?),
+        })
+        .collect())
+}
+
+fn not_taken(id: OrderId, reply: &ScriptReply) -> Result<Reserved, GateError> {
     Ok(match reply.code {
-        code::DONE => Reserved::Taken { at: UnixMs(reply.number()?) },
-        code::OPEN => Reserved::Open(open_record(sku, hash, reply)?),
+        code::OPEN => Reserved::Open(open_record(id.sku, &hash_bytes(id), reply)?),
         code::SETTLED => Reserved::Settled,
         code::COOLING_DOWN => Reserved::Refused(Refusal::CoolingDown { retry_after_ms: reply.number()? }),
         other => Reserved::Refused(refusal(other).ok_or_else(malformed)?),

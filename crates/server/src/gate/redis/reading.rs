@@ -17,7 +17,7 @@ impl Gate {
     /// What the gate knows of these orders; `None`: nothing, and it would know of one that it reserved. One whose epoch is over is
     /// not believed: what is open there will not be an order.
     pub fn find(&mut self, ids: &[OrderId]) -> Vec<Result<Option<Found>, GateError>> {
-        let groups = group(ids, |id| id.sku);
+        let groups = group(ids, (limits::SCRIPT_IDS_MAX, |_: &_| 1), |id| id.sku);
         let answers = self.each(
             &groups,
             |group| group.of,

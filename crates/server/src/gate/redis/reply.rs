@@ -104,18 +104,31 @@ pub(super) struct ScriptReply {
 impl ScriptReply {
     /// Reads a script's answer; a closed gate is an error.
     pub(super) fn read(value: Value) -> Result<ScriptReply, GateError> {
-        let reply = ScriptReply::parse(value).ok_or_else(malformed)?;
-        match reply.code {
+        ScriptReply::parse(value).ok_or_else(malformed)?.of_an_open_gate()
+    }
+
+    /// What is said of one of several, as a reply: a code, or a code and what belongs to it.
+    pub(super) fn part(&self, said: &Value) -> Result<ScriptReply, GateError> {
+        let (code, rest) = match said {
+            Value::Array(values) => values.split_first().ok_or_else(malformed)?,
+            code => (code, &[][..]),
+        };
+        let code = int(code).ok_or_else(malformed)?;
+        ScriptReply { code, seen: self.seen, rest: rest.to_vec() }.of_an_open_gate()
+    }
+
+    fn of_an_open_gate(self) -> Result<ScriptReply, GateError> {
+        match self.code {
             code::LOST => Err(GateError::Closed(Closed::Lost)),
             code::FENCED => Err(GateError::Closed(Closed::Fenced)),
             code::OTHER_RUN => Err(GateError::Closed(Closed::OtherRun)),
             code::OTHER_LIMIT => Err(GateError::Closed(Closed::OtherLimit)),
-            code::OTHER_FORMAT => Err(GateError::Closed(Closed::of_format(reply.number()?))),
+            code::OTHER_FORMAT => Err(GateError::Closed(Closed::of_format(self.number()?))),
             code::WRONG_CLOCK => {
-                let ahead_ms = reply.rest.first().and_then(int).ok_or_else(malformed)?;
+                let ahead_ms = self.rest.first().and_then(int).ok_or_else(malformed)?;
                 Err(GateError::Closed(Closed::WrongClock { ahead_ms }))
             }
-            _ => Ok(reply),
+            _ => Ok(self),
         }
     }
 

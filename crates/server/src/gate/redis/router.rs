@@ -161,7 +161,7 @@ impl Router {
                     // A silent node has used up the time of all; what the others have sent is still read.
                     let left = limit.saturating_sub(heard.elapsed());
                     let wait = if left > limit / 2 { limit } else { left };
-                    flight.read(connection, batch, (wait, limit), outcomes, again);
+                    flight.read((commands, batch), connection, (wait, limit), outcomes, again);
                     if !flight.is_broken() {
                         heard = Instant::now();
                     }

@@ -77,28 +77,23 @@ pub type Aim = fn(u64) -> Plan;
 pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     (
         "the gate sells what it has not",
-        Planted::Script("if avail < units then return {avail > 0 and 13 or 12", "if false then return {12"),
+        Planted::Script("if avail < units then return avail > 0 and 13 or 12", "if false then return 12"),
         plan,
         3,
     ),
-    (
-        "a buyer has no limit",
-        Planted::Script("if has and has + units > limit then", "if false then"),
-        plan,
-        3,
-    ),
+    ("a buyer has no limit", Planted::Script("if count > limit then", "if false then"), plan, 3),
     (
         "a key that is known is not looked up",
         Planted::Script(
-            "if mark then\n  if string.sub(mark, 2, #body + 1)",
-            "if false then\n  if string.sub(mark, 2, #body + 1)",
+            "if mark then\n    if string.sub(mark, 2, #body + 1)",
+            "if false then\n    if string.sub(mark, 2, #body + 1)",
         ),
         faulty_gate,
         16,
     ),
     (
         "a reservation is not counted as open",
-        Planted::Script("redis.call('ZADD', KEYS[3], now, id)", ""),
+        Planted::Script("redis.call('ZADD', KEYS[3], unpack(times))", ""),
         plan,
         3,
     ),
@@ -120,12 +115,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
         plan,
         3,
     ),
-    (
-        "a pause binds no gate",
-        Planted::Script("if phase == 'p' then return {8", "if false then return {8"),
-        plan,
-        3,
-    ),
+    ("a pause binds no gate", Planted::Script("elseif phase == 'p' then", "elseif false then"), plan, 3),
     ("what the gate is to hear is forgotten", Planted::OutboxForgotten, plan, 3),
     ("an epoch is not raised", Planted::EpochNotRaised, plan, 16),
     ("a gate is rebuilt without marks", Planted::MarksForgotten, plan, 8),
@@ -154,8 +144,8 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     (
         "what was asked for long ago is reserved",
         Planted::Script(
-            "if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then\n  return {20",
-            "if false then\n  return {20",
+            "if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then\n  refusal",
+            "if false then\n  refusal",
         ),
         gate_cut,
         100,
@@ -177,7 +167,7 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     ("messages are passed over", Planted::MessagePassedOver, wiped_with_a_backlog, 3),
     (
         "a pause binds no gate, long before a fail-over",
-        Planted::Script("if phase == 'p' then return {8", "if false then return {8"),
+        Planted::Script("elseif phase == 'p' then", "elseif false then"),
         fails_over_after_the_pause,
         16,
     ),
@@ -191,8 +181,8 @@ pub const PLANTED: &[(&str, Planted, Aim, u64)] = &[
     (
         "what was asked for long ago is reserved, long before a rebuild",
         Planted::Script(
-            "if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then\n  return {20",
-            "if false then\n  return {20",
+            "if asked_at > 0 and (now - asked_at > 2000 or asked_at - now > 2000) then\n  refusal",
+            "if false then\n  refusal",
         ),
         gate_cut_and_wiped_later,
         100,
