@@ -15,6 +15,7 @@ mod redis;
 mod rocketmq;
 mod self_check;
 mod shapes;
+mod warm_up;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

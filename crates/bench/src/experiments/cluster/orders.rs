@@ -1,11 +1,12 @@
 //! Orders end to end, by how the broker flushes, by servers, and by arrivals: load, buyers who wait, looks at the queues, and
 //! the time until the ledger has every order.
 //!
-//! Two sets of engines run through all repeats, one for each way in which the broker flushes, so that a Java program is
-//! as warm as it gets; only one is under load.
+//! Two sets of engines run through all repeats, one for each way in which the broker flushes, warmed up before the first:
+//! a broker that has just started sells a quarter of what it will, and its compiler takes most of the processors' time. Only
+//! one is under load.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -14,6 +15,7 @@ use super::watch::{Queues, Watcher};
 use super::{DISK_BYTES_MAX, Stack};
 use crate::drivers::http::{Heard, Http};
 use crate::experiments::cases::Run;
+use crate::experiments::warm_up::until_no_faster;
 use crate::experiments::{ScenarioContext, beside};
 use crate::goal::{Goal, median};
 use crate::host::usage::Watched;
@@ -30,6 +32,9 @@ use crate::target::installation::cluster::{DATABASE, Shop, TOPIC};
 const PUBLISHED_PER_S: f64 = 4055.0;
 /// Of a closed loop: enough to keep every stage supplied, as the published runs had.
 const CONNECTIONS: usize = 300;
+/// Of a set of engines, before anything is measured on it.
+const WARM_UP_MIN: Duration = Duration::from_secs(12);
+const WARM_UP_MAX: Duration = Duration::from_secs(90);
 /// An open loop offers this share of what the peak persisted in the same repeat: what could be sold all day.
 const SUSTAINED_SHARE: f64 = 0.8;
 /// For each order accepted: a backlog that grows by less than this is flat.
@@ -182,7 +187,11 @@ impl Bench {
     fn open(context: &ScenarioContext, wants: impl Fn(BrokerFlush) -> bool) -> anyhow::Result<Self> {
         let flushes =
             [BrokerFlush::Asynchronous, BrokerFlush::Synchronous].into_iter().filter(|of| wants(*of));
-        let stacks = (0..).zip(flushes).map(|(index, flush)| Stack::open(context, index, flush));
+        let stacks = (0..).zip(flushes).map(|(index, flush)| {
+            let mut stack = Stack::open(context, index, flush)?;
+            warm_up(context, &mut stack).context("warming up")?;
+            Ok(stack)
+        });
         Ok(Self { stacks: stacks.collect::<anyhow::Result<_>>()? })
     }
 
@@ -235,6 +244,25 @@ impl Bench {
              most the {unknown} whose answers were lost; gate, queue and ledger were compared at the end."
         ))
     }
+}
+
+/// By orders, until the ledger has them no faster. The audit knows them.
+fn warm_up(context: &ScenarioContext, stack: &mut Stack) -> anyhow::Result<()> {
+    context.progress.doing("warming the engines up");
+    let shop = &mut stack.shop;
+    let warm = until_no_faster(WARM_UP_MIN, WARM_UP_MAX, |window| {
+        let begun = Instant::now();
+        let settings = Settings::spread(shop.addresses(), CONNECTIONS);
+        let mut http = Http { workload: &mut shop.traffic };
+        let mut generator = Generator::connect(settings, &mut http)?;
+        let record = generator.run(Schedule::closed(window), &mut http, &context.stop)?;
+        shop.answered.add(&record.outcomes);
+        shop.drain()?;
+        Ok(record.outcomes.won as f64 / begun.elapsed().as_secs_f64())
+    })?;
+    let (seconds, per_s) = (warm.after.as_secs_f64(), warm.per_s);
+    context.progress.done(&format!("warm after {seconds:.0} s: {per_s:.0}/s persisted"));
+    Ok(())
 }
 
 struct Brought {

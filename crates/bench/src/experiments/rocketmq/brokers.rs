@@ -1,12 +1,13 @@
 //! The brokers under test: a set of our own with its store kept in bounds, or one that runs already.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
 use crate::drivers::rocketmq::{Bodies, Producer, Sending, Topic};
 use crate::experiments::cases::Run;
+use crate::experiments::warm_up::until_no_faster;
 use crate::experiments::{ScenarioContext, Target};
 use crate::host::usage::Watched;
 use crate::load::Generator;
@@ -23,13 +24,9 @@ use crate::target::engines::{EngineSet, Flushes, expect};
 const STORE_BYTES_RENEW: u64 = 8 << 30;
 /// No single measurement may bring it above this.
 const STORE_BYTES_MAX: u64 = 24 << 30;
-/// The broker's virtual machine compiles what is used often: the first seconds are slower than all others.
 const WARM_UP_CONNECTIONS: usize = 64;
 const WARM_UP_BYTES: usize = 1024;
-/// The least warm-up is looked at in so many steps; it goes on while a step is faster than all before it by this
-/// factor, for at most so many times its length.
-const WARM_UP_STEPS: u32 = 4;
-const FASTER: f64 = 1.05;
+/// The longest warm-up in least ones.
 const WARM_UP_TIMES_MAX: u32 = 3;
 /// Settings that the figures depend on, as the broker calls them.
 const SETTINGS: [&str; 9] = [
@@ -122,26 +119,16 @@ impl Brokers {
         let sending = Sending::plain(topic, WARM_UP_CONNECTIONS, bodies);
         let mut producer = Producer::new(sending.clone());
         let mut generator = Generator::connect(sending.settings(), &mut producer)?;
-        let begun = Instant::now();
-        let mut best = 0.0;
-        loop {
-            let record: Record =
-                generator.run(Schedule::closed(least / WARM_UP_STEPS), &mut producer, &context.stop)?;
+        let warm = until_no_faster(least, least * WARM_UP_TIMES_MAX, |window| {
+            let record: Record = generator.run(Schedule::closed(window), &mut producer, &context.stop)?;
             ensure!(
                 record.outcomes.queued > 0,
                 "the broker takes no message: {}",
                 record.first_surprise.unwrap_or_default()
             );
-            let rate = record.per_s(Outcome::Queued);
-            let faster = rate > best * FASTER;
-            best = f64::max(best, rate);
-            let elapsed = begun.elapsed();
-            if elapsed >= least && !faster || elapsed >= least * WARM_UP_TIMES_MAX {
-                break;
-            }
-        }
-        let seconds = begun.elapsed().as_secs_f64();
-        context.progress.done(&format!("warm after {seconds:.0} s: {best:.0}/s"));
+            Ok(record.per_s(Outcome::Queued))
+        })?;
+        context.progress.done(&format!("warm after {:.0} s: {:.0}/s", warm.after.as_secs_f64(), warm.per_s));
         Ok(())
     }
 
