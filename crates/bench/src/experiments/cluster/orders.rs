@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::buyers::{BUYERS, Buyer, Seen};
 use super::watch::{Queues, Watcher};
@@ -257,6 +257,11 @@ fn warm_up(context: &ScenarioContext, stack: &mut Stack) -> anyhow::Result<()> {
         let mut generator = Generator::connect(settings, &mut http)?;
         let record = generator.run(Schedule::closed(window), &mut http, &context.stop)?;
         shop.answered.add(&record.outcomes);
+        ensure!(
+            record.outcomes.won > 0,
+            "no order is accepted: {}",
+            record.first_surprise.unwrap_or_default()
+        );
         shop.drain()?;
         Ok(record.outcomes.won as f64 / begun.elapsed().as_secs_f64())
     })?;
