@@ -1,4 +1,4 @@
-//! Time as the stages of a cluster know it: the machine's, or that of whoever plays them.
+//! Time as the servers know it: the machine's, or that of whoever plays them.
 //!
 //! A simulation gives its thread a [`Keeper`]: from then on nothing on that thread that goes by these types looks at the machine's
 //! clock, sleeps or blocks. It is the keeper who says what time it is, and to whom a wait hands over
@@ -11,10 +11,12 @@ use std::rc::Rc;
 use std::sync::{self, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Keeps the time of one thread, on which several take turns. Must not panic except to end whoever waits.
 pub trait Keeper {
-    /// Never earlier than before.
-    fn now(&self) -> std::time::Instant;
+    /// How much time has gone by since a moment of its own: never less than before.
+    fn now(&self) -> Duration;
 
     /// Returns once so long has gone by.
     fn sleep(&self, duration: Duration);
@@ -47,16 +49,21 @@ pub fn sleep(duration: Duration) {
     }
 }
 
-/// [`std::time::Instant`], by the thread's own time.
+/// There are moments before the machine was started.
+const BOOT: Duration = Duration::from_secs(1 << 32);
+
+/// A moment, by the thread's own time. The machine's counts on while it is suspended, which [`std::time::Instant`] does not:
+/// whoever wakes up knows that what it had in mind is old.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(std::time::Instant);
+pub struct Instant(Duration);
 
 impl Instant {
     pub fn now() -> Instant {
-        Instant(KEEPER.with_borrow(|keeper| match keeper {
+        let since_boot = KEEPER.with_borrow(|keeper| match keeper {
             Some(keeper) => keeper.now(),
-            None => std::time::Instant::now(),
-        }))
+            None => since_boot(),
+        });
+        Instant(BOOT + since_boot)
     }
 
     pub fn elapsed(self) -> Duration {
@@ -65,8 +72,13 @@ impl Instant {
 
     /// No time if `earlier` is later.
     pub fn duration_since(self, earlier: Instant) -> Duration {
-        self.0.saturating_duration_since(earlier.0)
+        self.0.saturating_sub(earlier.0)
     }
+}
+
+fn since_boot() -> Duration {
+    let at = clock_gettime(ClockId::Boottime);
+    Duration::try_from(at).expect("the machine was started before now")
 }
 
 impl fmt::Debug for Instant {
@@ -156,22 +168,40 @@ impl Condvar {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::env;
+    use std::process::Command;
 
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
+    /// In a namespace in which the clock that counts on is ahead of the other, as it is once a machine was suspended.
+    #[test]
+    fn what_counts_is_also_the_time_in_which_the_machine_was_suspended() {
+        let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap();
+        let [awake, in_all] = [ClockId::Monotonic, ClockId::Boottime].map(read);
+        assert!(Instant::now() >= Instant(BOOT + in_all));
+        if in_all - awake > HOUR {
+            return;
+        }
+        let mut test = Command::new("unshare");
+        test.args(["--map-root-user", "--time", "--boottime", "100000"]).arg(env::current_exe().unwrap());
+        let output = test.arg("what_counts_is_also_the_time").output();
+        let output = output.expect("unshare is of util-linux, which every Debian has");
+        let says = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && says.contains("1 passed"), "{output:?}");
+    }
+
     /// Whoever sleeps or waits is alone, and time goes by at once. Every third wait ends for no reason.
     struct Alone {
-        begun: std::time::Instant,
         gone_by: Cell<Duration>,
         waits: Cell<u32>,
         notified: Cell<usize>,
     }
 
     impl Keeper for Alone {
-        fn now(&self) -> std::time::Instant {
-            self.begun + self.gone_by.get()
+        fn now(&self) -> Duration {
+            self.gone_by.get()
         }
 
         fn sleep(&self, duration: Duration) {
@@ -191,13 +221,8 @@ mod tests {
 
     #[test]
     fn a_thread_with_a_keeper_goes_by_its_time_and_the_others_by_the_machines() {
-        let begun = std::time::Instant::now();
-        let alone = Rc::new(Alone {
-            begun,
-            gone_by: Cell::default(),
-            waits: Cell::default(),
-            notified: Cell::default(),
-        });
+        let gone_by = Cell::new(since_boot());
+        let alone = Rc::new(Alone { gone_by, waits: Cell::default(), notified: Cell::default() });
         keep(Some(alone.clone()));
         let (at, mutex, condvar) = (Instant::now(), Mutex::new(0), Condvar::default());
         sleep(HOUR);

@@ -16,6 +16,7 @@ use server::time::{self, Condvar, Instant};
 
 use crate::random::Random;
 use crate::record;
+use crate::schedule::instant;
 
 /// One way, mostly.
 const WAY_US: (usize, usize) = (50, 500);
@@ -256,12 +257,12 @@ impl Inside {
     }
 
     fn comes_later(&mut self, to: Name, bodies: Vec<Box<[u8]>>) {
-        let arrives = Instant::now() + TIMEOUT + Duration::from_millis(self.random.below(LATE_MS) as u64);
+        let arrives = instant() + TIMEOUT + Duration::from_millis(self.random.below(LATE_MS) as u64);
         self.late.push(Late { arrives, to, bodies });
     }
 
     fn bring_what_is_late(&mut self) {
-        let now = Instant::now();
+        let now = instant();
         let due: Vec<_> = self.late.extract_if(.., |late| late.arrives <= now).collect();
         for Late { to, bodies, .. } in due {
             if let Some(log) = self.logs.get_mut(&to).filter(|_| !self.down.contains(&to.1.broker)) {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use engine::OrderId;
 use server::time::Instant;
 
+use crate::schedule::instant;
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
@@ -34,7 +36,7 @@ thread_local! {
 
 /// Runs this, with notes of what becomes of these orders and of what there is to sell.
 pub(crate) fn taken<T>(orders: BTreeSet<OrderId>, run: impl FnOnce() -> T) -> (T, Vec<Note>) {
-    RECORD.set(Some(Record { orders, begun: Instant::now(), notes: Vec::new() }));
+    RECORD.set(Some(Record { orders, begun: instant(), notes: Vec::new() }));
     let value = run();
     let notes = RECORD.take().map(|record| record.notes);
     (value, notes.unwrap_or_default())
@@ -42,7 +44,7 @@ pub(crate) fn taken<T>(orders: BTreeSet<OrderId>, run: impl FnOnce() -> T) -> (T
 
 /// A run begins: its times are since now.
 pub(crate) fn begins() {
-    RECORD.with_borrow_mut(|record| record.iter_mut().for_each(|record| record.begun = Instant::now()));
+    RECORD.with_borrow_mut(|record| record.iter_mut().for_each(|record| record.begun = instant()));
 }
 
 /// Whether notes are taken. What is costly to put together is so only then.
@@ -72,7 +74,7 @@ pub(crate) fn note_stock(what: impl FnOnce() -> String) {
 fn add(order: Option<OrderId>, in_vain: bool, what: String) {
     RECORD.with_borrow_mut(|record| {
         if let Some(record) = record {
-            record.notes.push(Note { at: record.begun.elapsed(), order, in_vain, what });
+            record.notes.push(Note { at: instant() - record.begun, order, in_vain, what });
         }
     });
 }

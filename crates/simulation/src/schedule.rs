@@ -1,16 +1,17 @@
 //! Who runs next: everybody in a run takes turns on one thread, each on a stack of its own, by one seed and a time of its own.
 //!
 //! A turn goes on until whoever has it waits by [`server::time`]. Whoever holds a lock while it waits stops the run for good, if
-//! another wants that lock. Must not: look at the machine's clock but to begin, nor start a thread.
+//! another wants that lock. Must not: look at the machine's clock, nor start a thread.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::UnixMs;
 use generator::{Generator, Gn};
-use server::time::{self, Keeper};
+use server::time::{self, Instant, Keeper};
 
 use crate::random::Random;
 
@@ -25,12 +26,30 @@ type Added = (String, Box<dyn FnOnce() + Send>);
 thread_local! {
     /// What the clock of the machine that has the turn says.
     static WALL: Cell<UnixMs> = const { Cell::new(UnixMs(0)) };
+    /// How far its [`Instant`]s are behind those of machines that were never paused.
+    static BEHIND: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static STOPS: RefCell<BTreeMap<String, Stop>> = const { RefCell::new(BTreeMap::new()) };
     static ADDED: RefCell<Vec<Added>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What the clock of the machine says on which this runs.
 pub fn wall() -> UnixMs {
     WALL.get()
+}
+
+/// What time it is where no machine was ever paused, whoever has the turn.
+pub fn instant() -> Instant {
+    Instant::now() + BEHIND.get()
+}
+
+/// What time it is on this host's machine.
+pub fn instant_of(host: &str) -> Instant {
+    STOPS.with_borrow(|stops| stops.get(host).map_or(instant(), Stop::its_now))
+}
+
+/// Whether that stands still as a whole.
+pub fn is_stopped(host: &str) -> bool {
+    STOPS.with_borrow(|stops| stops.get(host).is_some_and(|stop| instant() < stop.ends))
 }
 
 /// Somebody more who belongs to this host, for who has the turn.
@@ -59,6 +78,21 @@ struct Host {
     set_ms: i64,
 }
 
+/// A machine that stands still as a whole, or did.
+#[derive(Debug)]
+struct Stop {
+    ends: Instant,
+    /// How far its [`Instant`]s are behind since, and where they stood.
+    behind: Duration,
+    stood_at: Instant,
+}
+
+impl Stop {
+    fn its_now(&self) -> Instant {
+        (instant() - self.behind).max(self.stood_at)
+    }
+}
+
 struct Task {
     /// Its place among the hosts.
     host: usize,
@@ -69,7 +103,6 @@ struct Task {
 /// Keeps the time of the thread.
 #[derive(Debug)]
 struct Time {
-    begun: Instant,
     gone_by: Cell<Duration>,
     /// What whoever has the turn waits for.
     waits: Cell<Option<State>>,
@@ -92,8 +125,8 @@ impl Time {
 }
 
 impl Keeper for Time {
-    fn now(&self) -> Instant {
-        self.begun + self.gone_by.get()
+    fn now(&self) -> Duration {
+        self.gone_by.get() - BEHIND.get()
     }
 
     fn sleep(&self, duration: Duration) {
@@ -132,12 +165,13 @@ impl Schedule {
     /// `began`: what all clocks say now.
     pub fn new(began: UnixMs, seed: u64) -> Schedule {
         let (gone_by, waits, notified) = (Cell::default(), Cell::default(), RefCell::default());
-        let time = Rc::new(Time { begun: Instant::now(), gone_by, waits, notified });
+        let time = Rc::new(Time { gone_by, waits, notified });
         time::keep(Some(time.clone()));
         let (tasks, hosts) = (Vec::new(), Vec::new());
         WALL.set(began);
         // What a run has left that ended with a panic.
         drop(ADDED.take());
+        drop(STOPS.take());
         Schedule { time, tasks, hosts, began, random: Random(seed), turns: 0, trace: 0 }
     }
 
@@ -167,11 +201,14 @@ impl Schedule {
         let Some(at) = self.next(until) else { return false };
         let took = Duration::from_nanos(self.random.below(TURN_NS_MAX) as u64);
         self.time.gone_by.set(self.gone_by() + took);
-        let set_ms = self.hosts[self.tasks[at].host].set_ms;
+        let host = &self.hosts[self.tasks[at].host];
         let gone_by = u64::try_from(self.gone_by().as_millis()).unwrap_or(u64::MAX);
-        WALL.set(self.began.plus(gone_by).shifted(set_ms));
+        WALL.set(self.began.plus(gone_by).shifted(host.set_ms));
+        BEHIND
+            .set(STOPS.with_borrow(|stops| stops.get(&host.name).map_or(Duration::ZERO, |stop| stop.behind)));
         let task = &mut self.tasks[at];
         task.stack.resume();
+        BEHIND.set(Duration::ZERO);
         // Whoever had the turn began to wait after it had notified. What it notified may be gone, and what it waits at stand in its place.
         let notified = self.time.notified.take();
         let hears = |task: &&mut Task| match task.state {
@@ -225,6 +262,31 @@ impl Schedule {
         let (host, until) = (self.host(host), self.gone_by() + duration);
         let frozen = &mut self.hosts[host].frozen;
         *frozen = until.max(*frozen);
+    }
+
+    /// This host's machine stands still for so long, and so does what it waits for by its time. `clocks`: and its [`Instant`]s, as those
+    /// of a virtual machine that is paused; what they count of one that is suspended goes on.
+    pub fn stop(&mut self, host: &str, duration: Duration, clocks: bool) {
+        self.freeze(host, duration);
+        let (now, its_now, ends) = (instant(), instant_of(host), instant() + duration);
+        let more = STOPS.with_borrow_mut(|stops| {
+            let new = Stop { ends: now, behind: Duration::ZERO, stood_at: its_now };
+            let stop = stops.entry(host.to_owned()).or_insert(new);
+            let more = ends - stop.ends.max(now);
+            stop.ends = stop.ends.max(ends);
+            if clocks {
+                (stop.behind, stop.stood_at) = (stop.behind + more, its_now);
+            }
+            more
+        });
+        let (host, gone_by) = (self.host(host), self.gone_by());
+        for task in self.tasks.iter_mut().filter(|task| task.host == host) {
+            if let State::Waits { until, .. } = &mut task.state
+                && *until > gone_by
+            {
+                *until = until.saturating_add(more);
+            }
+        }
     }
 
     fn host(&mut self, name: &str) -> usize {

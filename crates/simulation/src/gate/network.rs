@@ -12,6 +12,7 @@ use server::time::{Condvar, Instant};
 
 use super::{Redis, Sentinel, commands, notes};
 use crate::random::Random;
+use crate::schedule::instant;
 
 /// One way, mostly.
 const WAY_US: (usize, usize) = (30, 300);
@@ -118,7 +119,7 @@ impl Network {
             cut: BTreeSet::new(),
             held: Vec::new(),
             began_us,
-            begun: Instant::now(),
+            begun: instant(),
             random: Random(seed),
             faults: Faults::default(),
             happened: FaultCounts::default(),
@@ -181,7 +182,7 @@ impl Network {
         let (mended, held) =
             std::mem::take(&mut inside.held).into_iter().partition(|held| *held.route == route);
         inside.held = held;
-        let arrives = Instant::now() + inside.way();
+        let arrives = instant() + inside.way();
         for message in mended {
             inside.count += 1;
             let at = (arrives, inside.count);
@@ -229,7 +230,7 @@ impl Network {
     pub fn carry(&self) -> ! {
         loop {
             let next = self.lock().on_their_way.first_key_value().map(|((arrives, _), _)| *arrives);
-            let left = next.map_or(FOREVER, |arrives| arrives.duration_since(Instant::now()));
+            let left = next.map_or(FOREVER, |arrives| arrives.duration_since(instant()));
             if !left.is_zero() {
                 drop(self.changed.wait_while(&self.inside, left, |inside| {
                     let first = inside.on_their_way.first_key_value().map(|((arrives, _), _)| *arrives);
@@ -273,7 +274,7 @@ impl Inside {
             of.cut();
             return;
         }
-        let arrives = (Instant::now() + way).max(of.last_arrives.unwrap_or_else(Instant::now));
+        let arrives = (instant() + way).max(of.last_arrives.unwrap_or_else(instant));
         of.last_arrives = Some(arrives);
         self.count += 1;
         self.on_their_way.insert((arrives, self.count), Message { connection, route, bytes, cut_after });
@@ -287,7 +288,7 @@ impl Inside {
         }
         let Message { connection, route, bytes, cut_after } = message;
         self.carried += 1;
-        let gone_by = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let gone_by = u64::try_from((instant() - self.begun).as_micros()).unwrap_or(u64::MAX);
         let node = self.nodes.get_mut(&route.1).expect("a connection is to somebody");
         let answers: Vec<Vec<u8>> = match node {
             Node::Sentinel(sentinel) => commands(&bytes).iter().map(|parts| sentinel.answer(parts)).collect(),
@@ -296,7 +297,7 @@ impl Inside {
                 commands(&bytes).iter().map(|parts| notes::answer(redis, &route, parts)).collect()
             }
         };
-        let arrives = Instant::now() + self.way();
+        let arrives = instant() + self.way();
         let happened = &mut self.happened;
         match self.connections.get_mut(&connection) {
             None => happened.late += answers.len() as u64,
@@ -370,7 +371,7 @@ impl Link for Way {
             let of = inside.connections.get_mut(number).expect("it is removed with its end");
             let arrives = of.replies.front().map(|(arrives, _)| *arrives);
             match arrives {
-                Some(arrives) if arrives <= Instant::now() => {
+                Some(arrives) if arrives <= instant() => {
                     let (_, reply) = of.replies.pop_front().expect("there is one");
                     return Ok(redis::parse_redis_value(&reply).expect("a reply of ours is RESP"));
                 }
@@ -378,7 +379,7 @@ impl Link for Way {
                 Some(_) | None if left.is_zero() => return Err(Why::TimedOut),
                 Some(arrives) => {
                     drop(inside);
-                    server::time::sleep(arrives.duration_since(Instant::now()).min(left));
+                    server::time::sleep(arrives.duration_since(instant()).min(left));
                 }
                 None => {
                     let answered = Arc::clone(&of.answered);

@@ -23,6 +23,7 @@ use server::time::{self, Instant};
 use self::tables::Tables;
 use crate::random::Random;
 use crate::record;
+use crate::schedule::instant;
 
 /// One way, mostly.
 const WAY_US: (usize, usize) = (50, 500);
@@ -100,7 +101,7 @@ impl Database {
             closings_undone: BTreeSet::new(),
             lives: 0,
             began,
-            begun: Instant::now(),
+            begun: instant(),
             set_ms: 0,
             away: false,
             cut: BTreeSet::new(),
@@ -212,7 +213,7 @@ impl Database {
 
 impl Inside {
     fn now(&self) -> UnixMs {
-        let gone_by = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let gone_by = u64::try_from((instant() - self.begun).as_millis()).unwrap_or(u64::MAX);
         self.began.plus(gone_by).shifted(self.set_ms)
     }
 

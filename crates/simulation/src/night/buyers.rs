@@ -14,6 +14,7 @@ use super::order_of;
 use super::server::Askers;
 use crate::random::Random;
 use crate::record;
+use crate::schedule;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -160,7 +161,7 @@ impl People {
     fn place(&self, place: Placement, is_keyed: bool, random: &mut Random) -> Answer {
         let (host, server) = self.any(random);
         let asked = self.begun.elapsed();
-        let reply = server.map(|server| reply_to(server, place, is_keyed));
+        let reply = server.map(|server| reply_to(server, host, place, is_keyed));
         record::note(place.id, is_vain(reply.as_ref()), || {
             let key = if is_keyed { "" } else { ", without a key" };
             let wants = format!("buyer {} for {} units{key}", place.buyer, place.quantity);
@@ -205,9 +206,13 @@ impl People {
         reply
     }
 
-    /// One of the servers, and the way to it, if it runs.
+    /// One of the servers, and the way to it, if it runs. A machine that stands still answers nobody.
     fn any(&self, random: &mut Random) -> (&str, Option<(Asker, Intake)>) {
         let host = &self.hosts[random.below(self.hosts.len())];
+        if schedule::is_stopped(host) {
+            time::sleep(PATIENCE);
+            return (host, None);
+        }
         (host, self.askers.of(host))
     }
 
@@ -283,7 +288,7 @@ impl People {
 }
 
 /// The order is admitted by the event loop if it has no key, and goes on to the profile.
-fn reply_to((asker, intake): (Asker, Intake), place: Placement, is_keyed: bool) -> Reply {
+fn reply_to((asker, intake): (Asker, Intake), host: &str, place: Placement, is_keyed: bool) -> Reply {
     let admission = match is_keyed {
         true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
         false => {
@@ -295,7 +300,7 @@ fn reply_to((asker, intake): (Asker, Intake), place: Placement, is_keyed: bool) 
             }
         }
     };
-    let asked_at = Instant::now();
+    let asked_at = schedule::instant_of(host);
     let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
     asker.ask(Request::Place(order), PATIENCE)
 }

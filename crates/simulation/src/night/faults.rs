@@ -13,6 +13,8 @@ use super::{BROKERS, Night, QUEUES_EACH, SERVERS, host};
 /// From the first to the last fault.
 const FAULTY_S: (usize, usize) = (3, 16);
 const FAULTS_MAX: usize = 6;
+/// So many servers may be paused. If all have been, the others' clocks are wrong to them, and an operator says which is right.
+const PAUSED_MAX: usize = 2;
 
 /// One fault. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +28,17 @@ pub enum Fault {
     Freeze {
         server: usize,
         lasts: u64,
+    },
+    /// The server's machine is suspended: it answers nobody, and its timers stand still, too. Its clocks go on.
+    Suspend {
+        server: usize,
+        lasts: u64,
+    },
+    /// The server's virtual machine is paused: its clocks stand still as well, and that on the wall is set right so long after.
+    Pause {
+        server: usize,
+        lasts: u64,
+        behind: u64,
     },
     /// The network to Redis loses, cuts and delays, one in so many.
     FaultyGate {
@@ -113,7 +126,7 @@ pub enum Fault {
 }
 
 /// Each kind by a name, for counting.
-pub const KINDS: [&str; 21] = [
+pub const KINDS: [&str; 23] = [
     "a server killed",
     "a server frozen",
     "a faulty way to Redis",
@@ -135,6 +148,8 @@ pub const KINDS: [&str; 21] = [
     "a master of Redis that is cut off while its replica is promoted",
     "a broker without a queue",
     "the database out of one server's reach",
+    "a server's machine suspended",
+    "a server's virtual machine paused",
 ];
 
 impl Fault {
@@ -158,6 +173,8 @@ impl Fault {
             Fault::GateFailsOver { .. } => 18,
             Fault::QueueEmptied { .. } => 19,
             Fault::LedgerCut { .. } => 20,
+            Fault::Suspend { .. } => 21,
+            Fault::Pause { .. } => 22,
             Fault::ServerClock { .. } => 12,
             Fault::GateClock { .. } => 13,
             Fault::LedgerClock { .. } => 14,
@@ -193,7 +210,29 @@ impl Fault {
                 Fault::GateFailsOver { server, behind, alone, lasts }
             }
             19 => Fault::QueueEmptied { broker, queue: random.of(&[0, QUEUES_EACH - 1]) },
-            _ => Fault::LedgerCut { server, lasts },
+            20 => Fault::LedgerCut { server, lasts },
+            21 => Fault::Suspend { server, lasts },
+            _ => Fault::Pause { server: server % PAUSED_MAX, lasts, behind: random.of(&[0, 20, 5_000]) },
+        }
+    }
+}
+
+impl Fault {
+    fn fmt_of_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Fault::Crash { server, down } => {
+                write!(f, "{} is killed, and started again after {down} ms", host(server))
+            }
+            Fault::Freeze { server, lasts } => write!(f, "{} stands still for {lasts} ms", host(server)),
+            Fault::Suspend { server, lasts } => {
+                write!(f, "the machine of {} is suspended for {lasts} ms", host(server))
+            }
+            Fault::Pause { server, lasts, behind } => {
+                let host = host(server);
+                let paused = format!("the machine of {host} is paused for {lasts} ms");
+                write!(f, "{paused}, and its clock set right {behind} ms later")
+            }
+            _ => unreachable!("it is not of a server"),
         }
     }
 }
@@ -201,10 +240,9 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Crash { server, down } => {
-                write!(f, "{} is killed, and started again after {down} ms", host(*server))
+            Fault::Crash { .. } | Fault::Freeze { .. } | Fault::Suspend { .. } | Fault::Pause { .. } => {
+                self.fmt_of_server(f)
             }
-            Fault::Freeze { server, lasts } => write!(f, "{} stands still for {lasts} ms", host(*server)),
             Fault::FaultyGate { one_in, lasts } => {
                 write!(f, "for {lasts} ms one of {one_in} messages to Redis is lost, cut or late")
             }
@@ -288,7 +326,13 @@ pub fn plan(seed: u64) -> Plan {
 
 impl Fault {
     pub(super) fn is_of_clock(&self) -> bool {
-        matches!(self, Fault::ServerClock { .. } | Fault::GateClock { .. } | Fault::LedgerClock { .. })
+        matches!(
+            self,
+            Fault::Pause { .. }
+                | Fault::ServerClock { .. }
+                | Fault::GateClock { .. }
+                | Fault::LedgerClock { .. }
+        )
     }
 
     /// From when to when it may keep servers from the engines, if it begins at this time.
@@ -305,7 +349,9 @@ impl Fault {
     fn lasts(&self) -> Duration {
         let ms = match *self {
             Fault::Crash { down, .. } => down,
+            Fault::Pause { lasts, behind, .. } => lasts + behind,
             Fault::Freeze { lasts, .. }
+            | Fault::Suspend { lasts, .. }
             | Fault::FaultyGate { lasts, .. }
             | Fault::FaultyLedger { lasts, .. }
             | Fault::FaultyQueue { lasts, .. }
@@ -375,15 +421,11 @@ impl Night {
     pub(super) fn begin(&mut self, fault: Fault) -> Option<(u64, End)> {
         let engines = &self.engines;
         match fault {
-            Fault::Crash { server, down } => {
-                let host = host(server);
-                self.askers.remove(&host);
-                self.schedule.crash(&host);
-                return Some((down, End::Start { server }));
-            }
-            Fault::Freeze { server, lasts } => {
-                self.schedule.freeze(&host(server), Duration::from_millis(lasts));
-            }
+            Fault::Crash { .. }
+            | Fault::Freeze { .. }
+            | Fault::Suspend { .. }
+            | Fault::Pause { .. }
+            | Fault::ServerClock { .. } => return self.begin_at_server(fault),
             Fault::FaultyGate { one_in, lasts } => {
                 let faults = gate::Faults { cut_before: one_in * 3, cut_after: one_in * 3, slow: one_in * 3 };
                 engines.network.set_faults(faults);
@@ -422,10 +464,6 @@ impl Night {
             | Fault::LedgerCut { .. }
             | Fault::LedgerReadOnly { .. }
             | Fault::LedgerFailsOver { .. } => return self.begin_at_ledger(fault),
-            Fault::ServerClock { server, by, lasts } => {
-                self.schedule.set_clock(&host(server), by);
-                return Some((lasts, End::ServerClock { server, by }));
-            }
             Fault::GateClock { by, lasts } => {
                 engines.network.set_clock(by);
                 return Some((lasts, End::GateClock { by }));
@@ -436,6 +474,37 @@ impl Night {
             }
         }
         None
+    }
+
+    fn begin_at_server(&mut self, fault: Fault) -> Option<(u64, End)> {
+        let schedule = &mut self.schedule;
+        match fault {
+            Fault::Crash { server, down } => {
+                let host = host(server);
+                self.askers.remove(&host);
+                schedule.crash(&host);
+                Some((down, End::Start { server }))
+            }
+            Fault::Freeze { server, lasts } => {
+                schedule.freeze(&host(server), Duration::from_millis(lasts));
+                None
+            }
+            Fault::Suspend { server, lasts } => {
+                schedule.stop(&host(server), Duration::from_millis(lasts), false);
+                None
+            }
+            Fault::Pause { server, lasts, behind } => {
+                let (host, by) = (host(server), -lasts.cast_signed());
+                schedule.stop(&host, Duration::from_millis(lasts), true);
+                schedule.set_clock(&host, by);
+                Some((lasts + behind, End::ServerClock { server, by }))
+            }
+            Fault::ServerClock { server, by, lasts } => {
+                schedule.set_clock(&host(server), by);
+                Some((lasts, End::ServerClock { server, by }))
+            }
+            _ => unreachable!("it is not of a server"),
+        }
     }
 
     fn begin_at_ledger(&self, fault: Fault) -> Option<(u64, End)> {

@@ -115,6 +115,13 @@ fn servers_cut_off() -> Vec<(Range<u64>, Plan)> {
     nights.collect()
 }
 
+/// A moment that stood still with its machine left the clocks of all servers behind those of Redis and the database, once.
+fn suspended_in_a_row() -> [(Range<u64>, Plan); 1] {
+    let suspended = [(6_401, 2), (8_479, 1), (8_618, 0), (11_392, 2), (11_603, 1), (11_712, 0)]
+        .map(|(ms, server)| at(ms, Fault::Suspend { server, lasts: 7_000 }));
+    [(168..172, suspended.to_vec())]
+}
+
 /// By these faults a night was broken once, by what is mended since.
 #[test]
 fn nights_that_were_broken_hold() {
@@ -183,11 +190,25 @@ fn nights_that_were_broken_hold() {
             ],
         ),
     ];
-    for (seeds, plan) in nights.into_iter().chain(servers_cut_off()) {
+    for (seeds, plan) in nights.into_iter().chain(servers_cut_off()).chain(suspended_in_a_row()) {
         for seed in seeds {
             let played = play(seed, &plan, Planted::Nothing);
             assert_eq!(played.broken, Vec::<Broken>::new(), "seed {seed} of {plan:?}");
         }
+    }
+}
+
+/// Nobody tells them that their clocks have stood still: they are restarted.
+#[test]
+fn servers_that_were_all_paused_sell_again_once_they_were_restarted() {
+    let pause = |server| at(6_000, Fault::Pause { server, lasts: 7_000, behind: 20 });
+    let restart = |(ms, server)| at(ms, Fault::Crash { server, down: 1_000 });
+    let paused: Plan = (0..3).map(pause).collect();
+    let restarted = [(20_000, 0), (22_000, 1), (24_000, 2)].map(restart);
+    let plans = [paused.clone(), paused.into_iter().chain(restarted).collect()];
+    for seed in 0..4 {
+        let broken = plans.each_ref().map(|plan| !play(seed, plan, Planted::Nothing).broken.is_empty());
+        assert_eq!(broken, [true, false], "seed {seed}");
     }
 }
 
