@@ -27,7 +27,9 @@ sale opens or ends, until somebody says that the system's clock is right. Look a
 If it is wrong, stop the server, set the clock, and start again.
 
 The servers of a cluster compare their clocks with each other, Redis' and the database's. One that is off from most takes no
-order until the system's clock is set; then it goes on by itself, and nothing has to be confirmed.")]
+order until the system's clock is set; then it goes on by itself, and nothing has to be confirmed. But after the machines
+of all servers were paused (by a snapshot of their host, say) theirs are the clocks that are off: /readyz says so, and each
+is confirmed.")]
 pub(crate) struct ClockArguments {
     #[command(subcommand)]
     command: ClockCommand,

@@ -16,6 +16,8 @@ use crate::random::Random;
 use crate::record;
 use crate::schedule;
 
+/// A server's clock that is off by more is seen by an operator.
+const CLOCK_OFF_MS: u64 = 2_000;
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Until the same is asked again.
@@ -277,6 +279,18 @@ impl People {
     }
 
     /// An operator, who does not give up.
+    /// Says at each server that is off by the right time that its system's clock is right. It may be refused, for that is not
+    /// right yet.
+    pub(super) fn confirm_clocks(&self) {
+        for host in self.hosts.iter().filter(|host| !schedule::is_stopped(host)) {
+            let Some((asker, intake)) = self.askers.of(host) else { continue };
+            let says = intake.clock.at(schedule::instant_of(host));
+            if says.0.abs_diff(schedule::wall().0) > CLOCK_OFF_MS {
+                asker.ask(Request::ConfirmClock { closed: false }, PATIENCE);
+            }
+        }
+    }
+
     pub(super) fn command(&self, command: &Command, random: &mut Random) -> Reply {
         loop {
             match self.ask(None, Request::Execute(command.clone()), random) {
@@ -289,18 +303,18 @@ impl People {
 
 /// The order is admitted by the event loop if it has no key, and goes on to the profile.
 fn reply_to((asker, intake): (Asker, Intake), host: &str, place: Placement, is_keyed: bool) -> Reply {
+    let asked_at = schedule::instant_of(host);
     let admission = match is_keyed {
         true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
         false => {
             let Intake { admission, shelf, clock, .. } = &intake;
             let asks = (place.buyer, place.id.sku);
-            match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.now()) {
+            match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.at(asked_at)) {
                 Ok(permit) => Judged::ByTheLoop(permit),
                 Err(why) => return Reply::NotAdmitted(why),
             }
         }
     };
-    let asked_at = schedule::instant_of(host);
     let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
     asker.ask(Request::Place(order), PATIENCE)
 }

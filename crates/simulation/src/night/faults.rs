@@ -13,8 +13,6 @@ use super::{BROKERS, Night, QUEUES_EACH, SERVERS, host};
 /// From the first to the last fault.
 const FAULTY_S: (usize, usize) = (3, 16);
 const FAULTS_MAX: usize = 6;
-/// So many servers may be paused. If all have been, the others' clocks are wrong to them, and an operator says which is right.
-const PAUSED_MAX: usize = 2;
 
 /// One fault. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -212,7 +210,7 @@ impl Fault {
             19 => Fault::QueueEmptied { broker, queue: random.of(&[0, QUEUES_EACH - 1]) },
             20 => Fault::LedgerCut { server, lasts },
             21 => Fault::Suspend { server, lasts },
-            _ => Fault::Pause { server: server % PAUSED_MAX, lasts, behind: random.of(&[0, 20, 5_000]) },
+            _ => Fault::Pause { server, lasts, behind: random.of(&[0, 20, 5_000]) },
         }
     }
 }

@@ -58,6 +58,7 @@ const PAUSE_MS_MAX: usize = 2_000;
 /// An operator looks so often whether it sells again.
 const RESUMED: usize = 6;
 const RESUMED_EVERY: Duration = Duration::from_secs(4);
+const CLOCKS_LOOKED_AT_EVERY: Duration = Duration::from_secs(3);
 const LIMIT: u32 = 2;
 const PRICE: u64 = 4_999;
 /// How long an order may be paid.
@@ -175,7 +176,8 @@ impl Night {
         });
     }
 
-    /// Operators, who ask until they are answered: units are added, the sale is paused for a moment, and some units do not exist.
+    /// Operators, who ask until they are answered: units are added, the sale is paused for a moment, and some units do not exist;
+    /// and one who looks at the clocks.
     fn operators_come(&mut self, random: &mut Random) {
         let restock = Command::Adjust { sku: SKU, how: Adjust::Restock, units: RESTOCK, key: MORE.into() };
         self.operator(random, RESTOCKED, move |people, random| {
@@ -206,6 +208,12 @@ impl Night {
             people.answers().corrected.0 = units;
             let answered = people.command(&correct, random);
             people.answers().corrected.1 = matches!(answered, Reply::Accepted(_));
+        });
+        self.operator(random, CLOCKS_LOOKED_AT_EVERY, |people, _| {
+            while people.begun.elapsed() < CALM {
+                people.confirm_clocks();
+                time::sleep(CLOCKS_LOOKED_AT_EVERY);
+            }
         });
     }
 

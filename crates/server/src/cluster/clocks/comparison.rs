@@ -73,6 +73,23 @@ impl Comparison {
         self.clocks.iter().filter(out).map(|(reading, off)| (&reading.whose, *off))
     }
 
+    /// Whether Redis and the database were read, and say what the reference does.
+    pub(in crate::cluster) fn engines_agree(&self) -> bool {
+        let readings = self.clocks.iter().map(|(reading, _)| reading);
+        let (mut gates, mut ledgers) = (0, 0);
+        for reading in readings {
+            match reading.whose {
+                Whose::Ours | Whose::Server(_) => continue,
+                Whose::Gate(_) => gates += 1,
+                Whose::Ledger(_) => ledgers += 1,
+            }
+            if is_off(reading, reading.ahead_ms) {
+                return false;
+            }
+        }
+        gates > 0 && ledgers > 0
+    }
+
     pub(in crate::cluster) fn off(&self, whose: &Whose) -> Option<i64> {
         self.clocks.iter().find(|(reading, _)| reading.whose == *whose).map(|(_, off)| *off)
     }
@@ -126,6 +143,27 @@ mod tests {
         check(&[0, HOUR], None, &[0, 1]);
         check(&[0, 1, HOUR, HOUR + 1], None, &[0, 1, 2, 3]);
         check(&[0, HOUR, 2 * HOUR], None, &[0, 1, 2]);
+    }
+
+    #[test]
+    fn the_engines_agree_if_both_kinds_were_read_and_none_says_another_time() {
+        let agree = |ahead: &[(Whose, i64)]| {
+            let reading = |(whose, ahead_ms): &(Whose, i64)| Reading {
+                whose: whose.clone(),
+                ahead_ms: *ahead_ms,
+                doubt_ms: 5,
+            };
+            Comparison::of(ahead.iter().map(reading).collect()).engines_agree()
+        };
+        let server = |number: u8, ahead| (Whose::Server(number.to_string()), ahead);
+        let gate = |ahead| (Whose::Gate("redis".into()), ahead);
+        let ledger = |ahead| (Whose::Ledger("mariadb".into()), ahead);
+        // The machines of three servers were paused for an hour, and the system's clock is the reference.
+        let paused = [(Whose::Ours, -HOUR), server(1, -HOUR), server(2, -HOUR)];
+        assert!(agree(&[&paused[..], &[gate(3), ledger(-4)]].concat()));
+        assert!(!agree(&[&paused[..], &[gate(3), ledger(HOUR)]].concat()));
+        assert!(!agree(&[&paused[..], &[gate(3), gate(-HOUR), ledger(0)]].concat()));
+        assert!(!agree(&[gate(0)]) && !agree(&[ledger(0)]) && !agree(&[(Whose::Ours, 0)]));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(in crate::cluster) struct Compared {
     ahead_ms: AtomicI64,
     /// How far the system's clock of this machine is.
     system_ahead_ms: AtomicI64,
+    /// Redis and the database say what that one does.
+    engines_agree: AtomicBool,
     /// The database's clock is out, or the ledger is from the future.
     expiry_stops: AtomicBool,
 }
@@ -71,8 +73,11 @@ impl Core {
 
     /// Whether the system's clock may be taken over, as far as others say.
     fn system_clock_agrees(&self) -> bool {
-        let ahead = self.compared.system_ahead_ms.load(Ordering::Relaxed).unsigned_abs();
-        !self.options.clocks_decide || ahead <= CLOCK_OFF_MS_MAX
+        let Compared { system_ahead_ms, engines_agree, .. } = &self.compared;
+        let ahead = system_ahead_ms.load(Ordering::Relaxed).unsigned_abs();
+        // The servers may be the majority that is wrong: their machines were paused. They would take that time at a start, too.
+        let agrees = ahead <= CLOCK_OFF_MS_MAX || engines_agree.load(Ordering::Relaxed);
+        !self.options.clocks_decide || agrees
     }
 
     /// Whether nothing may expire or be purged, for the time in the ledger can't be believed.
@@ -228,7 +233,8 @@ fn judge_ours(
 ) {
     let system_ahead = comparison.middle_ms.unwrap_or(0).saturating_neg();
     let ahead = comparison.off(&Whose::Ours).unwrap_or(0);
-    let Compared { ahead_ms, system_ahead_ms, .. } = &core.compared;
+    let Compared { ahead_ms, system_ahead_ms, engines_agree, .. } = &core.compared;
+    engines_agree.store(comparison.engines_agree(), Ordering::Relaxed);
     system_ahead_ms.store(system_ahead, Ordering::Relaxed);
     ahead_ms.store(ahead, Ordering::Relaxed);
     core.counts.clock_ahead_ms.set(ahead);
@@ -269,6 +275,13 @@ fn judge_others(
         core.compared.expiry_stops.store(true, Ordering::Relaxed);
         return;
     };
+    let to_do = match comparison.engines_agree() {
+        true => {
+            "the system's clock of this machine says what it does: if that is right (machines of servers were paused), `doorbuster \
+             clock confirm` at each server"
+        }
+        false => "set that clock, and it sells again by itself",
+    };
     let (mut closed, mut remarks, mut ledger_out) = (None, Remark::default(), false);
     for (whose, off) in out {
         let text = describe(whose, *off);
@@ -278,7 +291,7 @@ fn judge_others(
             }
             Whose::Ours => {}
             Whose::Gate(_) => {
-                closed.get_or_insert_with(|| format!("{text}; set that clock, and it sells again by itself"));
+                closed.get_or_insert_with(|| format!("{text}; {to_do}"));
             }
             Whose::Server(_) => remarks.add(whose, format!("{text}: it takes no order")),
             Whose::Ledger(_) => {
