@@ -42,14 +42,31 @@ impl Watch {
         self.said.next().expect("it goes on").unwrap()
     }
 
-    /// As Ctrl-C does: the exit code, and what it says to that.
-    fn interrupt(mut self) -> (i32, String) {
+    /// What it says but that the figures are old.
+    fn says_of_the_server(&mut self) -> String {
+        std::iter::repeat_with(|| self.says()).find(|said| !is_of_age(said)).unwrap()
+    }
+
+    /// It is interrupted, and has said nothing, or that the figures are old: they come after orders, so on a busy machine they are.
+    fn ends_well(self) {
+        let (code, said) = self.interrupt();
+        let (of_age, other): (Vec<_>, Vec<_>) = said.into_iter().partition(|said| is_of_age(said));
+        assert_eq!(other, Vec::<String>::new());
+        assert!(code == 0 || (code == 1 && !of_age.is_empty()), "{code} {of_age:?}");
+    }
+
+    /// As Ctrl-C does: the exit code, and what it has said since it was asked last.
+    fn interrupt(mut self) -> (i32, Vec<String>) {
         let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
         let status = self.child.wait().unwrap();
         let said = self.said.map(Result::unwrap).collect();
         (status.code().expect("it ends by itself, not by the signal"), said)
     }
+}
+
+fn is_of_age(said: &str) -> bool {
+    said.contains("the figures are ") && said.contains(" old: ")
 }
 
 fn watch(directory: &Path, url: &str, arguments: &[&str]) -> Command {
@@ -75,12 +92,12 @@ fn what_happens_is_seen_within_seconds_as_json_and_as_lines() {
         std::iter::repeat_with(|| json.figures()).find(|seen| seen["totals"]["accepted"] == 1).unwrap();
     assert!(seen["number"].as_u64() > before["number"].as_u64(), "{seen}");
     assert_eq!(seen["health"]["ready"], true);
-    assert_eq!(json.interrupt(), (0, String::new()));
+    json.ends_well();
 
     let mut lines = Watch::start(directory.path(), &url, &[]);
     let line = lines.line();
     assert!(line.contains("/s  p99 ") && line.contains("  sold 0  ") && !line.contains('\x1b'), "{line}");
-    assert_eq!(lines.interrupt(), (0, String::new()));
+    lines.ends_well();
     assert_eq!(server.stop(), 0);
 }
 
@@ -124,7 +141,10 @@ fn a_terminal_is_never_given_more_lines_than_it_has_also_after_its_size_changed(
     // It alone has the terminal.
     drop(command);
     let mut read = Vec::new();
-    let small = drawn(&mut emulator, &mut read);
+    // Of figures that are old, as on a busy machine, it says less.
+    let small = std::iter::repeat_with(|| drawn(&mut emulator, &mut read))
+        .find(|screen| !screen[0].contains("UNKNOWN"))
+        .unwrap();
     assert_eq!(small.len(), 9, "a line is the cursor's: {small:?}");
     assert!(small[1..].iter().any(|line| line.starts_with("-> ")), "{small:?}");
     assert!(small[8].contains(" lines more, ") && small[8].contains(" sales among them"), "{small:?}");
@@ -147,7 +167,7 @@ fn a_server_that_goes_away_is_reported_and_waited_for() {
     let mut watch = Watch::start(directory.path(), &url, &["--json"]);
     watch.figures();
     server.kill();
-    let gone = watch.says();
+    let gone = watch.says_of_the_server();
     assert!(gone.starts_with("no ") && gone.ends_with("; waiting for it"), "{gone}");
     let again = doorbuster(directory.path())
         .args(["serve", "--demo", "--listen", &address, "--data-dir", "data"])
@@ -156,12 +176,12 @@ fn a_server_that_goes_away_is_reported_and_waited_for() {
         .stderr(Stdio::null())
         .spawn();
     let mut again = Ended(again.unwrap());
-    let back = watch.says();
+    let back = watch.says_of_the_server();
     assert!(back.contains(" answers again, after "), "{back}");
     assert_eq!(watch.figures()["health"]["ready"], true);
     again.0.kill().unwrap();
     again.0.wait().unwrap();
-    watch.says();
+    watch.says_of_the_server();
     assert_eq!(watch.interrupt().0, 69, "nobody answered at the end");
 }
 
@@ -241,7 +261,7 @@ fn of_more_sales_than_are_shown_what_matters_comes_first_and_each_can_be_watched
     let seen = std::iter::repeat_with(|| json.figures()).find(|seen| first(seen) == [102, 101]).unwrap();
     assert_eq!(seen["verdict"]["code"], "sale_paused", "{seen}");
     assert_eq!(seen["verdict"]["action"], json!({ "kind": "resume", "sale": 102, "product": null }));
-    assert_eq!(json.interrupt(), (0, String::new()));
+    json.ends_well();
     let mut json = Watch::start(directory.path(), &url, &["103", "--json"]);
     assert_eq!(json.figures()["sales"][0]["id"], 103);
     exchange("POST", "/api/v1/orders", ("memberId", "7"), r#"{"sale": 103, "product": 1}"#, 201);
@@ -250,7 +270,7 @@ fn of_more_sales_than_are_shown_what_matters_comes_first_and_each_can_be_watched
     let has_order = |sale: &Value| sale["units"]["available"] == 4 && sale["rates"]["accepted"].is_f64();
     let seen = seen.take(60).find(|seen| has_order(&seen["sales"][0]));
     assert_eq!(seen.expect("its order is seen")["sales"].as_array().map(Vec::len), Some(1));
-    assert_eq!(json.interrupt(), (0, String::new()));
+    json.ends_well();
     let (code, _, stderr) = outcome(watch(directory.path(), &url, &["999"]).output().unwrap());
     assert_eq!((code, stderr.as_str()), (1, "error: there is no sale 999: `doorbuster sale list`\n"));
     assert_eq!(server.stop(), 0);

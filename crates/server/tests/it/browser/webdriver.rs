@@ -131,8 +131,7 @@ impl Browser {
 
     /// A real click: it fails on an element that is covered or not displayed.
     pub(crate) fn click(&self, css: &str) {
-        let element = self.element(css);
-        self.send(&format!("/element/{element}/click"), Some(&json!({})));
+        self.at_element(css, &[("click", json!({}))]);
     }
 
     /// As by a hand that presses twice before anything has come of the first.
@@ -145,9 +144,7 @@ impl Browser {
     }
 
     pub(crate) fn type_into(&self, css: &str, text: &str) {
-        let element = self.element(css);
-        self.send(&format!("/element/{element}/clear"), Some(&json!({})));
-        self.send(&format!("/element/{element}/value"), Some(&json!({ "text": text })));
+        self.at_element(css, &[("clear", json!({})), ("value", json!({ "text": text }))]);
     }
 
     /// Keys for whatever has the focus.
@@ -206,6 +203,24 @@ impl Browser {
             .collect()
     }
 
+    /// Does all of this to the first match. One that the page draws anew before it is done is looked for again: the driver is asked for
+    /// an element first, and then for what is to be done to that one, where a hand would press what is there.
+    fn at_element(&self, css: &str, commands: &[(&str, Value)]) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let element = self.element(css);
+            let mut each = commands.iter();
+            let done = each.try_for_each(|(command, body)| {
+                self.try_send(&format!("/element/{element}/{command}"), Some(body)).map(drop)
+            });
+            match done {
+                Ok(()) => return,
+                Err(why) if why.contains("stale element") && Instant::now() < deadline => {}
+                Err(why) => panic!("{css}: {why}"),
+            }
+        }
+    }
+
     fn element(&self, css: &str) -> String {
         let found = self.send("/element", Some(&json!({ "using": "css selector", "value": css })));
         found[ELEMENT].as_str().unwrap_or_else(|| panic!("no element {css}: {found}")).to_owned()
@@ -213,6 +228,10 @@ impl Browser {
 
     /// POST with a body, GET without; the `value` of the answer. An error of the driver fails the test.
     fn send(&self, command: &str, body: Option<&Value>) -> Value {
+        self.try_send(command, body).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn try_send(&self, command: &str, body: Option<&Value>) -> Result<Value, String> {
         let url = format!("{}{command}", self.session);
         let answer = match body {
             Some(body) => self.agent.post(&url).send_json(body),
@@ -222,8 +241,10 @@ impl Browser {
         let status = answer.status();
         let mut value: Value = answer.body_mut().read_json().expect("WebDriver answers in JSON");
         let sent: String = body.map(Value::to_string).unwrap_or_default().chars().take(300).collect();
-        assert!(status.is_success(), "WebDriver {command} {sent}: {}", value["value"]["message"]);
-        value["value"].take()
+        match status.is_success() {
+            true => Ok(value["value"].take()),
+            false => Err(format!("WebDriver {command} {sent}: {}", value["value"]["message"])),
+        }
     }
 }
 
