@@ -172,6 +172,7 @@ impl Schedule {
         // What a run has left that ended with a panic.
         drop(ADDED.take());
         drop(STOPS.take());
+        BEHIND.set(Duration::ZERO);
         Schedule { time, tasks, hosts, began, random: Random(seed), turns: 0, trace: 0 }
     }
 
@@ -266,7 +267,8 @@ impl Schedule {
 
     /// This host's machine stands still for so long, and so does what it waits for by its time. `clocks`: and its [`Instant`]s, as those
     /// of a virtual machine that is paused; what they count of one that is suspended goes on.
-    pub fn stop(&mut self, host: &str, duration: Duration, clocks: bool) {
+    /// How much longer it stands still than it would have without this.
+    pub fn stop(&mut self, host: &str, duration: Duration, clocks: bool) -> Duration {
         self.freeze(host, duration);
         let (now, its_now, ends) = (instant(), instant_of(host), instant() + duration);
         let more = STOPS.with_borrow_mut(|stops| {
@@ -287,6 +289,7 @@ impl Schedule {
                 *until = until.saturating_add(more);
             }
         }
+        more
     }
 
     fn host(&mut self, name: &str) -> usize {

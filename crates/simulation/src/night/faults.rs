@@ -324,13 +324,7 @@ pub fn plan(seed: u64) -> Plan {
 
 impl Fault {
     pub(super) fn is_of_clock(&self) -> bool {
-        matches!(
-            self,
-            Fault::Pause { .. }
-                | Fault::ServerClock { .. }
-                | Fault::GateClock { .. }
-                | Fault::LedgerClock { .. }
-        )
+        matches!(self, Fault::ServerClock { .. } | Fault::GateClock { .. } | Fault::LedgerClock { .. })
     }
 
     /// From when to when it may keep servers from the engines, if it begins at this time.
@@ -492,8 +486,9 @@ impl Night {
                 None
             }
             Fault::Pause { server, lasts, behind } => {
-                let (host, by) = (host(server), -lasts.cast_signed());
-                schedule.stop(&host, Duration::from_millis(lasts), true);
+                let host = host(server);
+                let stood = schedule.stop(&host, Duration::from_millis(lasts), true);
+                let by = -i64::try_from(stood.as_millis()).expect("it is seconds");
                 schedule.set_clock(&host, by);
                 Some((lasts + behind, End::ServerClock { server, by }))
             }

@@ -73,8 +73,12 @@ impl Comparison {
         self.clocks.iter().filter(out).map(|(reading, off)| (&reading.whose, *off))
     }
 
-    /// Whether Redis and the database were read, and say what the reference does.
-    pub(in crate::cluster) fn engines_agree(&self) -> bool {
+    /// Whether most clocks are behind the reference, and Redis and the database, which were read, say what that does: as it is when the
+    /// machines of servers were paused, which puts no clock ahead.
+    pub(in crate::cluster) fn most_are_behind(&self) -> bool {
+        if self.middle_ms.is_none_or(|middle| middle >= -signed(CLOCK_OFF_MS_MAX)) {
+            return false;
+        }
         let readings = self.clocks.iter().map(|(reading, _)| reading);
         let (mut gates, mut ledgers) = (0, 0);
         for reading in readings {
@@ -93,6 +97,10 @@ impl Comparison {
     pub(in crate::cluster) fn off(&self, whose: &Whose) -> Option<i64> {
         self.clocks.iter().find(|(reading, _)| reading.whose == *whose).map(|(_, off)| *off)
     }
+}
+
+pub(super) fn signed(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
 fn is_off(reading: &Reading, off_ms: i64) -> bool {
@@ -146,24 +154,30 @@ mod tests {
     }
 
     #[test]
-    fn the_engines_agree_if_both_kinds_were_read_and_none_says_another_time() {
-        let agree = |ahead: &[(Whose, i64)]| {
+    fn most_are_behind_if_the_engines_of_both_kinds_say_what_the_reference_does() {
+        let are = |ahead: &[(Whose, i64)]| {
             let reading = |(whose, ahead_ms): &(Whose, i64)| Reading {
                 whose: whose.clone(),
                 ahead_ms: *ahead_ms,
                 doubt_ms: 5,
             };
-            Comparison::of(ahead.iter().map(reading).collect()).engines_agree()
+            Comparison::of(ahead.iter().map(reading).collect()).most_are_behind()
         };
         let server = |number: u8, ahead| (Whose::Server(number.to_string()), ahead);
         let gate = |ahead| (Whose::Gate("redis".into()), ahead);
         let ledger = |ahead| (Whose::Ledger("mariadb".into()), ahead);
         // The machines of three servers were paused for an hour, and the system's clock is the reference.
-        let paused = [(Whose::Ours, -HOUR), server(1, -HOUR), server(2, -HOUR)];
-        assert!(agree(&[&paused[..], &[gate(3), ledger(-4)]].concat()));
-        assert!(!agree(&[&paused[..], &[gate(3), ledger(HOUR)]].concat()));
-        assert!(!agree(&[&paused[..], &[gate(3), gate(-HOUR), ledger(0)]].concat()));
-        assert!(!agree(&[gate(0)]) && !agree(&[ledger(0)]) && !agree(&[(Whose::Ours, 0)]));
+        let servers = |ahead| [(Whose::Ours, ahead), server(1, ahead), server(2, ahead)];
+        let with = |ahead, engines: &[(Whose, i64)]| are(&[&servers(ahead)[..], engines].concat());
+        assert!(with(-HOUR, &[gate(3), ledger(-4)]));
+        assert!(
+            !with(-HOUR, &[gate(3), ledger(HOUR)]) && !with(-HOUR, &[gate(3)]) && !with(-HOUR, &[ledger(3)])
+        );
+        assert!(!with(HOUR, &[gate(3), ledger(-4)]), "no pause puts a clock ahead");
+        assert!(!with(-1_900, &[gate(3), ledger(-4)]) && !with(0, &[gate(3), ledger(-4)]));
+        // Who is wrong is open, and two paused servers, one Redis and a database find out by themselves.
+        assert!(!are(&[(Whose::Ours, -HOUR), server(1, -HOUR), gate(0), ledger(0)]));
+        assert!(!are(&[]));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use engine::{UnixMs, format_utc};
 
+use self::comparison::signed;
 pub(in crate::cluster) use self::comparison::{Comparison, Reading, Whose, describe};
 use crate::cluster::Core;
 use crate::gate::Gate;
@@ -44,8 +45,8 @@ pub(in crate::cluster) struct Compared {
     ahead_ms: AtomicI64,
     /// How far the system's clock of this machine is.
     system_ahead_ms: AtomicI64,
-    /// Redis and the database say what that one does.
-    engines_agree: AtomicBool,
+    /// Redis and the database say what that one does, and most clocks are behind it.
+    most_are_behind: AtomicBool,
     /// The database's clock is out, or the ledger is from the future.
     expiry_stops: AtomicBool,
 }
@@ -73,10 +74,10 @@ impl Core {
 
     /// Whether the system's clock may be taken over, as far as others say.
     fn system_clock_agrees(&self) -> bool {
-        let Compared { system_ahead_ms, engines_agree, .. } = &self.compared;
+        let Compared { system_ahead_ms, most_are_behind, .. } = &self.compared;
         let ahead = system_ahead_ms.load(Ordering::Relaxed).unsigned_abs();
-        // The servers may be the majority that is wrong: their machines were paused. They would take that time at a start, too.
-        let agrees = ahead <= CLOCK_OFF_MS_MAX || engines_agree.load(Ordering::Relaxed);
+        // The servers may be the majority that is wrong: their machines were paused.
+        let agrees = ahead <= CLOCK_OFF_MS_MAX || most_are_behind.load(Ordering::Relaxed);
         !self.options.clocks_decide || agrees
     }
 
@@ -233,8 +234,8 @@ fn judge_ours(
 ) {
     let system_ahead = comparison.middle_ms.unwrap_or(0).saturating_neg();
     let ahead = comparison.off(&Whose::Ours).unwrap_or(0);
-    let Compared { ahead_ms, system_ahead_ms, engines_agree, .. } = &core.compared;
-    engines_agree.store(comparison.engines_agree(), Ordering::Relaxed);
+    let Compared { ahead_ms, system_ahead_ms, most_are_behind, .. } = &core.compared;
+    most_are_behind.store(comparison.most_are_behind(), Ordering::Relaxed);
     system_ahead_ms.store(system_ahead, Ordering::Relaxed);
     ahead_ms.store(ahead, Ordering::Relaxed);
     core.counts.clock_ahead_ms.set(ahead);
@@ -253,6 +254,11 @@ fn judge_ours(
     core.clock.stand_at(time.latest_entry_at);
     ahead_ms.store(system_ahead, Ordering::Relaxed);
     let fault = match comparison.middle_ms {
+        Some(_) if comparison.most_are_behind() => format!(
+            "{}: it takes no order and no lease; {}",
+            describe(&Whose::Ours, *off_ms),
+            confirm_or_set(core.clock.wall())
+        ),
         Some(_) => format!(
             "{}: it takes no order and no lease; set that clock, and the server goes on by itself",
             describe(&Whose::Ours, *off_ms)
@@ -275,13 +281,8 @@ fn judge_others(
         core.compared.expiry_stops.store(true, Ordering::Relaxed);
         return;
     };
-    let to_do = match comparison.engines_agree() {
-        true => {
-            "the system's clock of this machine says what it does: if that is right (machines of servers were paused), `doorbuster \
-             clock confirm` at each server"
-        }
-        false => "set that clock, and it sells again by itself",
-    };
+    let are_behind = comparison.most_are_behind().then(|| confirm_or_set(system));
+    let are_behind = are_behind.as_deref();
     let (mut closed, mut remarks, mut ledger_out) = (None, Remark::default(), false);
     for (whose, off) in out {
         let text = describe(whose, *off);
@@ -291,13 +292,16 @@ fn judge_others(
             }
             Whose::Ours => {}
             Whose::Gate(_) => {
-                closed.get_or_insert_with(|| format!("{text}; {to_do}"));
+                closed.get_or_insert_with(|| {
+                    let to_do = are_behind.unwrap_or("set that clock, and it sells again by itself");
+                    format!("{text}; {to_do}")
+                });
             }
             Whose::Server(_) => remarks.add(whose, format!("{text}: it takes no order")),
             Whose::Ledger(_) => {
                 ledger_out = true;
-                remarks
-                    .add(whose, format!("{text}: nothing expires and no address is erased; set that clock"));
+                let to_do = are_behind.unwrap_or("set that clock");
+                remarks.add(whose, format!("{text}: nothing expires and no address is erased; {to_do}"));
             }
         }
     }
@@ -318,6 +322,15 @@ fn judge_others(
     core.health.remark(Remarks::Clocks, remarks);
 }
 
+/// What is to be done where the servers may be the majority that is wrong.
+fn confirm_or_set(system: UnixMs) -> String {
+    format!(
+        "it is {} by the system's clock of this machine, Redis and the database: if that is right, machines of servers were \
+         paused: `doorbuster clock confirm` at each server; if it is wrong, set those clocks",
+        format_utc(system.0)
+    )
+}
+
 /// Each clock, and how far it is ahead of the system's here.
 fn list(comparison: &Comparison) -> String {
     let each =
@@ -327,8 +340,4 @@ fn list(comparison: &Comparison) -> String {
 
 fn difference(a: UnixMs, b: UnixMs) -> i64 {
     signed(a.0).saturating_sub(signed(b.0))
-}
-
-fn signed(ms: u64) -> i64 {
-    i64::try_from(ms).unwrap_or(i64::MAX)
 }
