@@ -13,6 +13,7 @@ use crate::serving::{OPERATOR, Serving};
 use crate::{doorbuster, outcome, run};
 
 const HOUR_BEHIND: &str = "-3600";
+const MINUTE_BEHIND: &str = "-60";
 
 fn serve_by(directory: &Path, clock: Option<&FakeClock>) -> Serving {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbuster"));
@@ -197,5 +198,32 @@ fn a_database_whose_clock_is_set_wrong_stops_expiry_alone_and_its_leases_end_all
         let order = read(&server, 1, &first);
         (order["status"] == "expired", order.to_string())
     });
+    audit(dir.path());
+}
+
+#[test]
+fn servers_whose_machines_were_all_paused_sell_again_once_an_operator_has_confirmed_a_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = FakeClock::new(dir.path(), MINUTE_BEHIND);
+    let [redis, mariadb] = ["redis", "mariadb"].map(|name| private_by(&clock, name));
+    let addresses = (redis.address("redis"), mariadb.address("mariadb"));
+    configure_with(&addresses.0, &addresses.1, dir.path(), "clock_servers", "");
+    let servers = [(); 3].map(|()| serve_by(dir.path(), Some(&clock)));
+    servers.iter().for_each(until_ready);
+    let mut orders = some_orders(&servers[0], 1..4);
+
+    // As when these machines alone had stood still for a minute: what servers count is behind, and every system's clock is right.
+    clock.set(RIGHT);
+    let says = ["the clock of redis ", "machines of servers were paused", "`doorbuster clock confirm`"];
+    servers.iter().for_each(|server| until_readiness(server, 503, &says));
+    assert_eq!(place_once(&servers[1], 7, "k", 29, 1).status, 503);
+    let (code, _, errors) = confirm(dir.path(), &servers[0]);
+    assert_eq!(code, 0, "{errors}");
+    // With that one Redis and the database are most: the others take their systems' time by themselves.
+    servers.iter().for_each(until_ready);
+    for (server, members) in servers.iter().zip([8..10, 10..12, 12..14]) {
+        orders.extend(some_orders(server, members));
+    }
+    all_are_held(&servers[2], &orders);
     audit(dir.path());
 }
