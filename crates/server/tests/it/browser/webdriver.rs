@@ -55,7 +55,7 @@ impl Browser {
         let (driver, port) = start_driver(profile.path());
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(DEADLINE * 3))
+            .timeout_global(Some(DEADLINE * 5))
             .proxy(None)
             .build();
         let mut browser = Browser {
@@ -322,8 +322,8 @@ fn capabilities(profile: &std::path::Path) -> Value {
     json!({ "capabilities": { "alwaysMatch": {
         "browserName": "chrome",
         // A page makes some of what is pressed once it has heard of it; and axe, which takes a second of a processor, took 30 s
-        // beside all other tests.
-        "timeouts": { "implicit": DEADLINE.as_millis(), "script": (2 * DEADLINE).as_millis() },
+        // beside all other tests, and over 90 s beside these and two busy loops, with 60 processes that were ready to run.
+        "timeouts": { "implicit": DEADLINE.as_millis(), "script": (4 * DEADLINE).as_millis() },
         "goog:chromeOptions": { "args": arguments },
         "goog:loggingPrefs": { "browser": "ALL" },
     } } })
