@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::host::procfs;
 use crate::host::usage::{Snapshot, Usage, Watched};
 use crate::load::record::Record;
 use crate::load::schedule::Schedule;
@@ -29,7 +30,9 @@ const NOT_CARRIED_MAX: f64 = 0.01;
 /// processors they took up to 22% beside a whole cluster.
 const OTHERS_MAX: f64 = 0.25;
 /// Processor time is counted in hundredths of a second: of a shorter trial it says nothing.
-const NOTED_MIN_S: f64 = 0.5;
+pub(crate) const NOTED_MIN_S: f64 = 0.5;
+/// In [`Usage::processes`]: the tools that ended while [`watch`] looked.
+pub(crate) const TOOLS: &str = "tools";
 /// A closed loop's rate may be too low by this part because its last answers are waited for.
 const TAIL_SHARE_MAX: f64 = 0.1;
 /// Its name in `Usage::processes`: see [`Watched::load`].
@@ -110,6 +113,31 @@ fn observed(
     Ok((record?, before.until(&after)))
 }
 
+/// Something that is no load of ours, and what the machine did in it. What it starts ends in it, or is watched.
+///
+/// # Errors
+/// Its own, or if the machine can't be read.
+pub fn watch<T>(
+    around: Surroundings<'_>,
+    run: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<(T, Usage)> {
+    let mut watched = around.watched.to_vec();
+    watched.push(Watched::load());
+    let look = || Snapshot::take(&watched, around.disk).context("reading what the machine does");
+    let (before, ended_before) = (look()?, procfs::ended_children_cpu()?);
+    let done = run()?;
+    let mut usage = before.until(&look()?);
+    usage.add_ended(TOOLS, procfs::ended_children_cpu()?.saturating_sub(ended_before));
+    Ok((done, usage))
+}
+
+/// Too much of the processors was used by work that is not ours.
+pub(crate) fn disturbance(usage: &Usage) -> Option<Flag> {
+    let most = OTHERS_MAX * usage.processors as f64;
+    (usage.others > most && usage.seconds >= NOTED_MIN_S)
+        .then_some(Flag::Disturbed { processors: usage.others, most })
+}
+
 /// What a reader must know of such a run before its figures are believed.
 pub fn flags(
     record: &Record,
@@ -143,10 +171,7 @@ pub fn flags(
     if not_carried as f64 > of as f64 * NOT_CARRIED_MAX {
         flags.push(Flag::NotCarried { requests: not_carried, of });
     }
-    let most = OTHERS_MAX * usage.processors as f64;
-    if usage.others > most && usage.seconds >= NOTED_MIN_S {
-        flags.push(Flag::Disturbed { processors: usage.others, most });
-    }
+    flags.extend(disturbance(usage));
     if co_located {
         // The two share the processors, so how busy they are is the target's doing as well; the label says so.
         flags.push(Flag::CoLocated);

@@ -167,10 +167,8 @@ impl Comparison {
             ..Case::default()
         };
         let of_nginx = figures(&self.nginx, "nginx", Outcome::Served);
-        [
-            case(self.name.clone(), metrics, &self.server),
-            case(format!("{}, nginx", self.name), of_nginx, &self.nginx),
-        ]
+        let beside = case(format!("{}, nginx", self.name), of_nginx, &self.nginx);
+        [case(self.name.clone(), metrics, &self.server), Case { reference: true, ..beside }]
     }
 }
 

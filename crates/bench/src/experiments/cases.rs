@@ -8,7 +8,7 @@ use super::{ScenarioContext, Target, limit};
 use crate::goal::median;
 use crate::load::Trial;
 use crate::reference::Row;
-use crate::report::model::{Better, Case, Metric, Published, ScenarioReport, Shape, X};
+use crate::report::model::{Better, Case, Metric, Published, Sample, ScenarioReport, Shape, X};
 use crate::report::trials::figures;
 
 /// What was published beside a figure of this name.
@@ -20,18 +20,25 @@ pub(super) struct Point {
     pub(super) series: String,
     pub(super) x: Option<X>,
     published: Beside,
+    reference: bool,
 }
 
 impl Point {
     /// A point that is a bar of its own.
     pub(super) fn bar(series: &str, name: impl Into<String>) -> Self {
-        Self { name: name.into(), series: series.to_owned(), x: None, published: Box::new(|_| None) }
+        let published = Box::new(|_: &str| None);
+        Self { name: name.into(), series: series.to_owned(), x: None, published, reference: false }
     }
 
     /// A point of a line: named after both.
     pub(super) fn at(series: &str, label: &str, value: u64) -> Self {
         let x = X { label: label.to_owned(), value: value as f64 };
         Self { x: Some(x), ..Self::bar(series, format!("{series}, {value} {label}")) }
+    }
+
+    /// Of another tool or server, which stands beside what is measured.
+    pub(super) fn of_reference(self) -> Self {
+        Self { reference: true, ..self }
     }
 
     pub(super) fn named(self, name: impl Into<String>) -> Self {
@@ -50,34 +57,41 @@ impl Point {
     /// Of these trials: their figures of these names and those of its own, each beside what was published of it.
     ///
     /// Beside times of orders and reads that were carried the times of refusals say nothing: then nothing stands there.
-    pub(super) fn case(self, Measured { trials, own }: Measured, names: &[&str]) -> Case {
-        let Self { name, series, x, published } = self;
+    pub(super) fn case(self, Measured { trials, own, samples }: Measured, names: &[&str]) -> Case {
+        let Self { name, series, x, published, reference } = self;
         let mut metrics = figures(&trials, names);
         metrics.extend(own);
         let carried = trials.iter().all(|trial| trial.not_carried().is_none());
         for metric in metrics.iter_mut().filter(|metric| carried || metric.unit != "us") {
             metric.published = published(&metric.name);
         }
-        Case { name, series, x, metrics, trials, ..Case::default() }
+        Case { name, series, x, metrics, trials, samples, reference, ..Case::default() }
     }
 }
 
-/// What a case came to: trials, and figures that loads have not.
+/// What a case came to: trials, and figures that loads have not, with what those rest on where there is no trial.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     pub(super) trials: Vec<Trial>,
     pub(super) own: Vec<Metric>,
+    pub(super) samples: Vec<Sample>,
 }
 
 impl From<Vec<Trial>> for Measured {
     fn from(trials: Vec<Trial>) -> Self {
-        Self { trials, own: Vec::new() }
+        Self { trials, ..Self::default() }
     }
 }
 
 impl From<Vec<Metric>> for Measured {
     fn from(own: Vec<Metric>) -> Self {
-        Self { trials: Vec::new(), own }
+        Self { own, ..Self::default() }
+    }
+}
+
+impl From<(Vec<Metric>, Sample)> for Measured {
+    fn from((own, sample): (Vec<Metric>, Sample)) -> Self {
+        Self { own, samples: vec![sample], ..Self::default() }
     }
 }
 
@@ -85,6 +99,12 @@ impl Measured {
     /// Adds a repeat's value to the metric of its name.
     pub(super) fn add_value(&mut self, (name, unit, better): (&str, &str, Better), value: f64) {
         self.add(vec![Metric::new(name, unit, better, vec![value])]);
+    }
+
+    /// Adds what a repeat without a load came to.
+    pub(super) fn add_repeat(&mut self, repeat: Self) {
+        self.add(repeat.own);
+        self.samples.extend(repeat.samples);
     }
 
     /// Adds a repeat's figures to the metrics of their names.
@@ -176,14 +196,14 @@ impl ScenarioContext {
     }
 
     /// The same of a case without a load.
-    pub(super) fn repeat_figures(
+    pub(super) fn repeat_figures<M: Into<Measured>>(
         &self,
-        mut once: impl FnMut() -> anyhow::Result<Vec<Metric>>,
+        mut once: impl FnMut() -> anyhow::Result<M>,
     ) -> anyhow::Result<Measured> {
         let mut measured = Measured::default();
         for _ in 0..self.repeats {
             self.ensure_running()?;
-            measured.add(once()?);
+            measured.add_repeat(once()?.into());
         }
         Ok(measured)
     }

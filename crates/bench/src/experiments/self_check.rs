@@ -6,23 +6,22 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use super::cases::{Point, Run};
+use super::cases::{Measured, Point, Run};
 use super::shapes::ratio;
 use super::{Engine, Scenario, ScenarioContext};
 use crate::drivers::http::Http;
 use crate::drivers::http::traffic::Traffic;
 use crate::goal::median;
+use crate::host::process;
 use crate::host::usage::Watched;
-use crate::host::{process, procfs};
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
-use crate::measure::trial;
-use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::measure::{Surroundings, TOOLS, trial, watch};
+use crate::report::model::{Better, Case, Metric, Sample, ScenarioReport, Shape};
 use crate::target::nginx::Nginx;
 
 const WRK_CONNECTIONS: usize = 64;
@@ -53,7 +52,15 @@ struct Said {
     per_s: f64,
     p50_us: f64,
     p99_us: f64,
+    requests: u64,
+}
+
+/// One run of wrk.
+#[derive(Debug, Clone)]
+struct OfWrk {
+    said: Said,
     cpu_us: f64,
+    sample: Sample,
 }
 
 fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
@@ -81,7 +88,7 @@ fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
 
 struct Pair {
     ours: Vec<Trial>,
-    theirs: Vec<Said>,
+    theirs: Vec<OfWrk>,
 }
 
 impl Pair {
@@ -109,11 +116,11 @@ impl Pair {
         for round in 1..=rounds {
             context.progress.doing(&format!("{name}, {round} of {rounds}"));
             if round % 2 == 1 {
-                pair.theirs.push(wrk(nginx.address, seconds, &context.stop)?);
+                pair.theirs.push(wrk(nginx.address, seconds, around)?);
             }
             pair.ours.push(trial(&mut generator, schedule, &mut http, round, around)?);
             if round % 2 == 0 {
-                pair.theirs.push(wrk(nginx.address, seconds, &context.stop)?);
+                pair.theirs.push(wrk(nginx.address, seconds, around)?);
             }
         }
         context.progress.done(&format!("{name}: beside wrk"));
@@ -124,19 +131,19 @@ impl Pair {
     fn shapes(&self, known: bool) -> Vec<Shape> {
         let Self { ours, theirs } = self;
         // A tool whose only thread has no time left measures itself, and not nginx.
-        let spent = of(theirs, |said| said.per_s * said.cpu_us / 1e6);
+        let spent = of(theirs, |of| of.said.per_s * of.cpu_us / 1e6);
         let full = (spent >= TOOL_FULL).then(|| {
             format!("wrk's one thread is used up ({spent:.2} of a processor), so it is the limit of its own figure")
         });
-        let per_s = (of(theirs, |said| said.per_s), of(ours, Trial::good_per_s));
+        let per_s = (of(theirs, |of| of.said.per_s), of(ours, Trial::good_per_s));
         let mut shapes = vec![agreement("requests/s", per_s.0, per_s.1, full)];
         if known {
-            let time = |name, of_wrk: fn(&Said) -> f64, q| {
+            let time = |name, of_wrk: fn(&OfWrk) -> f64, q| {
                 agreement(name, of(theirs, of_wrk), of(ours, |trial| trial.service.at(q) as f64), None)
             };
-            shapes.extend([time("p50", |said| said.p50_us, 0.5), time("p99", |said| said.p99_us, 0.99)]);
+            shapes.extend([time("p50", |of| of.said.p50_us, 0.5), time("p99", |of| of.said.p99_us, 0.99)]);
         } else {
-            shapes.push(cost(of(theirs, |said| said.cpu_us), of(ours, cpu_us)));
+            shapes.push(cost(of(theirs, |of| of.cpu_us), of(ours, cpu_us)));
         }
         let accounted =
             |trial: &Trial| trial.good_per_s() * trial.service.mean_us / 1e6 / WRK_CONNECTIONS as f64;
@@ -146,17 +153,22 @@ impl Pair {
 
     fn cases(self, name: &str) -> [Case; 2] {
         let Self { ours, theirs } = self;
-        let figure = |name: &str, unit, better, value: fn(&Said) -> f64| {
+        let figure = |name: &str, unit, better, value: fn(&OfWrk) -> f64| {
             Metric::new(name, unit, better, theirs.iter().map(value).collect())
         };
         let figures = vec![
-            figure("throughput", "1/s", Better::Higher, |said| said.per_s),
-            figure("p50", "us", Better::Lower, |said| said.p50_us),
-            figure("p99", "us", Better::Lower, |said| said.p99_us),
-            figure("CPU per answer, load", "us", Better::Lower, |said| said.cpu_us),
+            figure("throughput", "1/s", Better::Higher, |of| of.said.per_s),
+            figure("p50", "us", Better::Lower, |of| of.said.p50_us),
+            figure("p99", "us", Better::Lower, |of| of.said.p99_us),
+            figure("CPU per answer, load", "us", Better::Lower, |of| of.cpu_us),
         ];
+        let of_wrk = Measured {
+            own: figures,
+            samples: theirs.iter().map(|of| of.sample.clone()).collect(),
+            ..Measured::default()
+        };
         let point = |series| Point::bar(series, format!("nginx's {name}, {series}"));
-        [point("doorbuster").case(ours.into(), METRICS), point("wrk").case(figures.into(), &[])]
+        [point("doorbuster").case(ours.into(), METRICS), point("wrk").of_reference().case(of_wrk, &[])]
     }
 }
 
@@ -193,33 +205,30 @@ fn cost(theirs_us: f64, ours_us: f64) -> Shape {
 }
 
 /// One run of `wrk` with one thread.
-fn wrk(address: SocketAddr, seconds: u64, stop: &AtomicBool) -> anyhow::Result<Said> {
-    let before = procfs::ended_children_cpu()?;
+fn wrk(address: SocketAddr, seconds: u64, around: Surroundings<'_>) -> anyhow::Result<OfWrk> {
     let mut program = Command::new("wrk");
     program.args(["--threads", "1", "--connections", &WRK_CONNECTIONS.to_string(), "--latency"]).args([
         "--duration",
         &format!("{seconds}s"),
         &format!("http://{address}/"),
     ]);
-    let text = process::run_tool(&mut program, Duration::from_secs(seconds) + process::TOOL_MARGIN, stop)
+    let patience = Duration::from_secs(seconds) + process::TOOL_MARGIN;
+    let (text, usage) = watch(around, || process::run_tool(&mut program, patience, around.stop))
         .context("wrk (Debian: apt-get install wrk)")?;
-    let cpu = procfs::ended_children_cpu()? - before;
     let said = wrk_said(&text).with_context(|| format!("wrk said what was not expected: {text}"))?;
-    Ok(Said { cpu_us: cpu.as_secs_f64() * 1e6 / said.1, ..said.0 })
+    let cpu = usage.processes.iter().find(|of| of.name == TOOLS).map_or(0.0, |of| of.cpu_seconds);
+    let sample = Sample { seconds: usage.seconds, requests: said.requests, usage };
+    Ok(OfWrk { said, cpu_us: cpu * 1e6 / said.requests.max(1) as f64, sample })
 }
 
-/// Its figures, and how many requests it made.
-fn wrk_said(text: &str) -> Option<(Said, f64)> {
+fn wrk_said(text: &str) -> Option<Said> {
     let field = |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
-    let requests: f64 =
-        text.lines().find_map(|line| line.trim().split_once(" requests in "))?.0.parse().ok()?;
-    let said = Said {
+    Some(Said {
         per_s: field("Requests/sec:")?.parse().ok()?,
         p50_us: micros(field("50%")?)?,
         p99_us: micros(field("99%")?)?,
-        cpu_us: 0.0,
-    };
-    Some((said, requests))
+        requests: text.lines().find_map(|line| line.trim().split_once(" requests in "))?.0.parse().ok()?,
+    })
 }
 
 /// `1.25ms` in microseconds.
@@ -254,9 +263,8 @@ mod tests {
 Requests/sec: 106843.11
 Transfer/sec:     12.64MB
 ";
-        let (said, requests) = wrk_said(text).unwrap();
-        assert_eq!(requests, 213_912.0);
-        assert_eq!((said.per_s, said.p50_us, said.p99_us), (106_843.11, 573.0, 1020.0));
+        let wanted = Said { per_s: 106_843.11, p50_us: 573.0, p99_us: 1020.0, requests: 213_912 };
+        assert_eq!(wrk_said(text), Some(wanted));
         assert_eq!(wrk_said("unable to connect"), None);
     }
 

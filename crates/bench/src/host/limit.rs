@@ -84,6 +84,15 @@ pub(crate) fn load_is_limit(trial: &Trial) -> Option<f64> {
     trial.arrivals.starts_with("closed loop").then_some(full.busiest_thread_share)
 }
 
+/// The generator of a closed loop had no time left, whatever else had none either: its rate is at least this.
+pub(crate) fn load_is_full(trial: &Trial) -> bool {
+    let used_up = |usage: &Usage| {
+        let load = usage.processes.iter().find(|of| of.name == Watched::load().name);
+        load.is_some_and(|of| of.busiest_thread_share >= GENERATOR_FULL)
+    };
+    trial.arrivals.starts_with("closed loop") && trial.usage.as_ref().is_some_and(used_up)
+}
+
 fn full_thread(usage: &Usage) -> Option<String> {
     let most = full_process(usage)?;
     Some(format!(

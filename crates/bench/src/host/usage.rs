@@ -142,6 +142,21 @@ impl Usage {
             of.busiest_thread_share = of.processors / at_once;
         }
     }
+
+    /// Children that ended meanwhile were counted as others: their processor time, under a name of their own.
+    pub fn add_ended(&mut self, name: &str, cpu: Duration) {
+        let (cpu_seconds, processors) = (cpu.as_secs_f64(), cpu.as_secs_f64() / self.seconds.max(1e-9));
+        self.others = (self.others - processors).max(0.0);
+        if processors > 0.0 {
+            self.processes.push(ProcessUsage {
+                name: name.to_owned(),
+                cpu_seconds,
+                processors,
+                busiest_thread: String::new(),
+                busiest_thread_share: 0.0,
+            });
+        }
+    }
 }
 
 impl ProcessUsage {

@@ -13,7 +13,7 @@ pub struct Figure<'a> {
     pub scenario: &'a str,
     pub case: &'a Case,
     pub metric: &'a Metric,
-    /// Seconds and requests of each repeat that counts, or of all if none does; none where no load was run.
+    /// Seconds and requests of each repeat that counts, or of all if none does; none where nobody noted them.
     pub samples: Vec<(f64, u64)>,
 }
 
@@ -68,6 +68,9 @@ pub(super) fn of_case<'a>(scenario: &'a ScenarioReport, case: &'a Case) -> impl 
     let found = scenario.search.is_some() && case.load.is_none();
     let samples = match found {
         true => samples(scenario.cases.iter().flat_map(|case| &case.trials)),
+        false if case.trials.is_empty() => {
+            case.samples.iter().map(|sample| (sample.seconds, sample.requests)).collect()
+        }
         false => samples(&case.trials),
     };
     case.metrics.iter().map(move |metric| {

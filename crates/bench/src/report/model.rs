@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::AUDIT_FAILED;
 use crate::host::environment::{DEBUG, Environment};
+use crate::host::usage::Usage;
 pub use crate::load::trial::{Distribution, Flag, Quantile, Second, Trial};
 pub use crate::target::engines::EngineSettings;
 
@@ -129,8 +130,14 @@ pub struct Case {
     /// Where on the chart: threads, users, bytes. None: a bar of its own.
     pub x: Option<X>,
     pub metrics: Vec<Metric>,
-    /// The runs of the load, one for each repeat; none where no load was run (memory, recovery).
+    /// The runs of the load, one for each repeat; none where no load of ours was run (memory, recovery, another tool).
     pub trials: Vec<Trial>,
+    /// What its figures rest on where they are of no trial, one for each repeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// Of something that stands beside what is measured, such as nginx or another tool: its figure is never the one quoted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reference: bool,
     /// As they said themselves, where each case has settings of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineSettings>,
@@ -147,6 +154,17 @@ impl Case {
     pub fn valid(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(|trial| trial.is_valid())
     }
+}
+
+/// A look at something that is no load of ours: another tool, a child of our own, a server that starts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    pub seconds: f64,
+    /// 0 where nothing was asked of anybody.
+    pub requests: u64,
+    /// What the machine did meanwhile.
+    pub usage: Usage,
 }
 
 /// What a search did with a load. Its invalid trials count for no figure and no verdict.

@@ -7,9 +7,10 @@ use std::mem::discriminant;
 use indexmap::IndexMap;
 
 use super::format::{duration, figure, number, percent, time_us, utc};
-use super::model::{Audit, EngineSettings, Flag, Report, ScenarioReport, Size, Trial, Verdict};
+use super::model::{Audit, Case, EngineSettings, Flag, Report, ScenarioReport, Size, Verdict};
 use super::statistics::REPEATS_FOR_INTERVAL;
 use super::verdict;
+use crate::measure::disturbance;
 
 /// Begins the line of a trial of which nothing may be quoted.
 const INVALID: &str = "INVALID";
@@ -72,10 +73,8 @@ pub(super) fn flags(scenario: &ScenarioReport, size: Size) -> Vec<String> {
 
 /// The same without what holds of all.
 pub(super) fn doubts_of_scenario(scenario: &ScenarioReport, size: Size) -> Vec<String> {
-    let mut lines: Vec<String> =
-        scenario.cases.iter().flat_map(|case| doubts(&case.name, &case.trials)).collect();
-    let loaded = scenario.cases.iter().map(|case| case.trials.as_slice()).filter(|trials| !trials.is_empty());
-    lines.extend(verdict::samples(&scenario.name, size, loaded));
+    let mut lines: Vec<String> = scenario.cases.iter().flat_map(doubts).collect();
+    lines.extend(verdict::samples(scenario, size));
     lines
 }
 
@@ -83,28 +82,30 @@ pub(super) fn doubts_of_scenario(scenario: &ScenarioReport, size: Size) -> Vec<S
 pub(super) fn sample(repeats: usize, seconds: f64, requests: u64) -> String {
     let times = if repeats == 1 { String::new() } else { format!("{repeats} x ") };
     let each = figure(seconds / repeats.max(1) as f64, "s");
-    format!("{times}{each}, {} requests", number(requests as f64))
+    let asked = if requests == 0 { String::new() } else { format!(", {} requests", number(requests as f64)) };
+    format!("{times}{each}{asked}")
 }
 
-/// The same of all repeats; a dash where no load was run.
+/// The same of all repeats; a dash where nobody noted them.
 pub(super) fn sample_of(samples: &[(f64, u64)]) -> String {
     let (seconds, requests) = (samples.iter().map(|of| of.0).sum(), samples.iter().map(|of| of.1).sum());
     if samples.is_empty() { "-".to_owned() } else { sample(samples.len(), seconds, requests) }
 }
 
 /// Flags of one kind are shown once, by the first of them.
-fn doubts(name: &str, trials: &[Trial]) -> Vec<String> {
-    let mut kinds: IndexMap<_, (&Flag, Vec<String>)> = IndexMap::new();
-    for trial in trials {
-        for of in trial.flags.iter().filter(|of| **of != Flag::CoLocated) {
-            let (_, repeats) = kinds.entry(discriminant(of)).or_insert((of, Vec::new()));
-            repeats.push(trial.repeat.to_string());
-        }
+fn doubts(case: &Case) -> Vec<String> {
+    let of_trials = case.trials.iter().flat_map(|of| of.flags.iter().cloned().map(|flag| (of.repeat, flag)));
+    let of_samples =
+        (1..).zip(&case.samples).filter_map(|(repeat, of)| Some((repeat, disturbance(&of.usage)?)));
+    let mut kinds: IndexMap<_, (Flag, Vec<String>)> = IndexMap::new();
+    for (repeat, of) in of_trials.chain(of_samples).filter(|(_, of)| *of != Flag::CoLocated) {
+        let (_, repeats) = kinds.entry(discriminant(&of)).or_insert((of, Vec::new()));
+        repeats.push(repeat.to_string());
     }
-    let line = |(of, repeats): (&Flag, Vec<String>)| {
+    let line = |(of, repeats): (Flag, Vec<String>)| {
         let first = if repeats.len() > 1 { " (the first of them)" } else { "" };
         let kind = if of.forbids_quoting() { INVALID } else { TO_NOTE };
-        format!("{kind}: {name}, repeat {}: {}{first}", repeats.join(", "), flag(of))
+        format!("{kind}: {}, repeat {}: {}{first}", case.name, repeats.join(", "), flag(&of))
     };
     kinds.into_values().map(line).collect()
 }

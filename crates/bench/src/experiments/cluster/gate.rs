@@ -19,7 +19,7 @@ use crate::host::leftovers;
 use crate::host::limit::limit;
 use crate::host::process::{self, Guard};
 use crate::host::usage::{Snapshot, Usage, Watched};
-use crate::report::model::{Better, Metric, ScenarioReport};
+use crate::report::model::{Better, Metric, Sample, ScenarioReport};
 use crate::target::engines::redis::Redis;
 use crate::target::engines::{BrokerFlush, EngineSet};
 
@@ -58,11 +58,10 @@ struct ClientSaid {
     skus: [u32; 2],
 }
 
-struct Sample {
+struct Rates {
     client_per_s: f64,
     redis_benchmark_per_s: f64,
-    /// Of the client.
-    usage: Usage,
+    of_client: Sample,
 }
 
 struct Gate<'a> {
@@ -83,16 +82,16 @@ pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
     let mut last = None;
     run.case(Point::bar(NAME, NAME), &[], || {
         context.repeat_figures(|| {
-            let sample = gate.sample()?;
-            let (client, tool) = (sample.client_per_s, sample.redis_benchmark_per_s);
+            let Rates { client_per_s: client, redis_benchmark_per_s: tool, of_client } = gate.rates()?;
             context.progress.done(&format!("{NAME}: {client:.0}/s, redis-benchmark {tool:.0}/s"));
-            last = Some(sample.usage);
+            last = Some(of_client.usage.clone());
             let figure = |name, unit, better, value| Metric::new(name, unit, better, vec![value]);
-            Ok(vec![
+            let figures = vec![
                 figure("throughput", "1/s", Better::Higher, client),
                 figure("redis-benchmark", "1/s", Better::Neither, tool),
                 figure(RATIO, "x", Better::Higher, client / tool),
-            ])
+            ];
+            Ok((figures, of_client))
         })
     })?;
     run.report.engines = gate.set.settings()?;
@@ -102,7 +101,7 @@ pub(super) fn run(context: &ScenarioContext) -> anyhow::Result<ScenarioReport> {
 
 impl Gate<'_> {
     /// The gate's own client comes first, because redis-benchmark uses what it has prepared. What both made is removed.
-    fn sample(&self) -> anyhow::Result<Sample> {
+    fn rates(&self) -> anyhow::Result<Rates> {
         let mut redis = Redis::connect(self.set.address("redis")?)?;
         let (said, usage) = self.run_client()?;
         let marks = count(&mut redis, &keys(&said, 0)[1])?;
@@ -115,7 +114,9 @@ impl Gate<'_> {
         for key in [keys(&said, 0), keys(&said, 1)].as_flattened() {
             redis.exec(&["UNLINK", key])?;
         }
-        Ok(Sample { client_per_s: said.reserves as f64 / said.seconds, redis_benchmark_per_s, usage })
+        let client_per_s = said.reserves as f64 / said.seconds;
+        let of_client = Sample { seconds: said.seconds, requests: said.reserves, usage };
+        Ok(Rates { client_per_s, redis_benchmark_per_s, of_client })
     }
 
     fn milliseconds(&self) -> anyhow::Result<u64> {

@@ -217,7 +217,7 @@ fn run(
     run.report.engines.push(bench.own.target.settings()?);
     if rows.iter().any(|(row, _)| row.load == Load::Own) {
         let (orders, traffic) = (sizes.prefill_orders, &mut bench.own_orders);
-        let cost = bench.own.prefill(orders, traffic, &context.stop, &context.progress)?;
+        let cost = bench.own.prefill(orders, traffic, context)?;
         run.report.cases.push(cost);
     }
     for repeat in 1..=context.repeats {

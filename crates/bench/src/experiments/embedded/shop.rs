@@ -10,13 +10,15 @@ use anyhow::{Context, bail};
 use crate::audit::{Answered, Ledger};
 use crate::drivers::http::traffic::{self, OWN_PRODUCT, OWN_SALE, OWN_UNITS, Traffic};
 use crate::drivers::http::{Http, Settings};
+use crate::experiments::ScenarioContext;
 use crate::experiments::cases::Point;
 use crate::host::procfs;
+use crate::host::usage::Watched;
 use crate::load::Generator;
 use crate::load::record::{Outcome, Outcomes};
 use crate::load::schedule::Schedule;
-use crate::progress::Progress;
-use crate::report::model::{Better, Case, Metric};
+use crate::measure::watch;
+use crate::report::model::{Better, Case, Metric, Sample};
 use crate::target::{Setup, Target};
 
 const PREFILL_CONNECTIONS: usize = 200;
@@ -82,14 +84,15 @@ impl Shop {
         &mut self,
         orders: u64,
         traffic: &mut Traffic,
-        stop: &AtomicBool,
-        progress: &Progress,
+        context: &ScenarioContext,
     ) -> anyhow::Result<Case> {
         self.create_sale(OWN_SALE, OWN_PRODUCT, OWN_UNITS, 1)?;
         let ledger_file = self.target.data_dir().join("ledger.db");
         let pid = self.target.pid();
         let (memory_before, written_before) = (procfs::rss_bytes(pid)?, procfs::write_bytes(pid)?);
-        let elapsed = self.place(orders, traffic, stop, progress)?;
+        let watched = [Watched::new("server", pid)];
+        let around = context.around(&watched, true);
+        let (elapsed, usage) = watch(around, || self.place(orders, traffic, context))?;
         let (memory, written) = (procfs::rss_bytes(pid)?, procfs::write_bytes(pid)?);
         let orders = self.answered.accepted;
         let open = self.target.restart()?;
@@ -115,24 +118,24 @@ impl Shop {
         ];
         let own = figures.map(|(name, value, unit, better)| Metric::new(name, unit, better, vec![value]));
         let name = "what an order costs";
-        Ok(Point::bar(name, name).case(own.to_vec().into(), &[]))
+        let sample = Sample { seconds: elapsed.as_secs_f64(), requests: orders, usage };
+        Ok(Point::bar(name, name).case((own.to_vec(), sample).into(), &[]))
     }
 
     fn place(
         &mut self,
         orders: u64,
         traffic: &mut Traffic,
-        stop: &AtomicBool,
-        progress: &Progress,
+        context: &ScenarioContext,
     ) -> anyhow::Result<Duration> {
         let settings = Settings::keep_alive(self.target.address(), PREFILL_CONNECTIONS);
         let mut http = Http { workload: traffic };
         let mut generator = Generator::connect(settings, &mut http)?;
         let mut elapsed = Duration::ZERO;
         while self.answered.accepted < orders {
-            progress.doing(&format!("pre-filling: {} of {orders} orders", self.answered.accepted));
+            context.progress.doing(&format!("pre-filling: {} of {orders} orders", self.answered.accepted));
             let part = orders.div_ceil(PREFILL_PARTS).min(orders - self.answered.accepted);
-            let record = generator.run(Schedule::closed_requests(part), &mut http, stop)?;
+            let record = generator.run(Schedule::closed_requests(part), &mut http, &context.stop)?;
             self.answered.add(&record.outcomes);
             elapsed += record.elapsed;
             if record.outcomes.of(Outcome::Won) * 2 < part {

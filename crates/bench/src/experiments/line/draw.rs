@@ -16,7 +16,8 @@ use crate::audit::AUDIT_FAILED;
 use crate::goal::Goal;
 use crate::host::process::{self, Guard};
 use crate::host::procfs;
-use crate::report::model::{Better, ScenarioReport, Shape};
+use crate::measure::watch;
+use crate::report::model::{Better, Sample, ScenarioReport, Shape};
 use crate::target::Target;
 
 pub(super) const METRICS: &[&str] = &[
@@ -108,15 +109,18 @@ fn one(
     server.audit()?;
 
     let file = context.folder.join(format!("draw-{repeat}.txt"));
+    let ticket = joins.ticket.as_deref().context("nobody was given a ticket")?;
     let data_dir = server.data_dir();
     let (sale, product) = (super::SALE.to_string(), super::PRODUCT.to_string());
     let mut export = Command::new(&context.program);
     export.args(["draw", "export", "--sale", &sale, "--product", &product]).arg("--data-dir").arg(data_dir);
-    let exported = spent(context, "draw export", export.arg("--to").arg(&file))?;
-    let ticket = joins.ticket.as_deref().context("nobody was given a ticket")?;
+    export.arg("--to").arg(&file);
     let mut verify = Command::new(&context.program);
-    let verified =
-        spent(context, "draw verify", verify.args(["draw", "verify", "--ticket", ticket]).arg(&file))?;
+    verify.args(["draw", "verify", "--ticket", ticket]).arg(&file);
+    let ((exported, verified), usage) = watch(context.around(&[], true), || {
+        Ok((spent(context, "draw export", &mut export)?, spent(context, "draw verify", &mut verify)?))
+    })?;
+    figures.samples.push(Sample { seconds: usage.seconds, requests: 0, usage });
     let begun = Instant::now();
     context.progress.doing("finding every place out again");
     check_file(&file, &announced, &drawn)?;

@@ -25,8 +25,9 @@ use crate::load::distribution::{Distribution, times};
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
-use crate::measure::trial;
-use crate::report::model::{Audit, Better, Case, Metric, ScenarioReport};
+use crate::measure::{trial, watch};
+use crate::report::model::{Audit, Better, Case, Metric, Sample, ScenarioReport};
+use crate::report::statistics::median;
 use crate::target::nginx::Nginx;
 use crate::target::{TOKEN_SECRET, Target};
 
@@ -153,27 +154,27 @@ pub fn run(context: &ScenarioContext, sizes: NightSizes) -> anyhow::Result<Scena
     super::check(context, sizes.people)?;
     let mut measured = Measured::default();
     for repeat in 1..=context.repeats {
-        let mut night = Night::open(context, sizes, repeat, &mut measured)?;
-        night.join(&mut measured)?;
-        night.wait_and_sell(&mut measured)?;
+        let (mut night, mut parts) = (Night::open(context, sizes, repeat, &mut measured)?, Parts::default());
+        night.join(&mut parts)?;
+        night.wait_and_sell(&mut parts, &mut measured)?;
         // Its audit was clean.
+        measured.add(parts);
         measured.cases().iter().for_each(|case| context.keep(case));
     }
     Ok(measured.report(sizes))
 }
 
+/// What one night measures in turn, in parts.
 #[derive(Debug)]
-struct Measured {
+struct Parts {
     joins: Vec<Trial>,
     orders: Vec<Trial>,
     joins_beside_orders: Vec<f64>,
     memory: Vec<f64>,
     board: Comparison,
-    night: cases::Measured,
-    report: ScenarioReport,
 }
 
-impl Default for Measured {
+impl Default for Parts {
     fn default() -> Self {
         Self {
             joins: Vec::new(),
@@ -181,6 +182,37 @@ impl Default for Measured {
             joins_beside_orders: Vec::new(),
             memory: Vec::new(),
             board: Comparison::new(BOARD.to_owned(), "server", Outcome::Served),
+        }
+    }
+}
+
+impl Parts {
+    fn cases(self) -> Vec<Case> {
+        let names = ["throughput", "p50", "p99"];
+        let own = vec![
+            Metric::new(JOINS_BESIDE_ORDERS, "x", Better::Higher, self.joins_beside_orders),
+            Metric::new(MEMORY, "bytes", Better::Lower, self.memory),
+        ];
+        let joins = cases::Measured { trials: self.joins, own, ..cases::Measured::default() };
+        let joins = Point::bar(JOINS, JOINS).case(joins, &names);
+        let orders = Point::bar(ORDERS, ORDERS).case(self.orders.into(), &names);
+        let [board, of_nginx] = self.board.cases();
+        vec![joins, orders, board, of_nginx]
+    }
+}
+
+#[derive(Debug)]
+struct Measured {
+    /// Each figure has one value for each night: parts of one are no repeats.
+    in_parts: Vec<Case>,
+    night: cases::Measured,
+    report: ScenarioReport,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            in_parts: Vec::new(),
             night: cases::Measured::default(),
             report: ScenarioReport { title: "A night with a line".to_owned(), ..ScenarioReport::default() },
         }
@@ -188,17 +220,23 @@ impl Default for Measured {
 }
 
 impl Measured {
+    /// The medians of a night's parts.
+    fn add(&mut self, parts: Parts) {
+        for mut case in parts.cases() {
+            case.metrics.iter_mut().for_each(|of| of.values = median(&of.values).into_iter().collect());
+            let Some(all) = self.in_parts.iter_mut().find(|of| of.name == case.name) else {
+                self.in_parts.push(case);
+                continue;
+            };
+            all.trials.extend(case.trials);
+            for (all, of) in all.metrics.iter_mut().zip(case.metrics) {
+                all.values.extend(of.values);
+            }
+        }
+    }
+
     fn cases(&self) -> Vec<Case> {
-        let names = ["throughput", "p50", "p99"];
-        let own = vec![
-            Metric::new(JOINS_BESIDE_ORDERS, "x", Better::Higher, self.joins_beside_orders.clone()),
-            Metric::new(MEMORY, "bytes", Better::Lower, self.memory.clone()),
-        ];
-        let joins =
-            Point::bar(JOINS, JOINS).case(cases::Measured { trials: self.joins.clone(), own }, &names);
-        let orders = Point::bar(ORDERS, ORDERS).case(self.orders.clone().into(), &names);
-        let [board, of_nginx] = self.board.cases();
-        vec![joins, orders, board, of_nginx, case(&self.night, NIGHT)]
+        self.in_parts.iter().cloned().chain([case(&self.night, NIGHT)]).collect()
     }
 
     fn report(self, sizes: NightSizes) -> ScenarioReport {
@@ -262,7 +300,7 @@ impl<'a> Night<'a> {
     }
 
     /// Everybody joins, in parts; beside each part, orders of the open item.
-    fn join(&mut self, measured: &mut Measured) -> anyhow::Result<()> {
+    fn join(&mut self, measured: &mut Parts) -> anyhow::Result<()> {
         let Self { context, sizes, server, people, .. } = self;
         let mut orders = Traffic::own(TOKEN_SECRET, BUYER_FIRST);
         let settings = Settings::keep_alive(server.address(), joins::CONNECTIONS);
@@ -302,11 +340,11 @@ impl<'a> Night<'a> {
     }
 
     /// From the close of the entries to the end.
-    fn wait_and_sell(mut self, measured: &mut Measured) -> anyhow::Result<()> {
+    fn wait_and_sell(mut self, parts: &mut Parts, measured: &mut Measured) -> anyhow::Result<()> {
         let Self { context, sizes, .. } = self;
         let starts_at_ms = super::close_entries(&self.server, sizes.starts_in, sizes.lasts)?;
         let drawn = super::drawn(context, &self.server)?;
-        self.read_boards(&mut measured.board)?;
+        self.read_boards(&mut parts.board)?;
         let guests = self.guests(&drawn)?;
         let (waiting, bots) = (guests.len(), guests.iter().filter(|guest| guest.is_bot).count() as u64);
         let times = Times {
@@ -316,9 +354,10 @@ impl<'a> Night<'a> {
             bot_wait_ms: bots * 1000 / sizes.bot_requests_per_s.max(1),
         };
         context.progress.doing("the night");
-        let before = procfs::cpu(self.server.pid())?;
-        let (answers, seen) = play(context, &self.server, guests, times)?;
-        let spent = procfs::cpu(self.server.pid())?.saturating_sub(before);
+        let watched = [Watched::new("server", self.server.pid())];
+        let around = context.around(&watched, true);
+        let ((answers, seen), usage) = watch(around, || play(context, &self.server, guests, times))?;
+        let spent = usage.processes.iter().find(|of| of.name == "server").map_or(0.0, |of| of.cpu_seconds);
         context.progress.doing("judging the night");
         self.server.stop()?;
         self.server.audit()?;
@@ -332,8 +371,9 @@ impl<'a> Night<'a> {
         let sold = Sold { units: sizes.units, grace_ms: sizes.grace_s * 1000 };
         let judged = judge(&entries, &answers, sold, place_of);
         self.audit(&judged, &seen, measured)?;
-        let per_person = spent.as_secs_f64() * 1e6 / (waiting as f64 * seen.seconds.max(1e-9));
+        let per_person = spent * 1e6 / (waiting as f64 * seen.seconds.max(1e-9));
         add(&mut measured.night, waiting, answers.readings.len(), &judged, &seen, per_person);
+        measured.night.samples.push(Sample { seconds: seen.seconds, requests: seen.answers, usage });
         context.progress.done(&format!(
             "the night: {} sold of {}, {} called, {} zones kept, none wrong",
             judged.sold,

@@ -5,7 +5,6 @@
 
 use std::ops::RangeInclusive;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,10 +17,12 @@ use crate::drivers::redis::keys::Order;
 use crate::experiments::cases::{Measured, Point, Run};
 use crate::experiments::shapes::{Judged, rates, ratio, value_of};
 use crate::experiments::{ScenarioContext, limit};
-use crate::host::{process, procfs};
+use crate::host::process;
 use crate::load::schedule::Schedule;
+use crate::measure::{Surroundings, TOOLS, watch};
 use crate::reference::{self, File, Row};
-use crate::report::model::{Better, Case, Metric, ScenarioReport, Shape};
+use crate::report::model::{Better, Case, Metric, Sample, ScenarioReport, Shape};
+use crate::target::address::is_local;
 
 const VALUE_BYTES: usize = 8;
 /// `key:` and 12 digits, as the published tool has it.
@@ -32,21 +33,21 @@ const FEW: usize = 8;
 const BUSY: &str = "for i = 1, 20000 do end return 1";
 /// How many times as long as our own driver redis-benchmark may take.
 const SLOW_MAX: u32 = 20;
-/// Requests of the others for one of these.
-const BUSY_SHARE: u64 = 10;
-pub(super) const FULL_REQUESTS: u64 = 200_000;
+const PUBLISHED_REQUESTS: u64 = 200_000;
 /// Of a processor.
 const TOOL_FULL: f64 = 0.85;
 /// Ratios of two rates that are too close to call one of them the higher.
 const CLOSE: RangeInclusive<f64> = 0.95..=1.05;
 const GENERATOR_CPU: &str = "generator CPU per request";
 
-pub(super) fn run(context: &ScenarioContext, requests: u64) -> anyhow::Result<ScenarioReport> {
+/// Each load lasts for the window, and redis-benchmark then sends as many requests.
+pub(super) fn run(context: &ScenarioContext, window: Duration) -> anyhow::Result<ScenarioReport> {
     let mut run = Run::new(context, "Redis: SET and GET of 8 bytes");
     run.scaled_down("Load and server share the processors of one host.");
-    if requests < FULL_REQUESTS {
-        run.scaled_down(format!("{requests} requests each instead of {FULL_REQUESTS}."));
-    }
+    run.scaled_down(format!(
+        "Each load lasts {} s, whatever it sends, instead of {PUBLISHED_REQUESTS} requests, which take a second now.",
+        window.as_secs_f64()
+    ));
     run.note(format!(
         "The busy script is `{BUSY}`: Redis runs one at a time, so Redis alone is the limit, and the two tools are \
          compared by what they say of it."
@@ -62,18 +63,21 @@ pub(super) fn run(context: &ScenarioContext, requests: u64) -> anyhow::Result<Sc
     let session = subject.session(context);
     // The reads below find it, whichever cases are run.
     session.fill(1, load(&subject, "set")?, 1)?;
-    for (series, connections, requests, row) in [
-        ("set", MANY, requests, published("redis set", 0)),
-        ("get", MANY, requests, published("redis get", 0)),
-        ("get", FEW, requests, published("redis get", 1)),
-        ("busy script", MANY, requests.div_ceil(BUSY_SHARE), None),
+    let watched = subject.watched();
+    let around = context.around(&watched, is_local(subject.address));
+    for (series, connections, row) in [
+        ("set", MANY, published("redis set", 0)),
+        ("get", MANY, published("redis get", 0)),
+        ("get", FEW, published("redis get", 1)),
+        ("busy script", MANY, None),
     ] {
         let mut theirs = Measured::default();
         let once = |repeat| {
-            let schedule = Schedule::closed_requests(requests);
+            let schedule = Schedule::closed(window);
             let (trial, _) = session.run(connections, load(&subject, series)?, schedule, repeat)?;
+            let requests = trial.outcomes.total();
             let program = redis_benchmark(&subject, series, connections, requests);
-            theirs.add(run_redis_benchmark(program, requests, trial.seconds, &context.stop)?);
+            theirs.add_repeat(run_redis_benchmark(program, requests, trial.seconds, around)?.into());
             let used = trial.usage.iter().flat_map(|usage| &usage.processes).find(|of| of.name == "load");
             let figures = used.map(|of| generator_cpu(of.cpu_seconds, requests)).into_iter().collect();
             Ok((trial, figures))
@@ -83,7 +87,8 @@ pub(super) fn run(context: &ScenarioContext, requests: u64) -> anyhow::Result<Sc
             context.repeat(once)
         })?;
         if !theirs.own.is_empty() {
-            run.keep(point(&format!("{series} by redis-benchmark")).case(theirs, &[]));
+            let point = point(&format!("{series} by redis-benchmark")).of_reference();
+            run.keep(point.case(theirs, &[]));
         }
     }
     subject.close(&mut run)?;
@@ -197,15 +202,15 @@ fn run_redis_benchmark(
     mut program: Command,
     requests: u64,
     seconds: f64,
-    stop: &AtomicBool,
-) -> anyhow::Result<Vec<Metric>> {
+    around: Surroundings<'_>,
+) -> anyhow::Result<(Vec<Metric>, Sample)> {
     let patience = Duration::from_secs_f64(seconds) * SLOW_MAX + process::TOOL_MARGIN;
-    let before = procfs::ended_children_cpu()?;
-    let said = process::run_tool(program.env("LC_ALL", "C"), patience, stop)?;
-    let used = procfs::ended_children_cpu()?.saturating_sub(before);
+    let (said, usage) =
+        watch(around, || process::run_tool(program.env("LC_ALL", "C"), patience, around.stop))?;
     let mut figures = read_csv(&said).with_context(|| format!("redis-benchmark said: {said}"))?;
-    figures.push(generator_cpu(used.as_secs_f64(), requests));
-    Ok(figures)
+    let used = usage.processes.iter().find(|of| of.name == TOOLS).map_or(0.0, |of| of.cpu_seconds);
+    figures.push(generator_cpu(used, requests));
+    Ok((figures, Sample { seconds: usage.seconds, requests, usage }))
 }
 
 /// What the one that asks spends, its start included.

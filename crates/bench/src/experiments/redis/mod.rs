@@ -17,6 +17,8 @@ mod reserve;
 mod server;
 mod swap;
 
+use std::time::Duration;
+
 use self::case::Sweep;
 use super::{Engine, Scenario};
 
@@ -28,8 +30,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         needs: &[Engine::Redis],
         metrics: &["throughput", "p50", "p95", "p99", "mean", "max", "generator CPU per request"],
         run: |context| {
-            let requests = get_set::FULL_REQUESTS / if context.quick() { 2 } else { 1 };
-            get_set::run(context, requests)
+            let seconds = if context.quick() { 1 } else { 5 };
+            get_set::run(context, Duration::from_secs(seconds))
         },
     },
     Scenario {

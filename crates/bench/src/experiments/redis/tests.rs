@@ -80,7 +80,7 @@ fn check(report: &ScenarioReport, cases: usize) {
 #[test]
 fn get_and_set() {
     let (context, _folder, _ports) = context();
-    let report = get_set::run(&context, 2000).unwrap();
+    let report = get_set::run(&context, WINDOW).unwrap();
     check(&report, 8);
     assert_eq!(report.engines[0].settings["appendfsync"], "everysec");
     assert!(report.shapes.iter().all(|shape| shape.measured != "its cases were not run"));
@@ -258,7 +258,7 @@ fn a_server_that_runs_already_keeps_what_it_has() {
         ..Addresses::default()
     });
     context.repeats = 1;
-    check(&get_set::run(&context, 200).unwrap(), 8);
+    check(&get_set::run(&context, WINDOW).unwrap(), 8);
     let sizes = Sweep { window: WINDOW, at: vec![10] };
     check(&hot_key::run(&context, &sizes).unwrap_or_else(|error| panic!("{error:#}")), 1);
     let sizes = persistence::Sizes { single: vec![100], single_synced: vec![50], pipelined: vec![10_000] };

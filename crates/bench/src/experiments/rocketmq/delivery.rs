@@ -96,7 +96,8 @@ pub(super) fn message_broker(context: &ScenarioContext) -> anyhow::Result<Scenar
 fn own_case(run: &mut Run<'_>, brokers: &mut Brokers) -> anyhow::Result<Option<Own>> {
     let (context, mut own) = (run.context, None);
     let Some(library) = brokers.jars() else { return Ok(None) };
-    run.case(by_threads("RocketMQ's own producer", OWN_PRODUCER), &[], || {
+    let point = by_threads("RocketMQ's own producer", OWN_PRODUCER).of_reference();
+    run.case(point, &[], || {
         let topic = brokers.topic("doorbuster_bench_own", QUEUES)?;
         let whom = (&*brokers.name_server.to_string(), &*topic.name);
         let found = own::run(context, &library, whom, (THREADS, BYTES), brokers.watched())?;
@@ -109,8 +110,9 @@ fn own_case(run: &mut Run<'_>, brokers: &mut Brokers) -> anyhow::Result<Option<O
             metric("max response", "us", Better::Lower, |line| line.max_ms * 1000.0),
             metric("failed", "messages", Better::Lower, |line| line.failed),
         ];
+        let samples = found.samples();
         own = Some(found);
-        Ok(figures)
+        Ok(Measured { own: figures, samples, ..Measured::default() })
     })?;
     Ok(own)
 }
@@ -276,7 +278,7 @@ fn live_stream(context: &ScenarioContext, brokers: &mut Brokers) -> anyhow::Resu
         }
         trials.push(produced);
     }
-    Ok(Measured { trials, own: delay_metrics(&delays) })
+    Ok(Measured { trials, own: delay_metrics(&delays), ..Measured::default() })
 }
 
 /// Pulls without a pause from before the first message until all that were acknowledged have come. The end of a run

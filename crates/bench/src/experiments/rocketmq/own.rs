@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use crate::experiments::{ScenarioContext, limit};
 use crate::host::process::{Guard, log_tail};
 use crate::host::usage::{Snapshot, Usage, Watched};
-use crate::report::model::{Case, Shape};
+use crate::report::model::{Case, Sample, Shape};
 use crate::report::statistics::median;
 
 /// It prints a line each 10 s; the first one has its own warm-up in it, and counts for nothing.
@@ -36,6 +36,24 @@ pub(super) struct Own {
     pub(super) lines: Vec<Line>,
     /// While it printed them: the brokers', and its own as [`TOOL`].
     pub(super) usage: Usage,
+}
+
+impl Own {
+    /// What the figures of each line rest on. The machine was watched over all of them together.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "messages of ten seconds, which it counted itself"
+    )]
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        let seconds = LINE_EVERY.as_secs_f64();
+        let sample = |line: &Line| Sample {
+            seconds,
+            requests: (line.per_s * seconds) as u64,
+            usage: self.usage.clone(),
+        };
+        self.lines.iter().map(sample).collect()
+    }
 }
 
 /// Its name in [`Own::usage`].

@@ -143,7 +143,8 @@ fn page(report: &Report) -> Value {
 /// The picture of all tiers, and the best figure of each scenario, those with a published one first.
 fn at_first(figures: &[Figure<'_>]) -> Vec<Block> {
     let mut best: IndexMap<&str, &Figure<'_>> = IndexMap::new();
-    for of in figures.iter().filter(|of| of.median().is_some() && !of.of_load()) {
+    let is_measured = |of: &&Figure<'_>| of.median().is_some() && !of.of_load() && !of.case.reference;
+    for of in figures.iter().filter(is_measured) {
         let than = best.entry(of.scenario).or_insert(of);
         let (metric, other) = (of.metric, than.metric);
         let is_rate = metric.unit == "1/s" && (&metric.unit, &metric.name) == (&other.unit, &other.name);

@@ -9,7 +9,9 @@ use super::figures::{self, Figure};
 use super::format::{figure, number};
 use super::model::{Case, Flag, Limiter, Report, ScenarioReport, Size, Trial};
 use super::words;
-use crate::host::limit::{NOTHING_USED_UP, is_free, load_is_limit};
+use crate::host::limit::{NOTHING_USED_UP, is_free, load_is_full, load_is_limit};
+use crate::host::usage::Usage;
+use crate::measure::{NOTED_MIN_S, disturbance};
 
 /// A figure rests on a time and on a number of requests, in each repeat; of less than these it is not quoted.
 pub const SAMPLE_MIN_S: f64 = 3.0;
@@ -19,15 +21,9 @@ pub const SAMPLE_MIN_REQUESTS: u64 = 10_000;
 const MEASURES_THE_GENERATOR: &str = "self-check";
 
 /// Why a short sample is one on purpose.
-const SHORT_ON_PURPOSE: [(&str, Short, &str); 15] = [
-    ("redis-get-set", Short::Published, AS_PUBLISHED),
+const SHORT_ON_PURPOSE: [(&str, Short, &str); 9] = [
     ("redis-persistence", Short::Published, AS_PUBLISHED),
     ("redis-cluster", Short::Published, AS_PUBLISHED),
-    ("static-page", Short::Published, AS_PUBLISHED),
-    ("product-page", Short::Published, AS_PUBLISHED),
-    ("stock", Short::Published, AS_PUBLISHED),
-    ("message-http", Short::Published, AS_PUBLISHED),
-    ("order-http", Short::Published, AS_PUBLISHED),
     ("rocketmq-producer", Short::Few, SYNCED),
     ("message-broker", Short::Few, SYNCED),
     ("mysql-commit", Short::Few, SYNCED),
@@ -42,7 +38,7 @@ const SYNCED: &str = "each request waits for a disk, so there are few of them in
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Short {
-    /// At the published size the number of requests is given, whatever time they take.
+    /// At the published size the number of requests is given, whatever time they take, if that can be watched.
     Published,
     /// Of any size: few requests, in time enough.
     Few,
@@ -74,18 +70,24 @@ impl Verdict {
 /// What was measured at one setting, wherever a report has it.
 struct Measured<'a> {
     scenario: &'a str,
-    case: String,
+    case: &'a Case,
     trials: Vec<&'a Trial>,
 }
 
 impl Measured<'_> {
     fn is(&self, figure: &Figure<'_>) -> bool {
-        figure.scenario == self.scenario && figure.case.name == self.case
+        figure.scenario == self.scenario && figure.case.name == self.case.name
     }
 
     /// As a sentence names it.
     fn name(&self) -> String {
-        format!("{}, {}", self.scenario, self.case)
+        format!("{}, {}", self.scenario, self.case.name)
+    }
+
+    /// A rate of which nobody noted how long it was measured, and by how many requests.
+    fn is_unnoted(&self) -> bool {
+        let Case { trials, samples, metrics, .. } = self.case;
+        trials.is_empty() && samples.is_empty() && metrics.first().is_some_and(|of| of.unit == "1/s")
     }
 }
 
@@ -159,7 +161,7 @@ fn measured(report: &Report) -> Vec<Measured<'_>> {
         .filter(|(of, case)| judged(of, case))
         .map(|(of, case)| Measured {
             scenario: &of.name,
-            case: case.name.clone(),
+            case,
             trials: case.trials.iter().filter(|of| case.load.is_none() || of.is_valid()).collect(),
         })
         .collect()
@@ -169,7 +171,11 @@ fn measured(report: &Report) -> Vec<Measured<'_>> {
 fn doubt(of: &Measured<'_>, size: Size) -> Option<String> {
     let trials = || of.trials.iter().copied();
     let spoiled = trials().flat_map(|trial| &trial.flags).find(|flag| flag.invalidates()).map(words::flag);
-    let disturbed = || trials().find_map(disturbed);
+    let disturbed = || {
+        let of_samples =
+            || of.case.samples.iter().find_map(|of| words_of(&disturbance(&of.usage)?, Some(&of.usage)));
+        trials().find_map(disturbed).or_else(of_samples)
+    };
     let generator = || {
         let share = trials().filter(|_| of.scenario != MEASURES_THE_GENERATOR).find_map(load_is_limit)?;
         Some(format!("the load generator was the limit: it used {:.0}% of a processor", share * 100.0))
@@ -182,11 +188,13 @@ fn doubt(of: &Measured<'_>, size: Size) -> Option<String> {
 }
 
 fn disturbed(trial: &Trial) -> Option<String> {
-    let used = trial.flags.iter().find_map(|flag| match flag {
-        Flag::Disturbed { processors, .. } => Some(*processors),
-        _ => None,
-    })?;
-    Some(match trial.usage.as_ref() {
+    trial.flags.iter().find_map(|flag| words_of(flag, trial.usage.as_ref()))
+}
+
+/// Of other work alone.
+fn words_of(flag: &Flag, usage: Option<&Usage>) -> Option<String> {
+    let Flag::Disturbed { processors: used, .. } = flag else { return None };
+    Some(match usage {
         Some(usage) => {
             format!("other work took {:.0}% of the processors", used / usage.processors as f64 * 100.0)
         }
@@ -196,12 +204,15 @@ fn disturbed(trial: &Trial) -> Option<String> {
 
 /// What the first short sample of a case is, unless there is a reason for it.
 fn short(of: &Measured<'_>, size: Size) -> Option<String> {
-    let short = of.trials.iter().find(|trial| is_short(trial))?;
+    if of.is_unnoted() {
+        return Some("nobody noted its time and requests".to_owned());
+    }
+    let (seconds, requests) = samples_of(of.case).into_iter().find(|of| is_short(*of))?;
     match reason(of.scenario) {
-        Some((Short::Published, _)) if size == Size::Full => None,
-        Some((Short::Few, _)) if has_time(short) => None,
+        Some((Short::Published, _)) if size == Size::Full && seconds >= NOTED_MIN_S => None,
+        Some((Short::Few, _)) if has_time(seconds) => None,
         Some((Short::Any, _)) => None,
-        _ => Some(words::sample(1, short.seconds, short.outcomes.total())),
+        _ => Some(words::sample(1, seconds, requests)),
     }
 }
 
@@ -211,27 +222,27 @@ fn reason(scenario: &str) -> Option<(Short, &'static str)> {
     Some((*kind, why))
 }
 
-fn is_short(trial: &Trial) -> bool {
-    trial.is_valid() && (!has_time(trial) || trial.outcomes.total() < SAMPLE_MIN_REQUESTS)
+/// Seconds and requests of what counts; without requests, what is timed lasts as long as it does.
+fn samples_of(case: &Case) -> Vec<(f64, u64)> {
+    let trials = case.valid().map(|trial| (trial.seconds, trial.outcomes.total()));
+    let others = case.samples.iter().filter(|of| of.requests > 0).map(|of| (of.seconds, of.requests));
+    trials.chain(others).collect()
+}
+
+fn is_short((seconds, requests): (f64, u64)) -> bool {
+    !has_time(seconds) || requests < SAMPLE_MIN_REQUESTS
 }
 
 /// To a tenth of a second: an open loop ends with its last answer.
-fn has_time(trial: &Trial) -> bool {
-    (trial.seconds * 10.0).round() >= SAMPLE_MIN_S * 10.0
+fn has_time(seconds: f64) -> bool {
+    (seconds * 10.0).round() >= SAMPLE_MIN_S * 10.0
 }
 
 /// A line on the short samples of a scenario, if it has some.
-pub(super) fn samples<'a>(
-    scenario: &str,
-    size: Size,
-    cases: impl Iterator<Item = &'a [Trial]>,
-) -> Option<String> {
-    let (mut all, mut few) = (0, 0);
-    for trials in cases {
-        all += 1;
-        few += usize::from(trials.iter().any(is_short));
-    }
-    let why = match reason(scenario) {
+pub(super) fn samples(scenario: &ScenarioReport, size: Size) -> Option<String> {
+    let cases = || scenario.cases.iter().map(samples_of).filter(|samples| !samples.is_empty());
+    let (all, few) = (cases().count(), cases().filter(|of| of.iter().copied().any(is_short)).count());
+    let why = match reason(&scenario.name) {
         Some((kind, why)) if kind != Short::Published || size == Size::Full => why,
         _ => "not to be quoted",
     };
@@ -291,7 +302,9 @@ fn headline(report: &Report, left_out: &[&Measured<'_>]) -> Option<String> {
     let sound = || {
         let is_in = |figure: &Figure<'_>| left_out.iter().all(|of| !of.is(figure));
         let watched = |figure: &Figure<'_>| left_out.is_empty() || !figure.samples.is_empty();
-        first_of_cases.iter().filter(move |of| of.median().is_some() && is_in(of) && watched(of))
+        first_of_cases
+            .iter()
+            .filter(move |of| !of.case.reference && of.median().is_some() && is_in(of) && watched(of))
     };
     let is_rate = |of: &&Figure<'_>| of.metric.unit == "1/s";
     let rates = || sound().filter(is_rate);
@@ -313,16 +326,22 @@ fn headline(report: &Report, left_out: &[&Measured<'_>]) -> Option<String> {
 /// `9,519 orders/s (9,400 to 9,640)`, `p99 of all answers 35.9 ms`.
 fn quote(of: &Figure<'_>) -> String {
     let (median, unit) = (of.median().unwrap_or_default(), &of.metric.unit);
+    let least = if is_lower_bound(of) { "at least " } else { "" };
     let said = if of.counts_orders() {
-        format!("{} orders/s", number(median))
+        format!("{least}{} orders/s", number(median))
     } else if unit == "1/s" {
-        figure(median, unit)
+        format!("{least}{}", figure(median, unit))
     } else {
         format!("{} {}", of.metric.name, figure(median, unit))
     };
     let short = |value| if unit == "1/s" { number(value) } else { figure(value, unit) };
     let interval = of.interval().map(|of| format!(" ({} to {})", short(of.low), short(of.high)));
     said + &interval.unwrap_or_default()
+}
+
+/// The generator had no time left either, so the target might have done more.
+fn is_lower_bound(of: &Figure<'_>) -> bool {
+    of.scenario != MEASURES_THE_GENERATOR && of.case.valid().any(load_is_full)
 }
 
 pub use self::search::nothing_passes;

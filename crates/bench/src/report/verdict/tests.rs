@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::host::environment::DEBUG;
-use crate::report::model::{FailedScenario, Metric};
+use crate::report::model::{FailedScenario, Metric, Sample};
 use crate::report::sample;
 
 /// One case of an order path, 6 repeats of 3 s each, and nothing against it.
@@ -83,6 +83,17 @@ fn an_engineer_can_quote_it() {
         },
         "valid, co-located, 6 repeats: order-embedded, set, 50 threads: 42,500 orders/s (40,000 to 45,000)",
     );
+    // Nor is any other figure of what stands beside.
+    check(
+        |report| {
+            report.scenarios[0].name = "redis-get-set".to_owned();
+            let mut tool = report.scenarios[0].cases[0].clone();
+            (tool.name, tool.reference) = ("set, 50 threads, by a tool".to_owned(), true);
+            tool.metrics[0].values = vec![90_000.0; 6];
+            report.scenarios[0].cases.push(tool);
+        },
+        "valid, co-located, 6 repeats: redis-get-set, set, 50 threads: 42,500/s (40,000 to 45,000)",
+    );
     check(
         |report| report.scenarios.push(sample::report().scenarios.remove(2)),
         "valid, co-located: at most 2,400 orders/s with a p99 within 50 ms",
@@ -160,7 +171,7 @@ fn a_generator_that_was_the_limit_makes_it_invalid() {
     assert_eq!(with(busy("stock", 0.84)).grade, Grade::Valid);
     assert_eq!(with(busy(MEASURES_THE_GENERATOR, 1.0)).grade, Grade::Valid);
     // Another thread was fuller, or the rate was given: then the generator limited nothing.
-    for change in [
+    for (change, quoted) in [
         (|trial: &mut Trial| {
             let usage = trial.usage.as_mut().unwrap();
             let mut redis = usage.processes[0].clone();
@@ -168,12 +179,17 @@ fn a_generator_that_was_the_limit_makes_it_invalid() {
             usage.processes.push(redis);
         }) as fn(&mut Trial),
         |trial| trial.arrivals = "5000/s, Poisson".to_owned(),
-    ] {
+    ]
+    .into_iter()
+    // With its own thread used up, too, it can't say how much more there was.
+    .zip(["at least 42,500/s", "42,500/s"])
+    {
         let said = with(|report| {
             busy("stock", 0.92)(report);
             change(&mut trials(report)[1]);
         });
-        assert_eq!(said.grade, Grade::Valid, "{}", said.sentence);
+        let wanted = format!("valid, co-located, 6 repeats: {quoted} (40,000 to 45,000)");
+        assert_eq!(said.sentence, wanted);
     }
 }
 
@@ -203,9 +219,11 @@ fn too_short_a_sample_is_not_quoted() {
         ("redis-reserve", full, 2.96, 10_000, Grade::Valid),
         ("redis-reserve", full, 2.94, 10_000, Grade::Invalid),
         ("redis-reserve", full, 9.0, 9_999, Grade::Invalid),
-        // A number that was published excuses both at the published size, and a disk excuses few requests in time enough.
-        ("redis-get-set", full, 0.7, 100_000, Grade::Valid),
-        ("redis-get-set", quick, 0.07, 10_000, Grade::NotToBeQuoted),
+        // A number that was published excuses both at the published size, in a time in which other work is seen; and a
+        // disk excuses few requests in time enough.
+        ("redis-persistence", full, 0.7, 100_000, Grade::Valid),
+        ("redis-persistence", full, 0.4, 100_000, Grade::Invalid),
+        ("redis-persistence", quick, 0.07, 10_000, Grade::NotToBeQuoted),
         ("mysql-commit", quick, 3.0, 900, Grade::Valid),
         ("mysql-commit", quick, 2.0, 900, Grade::NotToBeQuoted),
         ("mysql-commit", full, 2.0, 900, Grade::Invalid),
@@ -214,6 +232,38 @@ fn too_short_a_sample_is_not_quoted() {
         let said = with(short(name, size, seconds, served));
         assert_eq!(said.grade, grade, "{name} {seconds}: {}", said.sentence);
     }
+}
+
+/// The gate's client, measured by a child of the program, was valid whatever it was measured beside.
+#[test]
+fn what_no_trial_measured_is_judged_by_its_samples() {
+    let measured = |seconds: f64, requests: u64, others: f64| {
+        move |report: &mut Report| {
+            let case = &mut report.scenarios[0].cases[0];
+            let usage = Usage { others, ..case.trials[0].usage.clone().unwrap() };
+            case.trials.clear();
+            case.samples = vec![Sample { seconds, requests, usage }; 6];
+        }
+    };
+    let quoted = "valid, co-located, 6 repeats: 42,500 orders/s (40,000 to 45,000)";
+    check(measured(3.0, 10_000, 0.5), quoted);
+    check(measured(3.0, 10_000, 0.54), "INVALID: other work took 27% of the processors");
+    let mut report = valid();
+    measured(3.0, 10_000, 0.54)(&mut report);
+    let doubt = "INVALID: set, 50 threads, repeat 1, 2, 3, 4, 5, 6: other work used 0.5 processors, at most 0.5 allowed (the \
+                 first of them)";
+    assert_eq!(words::doubts_of_scenario(&report.scenarios[0], report.size), [doubt]);
+    check(measured(0.08, 12_000, 0.1), "INVALID: too short a sample: 80 ms, 12,000 requests");
+    // A start asks nobody for anything, and takes the time that it takes.
+    check(measured(0.08, 0, 0.1), quoted);
+    let unnoted = |size| {
+        move |report: &mut Report| {
+            report.size = size;
+            report.scenarios[0].cases[0].trials.clear();
+        }
+    };
+    check(unnoted(Size::Full), "INVALID: too short a sample: nobody noted its time and requests");
+    assert_eq!(with(unnoted(Size::Quick)).grade, Grade::NotToBeQuoted);
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn sell_out(context: &ScenarioContext, shop: &mut Shop) -> anyhow::Result<(Case,
         Metric::new("requests", "1/s", Better::Higher, vec![requests_per_s]),
         Metric::new("most sold of one good", "units", Better::Neither, vec![most as f64]),
     ];
-    let measured = Measured { trials: vec![trial], own: metrics };
+    let measured = Measured { trials: vec![trial], own: metrics, ..Measured::default() };
     Ok((Point::bar("sold out", "balances of 10").case(measured, &[]), audit))
 }
 
@@ -290,13 +290,13 @@ impl Ramp {
             ];
             let point = Point::bar("best", format!("{series}, best")).beside(published);
             let trials = best.into_iter().map(|(trial, _)| trial).collect();
-            cases.push(point.case(Measured { trials, own: metrics }, &[]));
+            cases.push(point.case(Measured { trials, own: metrics, ..Measured::default() }, &[]));
         }
         let case = |(series, users, trials): &(String, usize, Vec<Trial>)| {
             let failed = trials::metric("failed", "orders", Better::Lower, trials, |trial| {
                 trial.outcomes.bad() as f64
             });
-            let measured = Measured { trials: trials.clone(), own: vec![failed] };
+            let measured = Measured { trials: trials.clone(), own: vec![failed], ..Measured::default() };
             Point::at(series, "users", *users as u64)
                 .case(measured, &["throughput", "mean response", "p99 response"])
         };
