@@ -42,14 +42,7 @@ impl Images {
     }
 
     pub(super) fn fetch(&self, url: &str) -> Result<Image, Problem> {
-        self.origins.fetch(url).map_err(|why| {
-            Problem::new(
-                422,
-                "image_not_fetched",
-                "The image was not fetched",
-                format!("No image came: {why}."),
-            )
-        })
+        self.origins.fetch(url).map_err(|why| Problem::image_not_fetched(format!("No image came: {why}.")))
     }
 
     /// For whoever wants to see it.
@@ -85,9 +78,7 @@ impl Images {
 impl From<ImageError> for Problem {
     fn from(error: ImageError) -> Problem {
         match error {
-            ImageError::Full { .. } => {
-                Problem::new(409, "images_full", "No room for another image", format!("{error}."))
-            }
+            ImageError::Full { .. } => Problem::images_full(format!("{error}.")),
             ImageError::Files(_) | ImageError::MySql(_) => {
                 tracing::warn!(%error, "images can't be kept or read");
                 Problem::unavailable(format!("Images can't be kept or read now: {error}."))

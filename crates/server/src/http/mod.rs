@@ -424,7 +424,7 @@ impl Service for HttpService {
                     && call.problems == ProblemFormat::Page
                     && call.fields.wants_html() =>
             {
-                self.not_found_page(&call.fields, &mut out);
+                self.not_found_page(&problem, &call.fields, &mut out);
             }
             Err(problem) => match self.delay(&call, problem) {
                 Some(problem) => self.write_problem(&problem, call.problems, &mut out),

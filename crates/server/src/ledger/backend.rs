@@ -40,6 +40,15 @@ impl OpenError {
             OpenError::MySql(error) => error.is_damage(),
         }
     }
+
+    /// A reader has come further than the ledger goes: its cursor is of another one, or of the time before a backup was restored.
+    pub fn is_cursor_ahead(&self) -> bool {
+        matches!(
+            self,
+            OpenError::Sqlite(sqlite::OpenError::CursorAhead { .. })
+                | OpenError::MySql(mysql::OpenError::CursorAhead { .. })
+        )
+    }
 }
 
 /// The book could not be loaded from the ledger.

@@ -118,16 +118,12 @@ pub(in crate::http) fn items_page(
     html: Option<LanguageId>,
 ) -> Result<Page, Problem> {
     if catalog.is_deleted(sale) {
-        let detail = "It was deleted before it started, and its number is never used again.";
-        return Err(Problem::new(404, "sale_deleted", "The sale was deleted", detail));
+        return Err(Problem::sale_deleted());
     }
     let position = catalog.position(sale).ok_or(engine::Refusal::UnknownSale)?;
     let items = catalog.sales[position].spec.items.len();
     let from = u32::try_from(cursor(query)?.unwrap_or(0)).ok().filter(|from| (*from as usize) < items);
-    let from = from.ok_or_else(|| {
-        let detail = "The cursor is behind the last item of this sale: begin without one.";
-        Problem::new(409, "cursor_ahead", "The cursor is ahead of this sale", detail)
-    })?;
+    let from = from.ok_or_else(Problem::cursor_of_items_ahead)?;
     let sale =
         u32::try_from(position).expect("the book numbers its SKUs, of which each sale has one, by u32");
     if let Some(language) = html {
@@ -152,7 +148,7 @@ fn size(query: &str) -> Result<u8, Problem> {
 
 fn cursor_ahead(cursor: u64, catalog: &Catalog) -> Problem {
     let sales = catalog.sales.len();
-    let detail =
-        format!("The cursor {cursor} is ahead of this ledger, which has {sales} sales: begin without one.");
-    Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", detail)
+    Problem::cursor_ahead(format!(
+        "The cursor {cursor} is ahead of this ledger, which has {sales} sales: begin without one."
+    ))
 }

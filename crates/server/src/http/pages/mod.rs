@@ -156,10 +156,16 @@ impl HttpService {
         forms::problem_page(problem, &page, out);
     }
 
-    pub(in crate::http) fn not_found_page(&mut self, fields: &Fields<'_>, out: &mut Answering<'_, '_>) {
+    /// For a person, instead of a problem's document.
+    pub(in crate::http) fn not_found_page(
+        &mut self,
+        problem: &Problem,
+        fields: &Fields<'_>,
+        out: &mut Answering<'_, '_>,
+    ) {
         let page = self.shared.pages.not_found.of(self.language(fields));
         let [policy, referrer] = PAGE_HEADERS;
-        out.body_with(404, &[policy, referrer], page.content_type, &page.body);
+        out.body_with(problem.status, &[policy, referrer], page.content_type, &page.body);
     }
 }
 

@@ -91,8 +91,7 @@ impl HttpService {
         let open = self.catalog.sales.iter().filter(|sale| sale.phase(call.now) != Phase::Ended);
         let mut items = open.flat_map(|sale| &sale.spec.items);
         if items.any(|item| item.image.as_ref().is_some_and(|image| image.name == name)) {
-            let detail = "An item of a sale that is not over shows it.";
-            return Err(Problem::new(409, "image_in_use", "The image is in use", detail));
+            return Err(Problem::image_in_use());
         }
         let by = call.operator();
         self.ask_images(call, move |images| {
@@ -142,6 +141,6 @@ fn show_image(image: &Image, by: By) -> ShowRead {
 
 impl From<NotAnImage> for Problem {
     fn from(why: NotAnImage) -> Problem {
-        Problem::new(422, "not_an_image", "Not an image for a page", format!("The image {why}."))
+        Problem::not_an_image(format!("The image {why}."))
     }
 }

@@ -25,7 +25,7 @@ use crate::http::wire::{
 };
 use crate::intake::catalog::Catalog;
 use crate::intake::{Reply, Request};
-use crate::ledger::{Buyer, Changes, OpenError, OrderLine, mysql, sqlite};
+use crate::ledger::{Buyer, Changes, OrderLine};
 use crate::net::Answer;
 
 pub(in crate::http) const ROUTES: &[Route] = &[
@@ -314,12 +314,9 @@ fn read_feed(call: &Call<'_>) -> Result<LedgerRead, Problem> {
             service.show_feed(&changes, out);
             Ok(())
         })),
-        Err(
-            ahead @ (OpenError::Sqlite(sqlite::OpenError::CursorAhead { .. })
-            | OpenError::MySql(mysql::OpenError::CursorAhead { .. })),
-        ) => Ok(ShowRead::new(move |_, _| {
-            Err(Problem::new(409, "cursor_ahead", "The cursor is ahead of this ledger", ahead.to_string()))
-        })),
+        Err(error) if error.is_cursor_ahead() => {
+            Ok(ShowRead::new(move |_, _| Err(Problem::cursor_ahead(error.to_string()))))
+        }
         Err(error) => Err(error),
     });
     Ok(if wait_s == 0 { read } else { read.once_there_is_more(since, Duration::from_secs(wait_s)) })

@@ -115,8 +115,8 @@ impl HttpService {
                 self.keep_once(call, Done { action: Action::RehearsalStopped, about, by }, out)
             }
             StopOutcome::Before => Ok(self.answer_begun(out)),
-            StopOutcome::Another => Err(another()),
-            StopOutcome::NonePlayed => Err(none_played()),
+            StopOutcome::Another => Err(Problem::another_rehearsal()),
+            StopOutcome::NonePlayed => Err(Problem::no_rehearsal()),
         }
     }
 
@@ -155,19 +155,9 @@ impl HttpService {
     }
 }
 
-fn none_played() -> Problem {
-    let detail = "This server plays no rehearsal: its latest one, if there was one, ended by itself. If another server plays one, the operators' log says who began it.";
-    Problem::new(409, "no_rehearsal", "No rehearsal is played here", detail)
-}
-
-fn another() -> Problem {
-    let detail = "The latest rehearsal of this server is not the one that is meant, and was not stopped: read again how it stands.";
-    Problem::new(409, "another_rehearsal", "Another rehearsal was meant", detail)
-}
-
 fn has_started() -> Problem {
     let detail = "Only a sale that has not started is rehearsed: `doorbuster rehearse` plays its file.";
-    Problem::new(409, Refusal::SaleStarted.code(), "The sale has started", detail)
+    Problem::from(Refusal::SaleStarted).in_words(detail)
 }
 
 impl From<NotBegun> for Problem {
@@ -187,12 +177,10 @@ impl From<NotBegun> for Problem {
             NotBegun::Line(_) | NotBegun::OtherKey => format!("Not so: {why}."),
         };
         match why {
-            NotBegun::Playing(_) | NotBegun::Elsewhere(_) => {
-                Problem::new(409, "rehearsal_playing", "A rehearsal is played", detail)
-            }
-            NotBegun::Needed(_) => Problem::new(409, "machine_needed", "The machine is needed", detail),
-            NotBegun::Off => Problem::new(403, "rehearsals_off", "Rehearsals are off", detail),
-            NotBegun::Line(_) => Problem::new(422, "line_not_rehearsed", "It is sold to a line", detail),
+            NotBegun::Playing(_) | NotBegun::Elsewhere(_) => Problem::rehearsal_playing(detail),
+            NotBegun::Needed(_) => Problem::machine_needed(detail),
+            NotBegun::Off => Problem::rehearsals_off(detail),
+            NotBegun::Line(_) => Problem::line_not_rehearsed(detail),
             NotBegun::OtherKey => Refusal::KeyConflict.into(),
             NotBegun::NotStarted(_) => Problem::unavailable(detail),
         }

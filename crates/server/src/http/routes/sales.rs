@@ -340,10 +340,7 @@ impl HttpService {
     }
 
     fn adjust_stock(&mut self, call: &Call<'_>, how: Adjust) -> Result<Answer, Problem> {
-        let key = key_of(call)?.ok_or_else(|| {
-            let detail = "Send an Idempotency-Key: without one a repeated call would move the stock twice.";
-            Problem::new(400, "key_required", "An idempotency key is needed", detail)
-        })?;
+        let key = key_of(call)?.ok_or_else(Problem::key_required)?;
         let Units { units: Number(units) } = read_object(call)?;
         let sku = self.catalog.sku_id(call.params.sale, call.params.product).ok_or(Refusal::UnknownSku)?;
         let item = self.catalog.skus[sku.0 as usize].item;

@@ -1,12 +1,16 @@
 //! The only map from refusals and failures to status codes and problem documents (RFC 9457).
 //!
-//! A problem's `type` and `code` are part of the public API: they name the same thing and never change.
+//! A problem's `type` and `code` are part of the public API: they name the same thing and never change. Only here and in the
+//! files beside this a problem is made, so no route can answer with a status of its own.
 //! Must not: decide anything.
+
+mod callers;
+mod routes;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use engine::{Refusal, Role, UnixMs};
+use engine::{Refusal, UnixMs};
 
 use crate::http::wire::{NUMBER_MAX, Object};
 use crate::intake::Reply;
@@ -18,9 +22,6 @@ const TYPE_BASE: &str = "https://doorbuster.dev/problems/";
 
 /// After this many seconds a buyer who was answered that we are busy, or that we do not know, may ask again.
 const RETRY_AFTER_S: u64 = 1;
-
-/// After this many seconds wrong operator tokens are answered as such again.
-const GUESSES_RETRY_AFTER_S: u64 = 60;
 
 /// Why a request gets no better answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ enum More {
 }
 
 impl Problem {
-    pub(in crate::http) fn new(
+    fn new(
         status: u16,
         code: &'static str,
         title: &'static str,
@@ -57,6 +58,11 @@ impl Problem {
     ) -> Problem {
         let retry_after_s = matches!(status, 429 | 503).then_some(RETRY_AFTER_S);
         Problem { status, code, title, detail: detail.into(), retry_after_s, allow: None, more: None }
+    }
+
+    /// The same problem, in words for what was asked.
+    pub(in crate::http) fn in_words(self, detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem { detail: detail.into(), ..self }
     }
 
     pub(in crate::http) fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
@@ -78,28 +84,6 @@ impl Problem {
         Problem::new(400, "invalid_body", "The body is not understood", detail)
     }
 
-    /// The provider was paid in another money than the sale sells for.
-    pub(in crate::http) fn currency_differs(currency: &str) -> Problem {
-        let detail = format!("The order is to be paid in {currency}; the payment is not recorded.");
-        Problem::new(422, "currency_differs", "Another currency", detail)
-    }
-
-    pub(in crate::http) fn blank_address() -> Problem {
-        let detail = "The address must have at least one field that says something.";
-        Problem::new(422, "blank_address", "The address says nothing", detail)
-    }
-
-    pub(in crate::http) fn half_an_item() -> Problem {
-        let detail = "The parameters sale and product name an item together: give both, or none.";
-        Problem::new(422, "half_an_item", "The item is not named", detail)
-    }
-
-    pub(in crate::http) fn unknown_image(name: &str) -> Problem {
-        let detail =
-            format!("There is no image {name:?}: POST /api/v1/images adds one and answers with its name.");
-        Problem::new(422, "unknown_image", "No such image", detail)
-    }
-
     pub(in crate::http) fn not_found() -> Problem {
         Problem::new(
             404,
@@ -107,13 +91,6 @@ impl Problem {
             "Not found",
             "There is nothing at this address; GET /api lists what there is.",
         )
-    }
-
-    /// Not "no such order" alone: whoever typed it is to look again.
-    pub(in crate::http) fn unknown_number() -> Problem {
-        let detail = "No order of this shop has this number: was it misread, or is it another shop's? An order that was \
-                      accepted a moment ago has none yet.";
-        Problem::new(404, "unknown_order", "No such order", detail)
     }
 
     /// Not the name that was sent: whoever sent it knows it.
@@ -134,118 +111,6 @@ impl Problem {
         Problem::new(415, "unsupported_media_type", "The body's type is not understood", detail)
     }
 
-    pub(in crate::http) fn unauthorized(detail: &'static str) -> Problem {
-        Problem::new(401, "unauthorized", "The buyer is not known", detail)
-    }
-
-    /// The buyer or the payment provider did not prove who they are. Wrong operator tokens have a bound of their own.
-    pub(in crate::http) fn is_of_a_stranger(&self) -> bool {
-        self.status == 401 && matches!(self.code, "unauthorized" | "invalid_signature")
-    }
-
-    pub(in crate::http) fn too_many_strangers(retry_after_ms: u64) -> Problem {
-        let detail = "Too many requests without a valid token come from your address. With one you are served at once.";
-        let problem =
-            Problem::new(429, "anonymous_rate_limited", "Too many requests without a token", detail);
-        Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
-    }
-
-    /// In the same words for whoever has no token and for whoever has one that has expired.
-    pub(in crate::http) fn operator_unauthorized(clock_is_confirmed: bool) -> Problem {
-        let detail = if clock_is_confirmed {
-            "Send Authorization: Bearer with the operator's token."
-        } else {
-            "The server's clock is not confirmed: tokens that expire are not taken. Send Authorization: Bearer with one that does not."
-        };
-        Problem::new(401, "operator_unauthorized", "The operator's token is missing or wrong", detail)
-    }
-
-    pub(in crate::http) fn is_of_no_operator(&self) -> bool {
-        self.code == "operator_unauthorized"
-    }
-
-    /// The token is good, and may less.
-    pub(in crate::http) fn role_required(role: Role) -> Problem {
-        let detail = format!("This takes the role {}: ask somebody who has it.", role.as_str());
-        Problem::new(403, "role_required", "The operator may not do that", detail)
-    }
-
-    pub(in crate::http) fn operator_guesses() -> Problem {
-        let detail = "Too many wrong operator tokens came from your address: the right one is taken at once.";
-        let problem = Problem::new(429, "operator_guesses", "Too many wrong tokens", detail);
-        Problem { retry_after_s: Some(GUESSES_RETRY_AFTER_S), ..problem }
-    }
-
-    pub(in crate::http) fn operator_off() -> Problem {
-        let detail =
-            "This server has no operator token, so its operator calls are off: set auth.operator_token_file.";
-        Problem::new(403, "operator_off", "Operator calls are off", detail)
-    }
-
-    pub(in crate::http) fn demo_only() -> Problem {
-        Problem::new(404, "demo_only", "Not found", "This call exists under --demo only.")
-    }
-
-    pub(in crate::http) fn payments_off() -> Problem {
-        let detail = "This server has no payment secret, so callbacks are off: set auth.payment_secret_file.";
-        Problem::new(403, "payments_off", "Payment callbacks are off", detail)
-    }
-
-    pub(in crate::http) fn stripe_off() -> Problem {
-        let detail = "Stripe does not take this server's payments: set stripe.secret_key_file.";
-        Problem::new(403, "payments_off", "Payments by Stripe are off", detail)
-    }
-
-    /// Of the address that a buyer follows to pay.
-    pub(in crate::http) fn invalid_pay_link() -> Problem {
-        let detail = "The address is not one that an order's page leads to: go to the order, and from there.";
-        Problem::new(403, "forbidden", "Not allowed", detail)
-    }
-
-    pub(in crate::http) fn invalid_ticket() -> Problem {
-        let detail =
-            "The ticket is not one of this line: join it again, which gives the same place and its ticket.";
-        Problem::new(403, "invalid_ticket", "The ticket proves no place here", detail)
-    }
-
-    pub(in crate::http) fn verification_required(challenge: String) -> Problem {
-        let detail = "Before somebody joins this line, the challenge has to be worked out: send the answer as \"verification\". \
-                      Whoever has a place is not asked again.";
-        let problem =
-            Problem::new(403, "verification_required", "Something has to be worked out first", detail);
-        Problem { more: Some(More::Challenge(challenge.into())), ..problem }
-    }
-
-    /// `opens_at`: from when this buyer may join; `None`: never.
-    pub(in crate::http) fn line_not_open(opens_at: Option<UnixMs>) -> Problem {
-        match opens_at {
-            Some(at) => {
-                let detail = "You may join this line from opens_at_ms on.";
-                let problem =
-                    Problem::new(403, "line_opens_later", "The line is not open to you yet", detail);
-                Problem { more: Some(More::OpensAt(at)), ..problem }
-            }
-            None => {
-                let detail = "Only whom the shop has invited may join this line.";
-                Problem::new(403, "line_not_open", "The line is not open to you", detail)
-            }
-        }
-    }
-
-    pub(in crate::http) fn verification_token_required() -> Problem {
-        let detail = "Before somebody joins this line, a check of the shop's has to be passed: send what it gave as \"verification\", \
-                      which counts once. Whoever has a place is not asked again.";
-        Problem::new(403, "verification_token_required", "A check has to be passed first", detail)
-    }
-
-    pub(in crate::http) fn not_payable(detail: String) -> Problem {
-        Problem::new(409, "not_payable", "The order can't be paid here", detail)
-    }
-
-    pub(in crate::http) fn invalid_signature(detail: &'static str) -> Problem {
-        Problem::new(401, "invalid_signature", "The callback is not signed rightly", detail)
-    }
-
     pub(in crate::http) fn ledger_unreadable(error: &OpenError) -> Problem {
         let detail = format!("The ledger can't be read now: {error}.");
         Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail)
@@ -256,38 +121,6 @@ impl Problem {
         let detail =
             format!("It did not answer in {} s. Nothing was changed: ask again.", waited.as_secs().max(1));
         Problem::new(503, "ledger_unreadable", "The ledger can't be read", detail)
-    }
-
-    pub(in crate::http) fn forbidden_origin() -> Problem {
-        let detail =
-            "Pages of this origin may not act for a buyer here; http.allowed_origins lists those that may.";
-        Problem::new(403, "forbidden_origin", "This origin is not allowed", detail)
-    }
-
-    pub(in crate::http) fn forbidden_shop_origin() -> Problem {
-        let detail = "A page of this origin may not sign a reader in here; auth.shop_origins lists those that may. \
-                      A page that sends no referrer sends no origin either.";
-        Problem::new(403, "forbidden_origin", "This origin is not allowed", detail)
-    }
-
-    pub(in crate::http) fn sessions_off() -> Problem {
-        let detail =
-            "This server opens no sessions: it is a demo, or has no token secret (auth.token_secret_file).";
-        Problem::new(403, "sessions_off", "Sessions are off", detail)
-    }
-
-    pub(in crate::http) fn no_shop_keys() -> Problem {
-        Problem::unavailable("The shop's keys could not be fetched yet; try again in half a minute.")
-    }
-
-    pub(in crate::http) fn too_many_exchanges(retry_after_ms: u64) -> Problem {
-        let detail = "Too many tokens come from your address to be exchanged; try again.";
-        let problem = Problem::new(429, "session_rate_limited", "Too many sessions", detail);
-        Problem { retry_after_s: Some(retry_after_ms.div_ceil(1000).max(1)), ..problem }
-    }
-
-    pub(in crate::http) fn forbidden(detail: &'static str) -> Problem {
-        Problem::new(403, "forbidden", "This buyer may not do that", detail)
     }
 
     pub(in crate::http) fn outcome_unknown() -> Problem {
