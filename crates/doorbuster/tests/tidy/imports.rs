@@ -43,29 +43,30 @@ fn layer(module: &str) -> Option<usize> {
     SERVER_LAYERS.iter().position(|row| row.contains(&module))
 }
 
-/// The modules of its own crate that a line names by an absolute path.
-fn named(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices("crate::").filter_map(|(at, _)| {
+/// The modules that a line names by a path that begins so.
+fn named<'l>(line: &'l str, path: &'static str) -> impl Iterator<Item = &'l str> {
+    line.match_indices(path).filter_map(move |(at, _)| {
         let before = line[..at].chars().next_back();
         if before.is_some_and(|before| before.is_alphanumeric() || before == '_') {
             return None;
         }
-        let rest = &line[at + "crate::".len()..];
+        let rest = &line[at + path.len()..];
         let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         Some(&rest[..end])
     })
 }
 
-/// `use crate::{a, b::c};` in one line, or over several, as single paths.
-fn grouped(source: &Source) -> Vec<(usize, String)> {
+/// `use crate::{a, b::c};` in one line, or over several, as single paths; or with another path before the brace.
+fn grouped(source: &Source, path: &str) -> Vec<(usize, String)> {
+    let begin = format!("{path}{{");
     let mut found = Vec::new();
     let mut open: Option<usize> = None;
     let mut depth = 0_usize;
     for (number, line) in source.code() {
         let mut rest = line;
         if open.is_none() {
-            let Some(at) = line.find("crate::{") else { continue };
-            rest = &line[at + "crate::{".len()..];
+            let Some(at) = line.find(&begin) else { continue };
+            rest = &line[at + begin.len()..];
             (open, depth) = (Some(number), 1);
         }
         let mut name = String::new();
@@ -94,6 +95,12 @@ fn grouped(source: &Source) -> Vec<(usize, String)> {
     found
 }
 
+/// What a file names by paths that begin so, with the lines.
+fn all_named(source: &Source, path: &'static str) -> Vec<(usize, String)> {
+    let single = |(number, line)| named(line, path).map(move |name| (number, name.to_owned()));
+    source.code().flat_map(single).chain(grouped(source, path)).collect()
+}
+
 #[test]
 fn every_module_of_the_server_has_a_layer() {
     let modules: BTreeSet<String> = sources("crates/server/src")
@@ -118,9 +125,7 @@ fn imports_run_down_the_layers_of_the_server() {
     for source in sources("crates/server/src").iter().filter(|source| !source.is_test()) {
         let Some(from) = module_of(source) else { continue };
         let from_layer = layer(from).unwrap();
-        let single =
-            source.code().flat_map(|(number, line)| named(line).map(move |name| (number, name.to_owned())));
-        for (number, to) in single.chain(grouped(source)) {
+        for (number, to) in all_named(source, "crate::") {
             if to == from {
                 continue;
             }
@@ -130,6 +135,21 @@ fn imports_run_down_the_layers_of_the_server() {
         }
     }
     assert_none(&offenders, "a module imports only what stands in a later row of SERVER_LAYERS");
+}
+
+#[test]
+fn the_two_writers_on_mysql_do_not_know_each_other() {
+    let mut offenders = Vec::new();
+    for [from, other] in [["book", "cluster"], ["cluster", "book"]] {
+        for source in sources(&format!("crates/server/src/ledger/mysql/{from}")) {
+            for path in ["crate::ledger::mysql::", "super::"] {
+                let named = all_named(&source, path).into_iter().filter(|(_, to)| to == other);
+                offenders
+                    .extend(named.map(|(number, _)| format!("{}:{number}: imports {other}", source.path)));
+            }
+        }
+    }
+    assert_none(&offenders, "what serves both stands beside them, in ledger/mysql");
 }
 
 #[test]

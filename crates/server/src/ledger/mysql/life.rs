@@ -9,7 +9,7 @@ use crate::ledger::life::{
     LifeRows, OrderLife, RefundRow, RefundStep, order_query, paid_at, paid_by_query, refunds_made_query,
     refunds_query, transitions_query,
 };
-use crate::ledger::mysql::book::Columns;
+use crate::ledger::mysql::replay::Columns;
 
 /// `None`: the entry is no order's.
 ///

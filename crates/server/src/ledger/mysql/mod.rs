@@ -4,29 +4,37 @@
 //! a commit whose answer was lost has happened, and it stops a server that another one has taken over from.
 
 mod advice;
+mod audit;
 pub mod beside;
 mod book;
 pub mod cluster;
 pub mod connect;
 mod entries;
+mod erase;
 mod images;
 mod life;
 mod migrate;
 mod operator_log;
 mod outgoing;
 pub mod profile;
+mod purge;
+mod read;
+mod replay;
 mod sale_entries;
 mod sql;
 
 use mysql::Conn;
 
-pub use book::{Fenced, LoadError, MySqlLedger, audit, changes, export};
-pub(in crate::ledger) use book::{audit_each, kept_id_secret};
+pub use audit::audit;
+pub(in crate::ledger) use audit::audit_each;
+pub use book::{Fenced, LoadError, MySqlLedger};
 pub use connect::{Limits, Options, Tls};
 pub(in crate::ledger) use images::{add_image, image, images, missing_image, remove_image};
 pub(in crate::ledger) use life::order_life;
 pub(in crate::ledger) use operator_log::operator_log;
 pub use outgoing::EventReader;
+pub(in crate::ledger) use read::kept_id_secret;
+pub use read::{changes, export};
 pub(in crate::ledger) use sale_entries::sale_entries;
 
 use crate::ledger::RowError;

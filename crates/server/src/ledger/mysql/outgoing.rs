@@ -4,7 +4,8 @@ use engine::{BuyerId, Event, Notice, UnixMs};
 use mysql::prelude::Queryable;
 use mysql::{Conn, params};
 
-use super::book::{Columns, last_seq, order_row, read_skus};
+use super::read::{order_row, read_skus};
+use super::replay::{Columns, last_seq};
 use super::sql::{Script, hex, number};
 use super::{OpenError, Options, open_reader};
 use crate::ledger::RowError;

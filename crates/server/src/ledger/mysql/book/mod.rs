@@ -1,11 +1,9 @@
 //! The ledger of the embedded profile on MySQL: one book writer appends, in batches, and can be taken over from.
 
 mod append;
-pub(in crate::ledger::mysql) mod erase;
+mod load;
 mod meta;
-pub(super) mod purge;
-mod read;
-mod replay;
+mod upkeep;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,12 +11,7 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-pub(in crate::ledger) use read::kept_id_secret;
-pub use read::{changes, export};
-pub(super) use read::{order_row, read_skus};
-pub(in crate::ledger) use replay::audit_each;
-pub(super) use replay::{Columns, last_seq, time_of};
-pub use replay::{LoadError, audit};
+pub use load::LoadError;
 
 use super::connect::{Meaning, ServerInfo};
 use super::profile;
@@ -42,16 +35,16 @@ pub struct Fenced {
 
 /// The row that every transaction starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct WriterRow {
+pub(super) struct WriterRow {
     generation: i64,
     batch: i64,
-    next_seq: i64,
+    pub(super) next_seq: i64,
     last_at: i64,
 }
 
 impl WriterRow {
     /// As it was committed last.
-    fn read(connection: &mut Conn) -> Result<WriterRow, mysql::Error> {
+    pub(super) fn read(connection: &mut Conn) -> Result<WriterRow, mysql::Error> {
         Self::select(connection, "SELECT generation, batch, next_seq, latest_at FROM writer WHERE id = 1")
     }
 
@@ -78,7 +71,7 @@ impl WriterRow {
     }
 }
 
-fn roll_back(connection: &mut Conn) -> Result<(), mysql::Error> {
+pub(super) fn roll_back(connection: &mut Conn) -> Result<(), mysql::Error> {
     connection.query_drop("ROLLBACK")
 }
 

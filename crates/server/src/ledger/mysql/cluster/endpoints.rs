@@ -5,8 +5,8 @@ use mysql::prelude::Queryable;
 use super::leases::Lease;
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
-use crate::ledger::mysql::book::last_seq;
 use crate::ledger::mysql::outgoing::store_endpoints;
+use crate::ledger::mysql::replay::last_seq;
 use crate::ledger::mysql::sql::{Script, quoted, unsigned};
 use crate::ledger::{EndpointChange, EndpointProgress};
 

@@ -9,9 +9,9 @@ use mysql::prelude::Queryable;
 use super::{Continuity, STOPPED_S};
 use crate::ledger::RowError;
 use crate::ledger::mysql::Options;
-use crate::ledger::mysql::book::time_of;
 use crate::ledger::mysql::connect::{Purpose, connect};
 use crate::ledger::mysql::migrate::FORMAT;
+use crate::ledger::mysql::replay::time_of;
 use crate::ledger::mysql::sql::{Script, unsigned};
 use crate::ledger::rows::int;
 

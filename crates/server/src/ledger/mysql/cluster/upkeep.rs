@@ -5,8 +5,8 @@ use engine::working_set::Needs;
 
 use super::session::Failure;
 use super::{LedgerError, SharedLedger};
-use crate::ledger::mysql::book::erase::Portion;
-use crate::ledger::mysql::book::purge::Due;
+use crate::ledger::mysql::erase::Portion;
+use crate::ledger::mysql::purge::Due;
 use crate::ledger::rows::int;
 
 impl SharedLedger {

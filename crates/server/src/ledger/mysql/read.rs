@@ -5,8 +5,8 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, params};
 
 use super::replay::{Columns, last_seq};
+use super::{OpenError, Options, open_reader};
 use crate::ledger::feed::{Changes, OrderFeedRow, OrderLine, Skus, WINDOW};
-use crate::ledger::mysql::{OpenError, Options, open_reader};
 use crate::ledger::{RowError, rows};
 
 /// As in SQLite, see there. The changed orders are few, so the planner is made to begin with them.
@@ -120,7 +120,7 @@ fn window(
     Ok(())
 }
 
-pub(in crate::ledger::mysql) fn order_row(columns: &mut Columns) -> Result<OrderFeedRow, RowError> {
+pub(super) fn order_row(columns: &mut Columns) -> Result<OrderFeedRow, RowError> {
     let id = columns.take_order_id()?;
     let buyer = rows::buyer(columns.take()?, columns.take()?)?;
     let (quantity, unit_price) = (columns.take()?, columns.take()?);
@@ -141,7 +141,7 @@ fn ends_at(connection: &mut Conn, since: u64) -> Result<(u64, Skus), OpenError> 
     Ok((last, read_skus(connection)?))
 }
 
-pub(in crate::ledger::mysql) fn read_skus(connection: &mut Conn) -> Result<Skus, OpenError> {
+pub(super) fn read_skus(connection: &mut Conn) -> Result<Skus, OpenError> {
     let mut skus = Skus::default();
     let query = "SELECT sale, body FROM sale_events WHERE kind IN ('created', 'line_created') ORDER BY seq";
     for row in connection.query_iter(query)? {

@@ -4,29 +4,18 @@
 //! through a bounded number of rows also when nothing is due. The server's binlogs keep what was removed until they
 //! expire.
 
-use std::time::Duration;
-
-use engine::UnixMs;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::MySqlLedger;
-use crate::ledger::AppendError;
-use crate::ledger::rows::int;
-
 /// What is due: the last row's number of each table, if any, and how many rows there are.
-pub(in crate::ledger::mysql) struct Due {
+pub(super) struct Due {
     order: Option<i64>,
     message: Option<i64>,
-    pub(in crate::ledger::mysql) rows: u32,
+    pub(super) rows: u32,
 }
 
 impl Due {
-    pub(in crate::ledger::mysql) fn find(
-        connection: &mut Conn,
-        cutoff: i64,
-        max: u32,
-    ) -> Result<Due, mysql::Error> {
+    pub(super) fn find(connection: &mut Conn, cutoff: i64, max: u32) -> Result<Due, mysql::Error> {
         let done_to: Option<i64> = connection
             .query_first("SELECT CAST(value AS SIGNED) FROM meta WHERE name = 'addresses_purged_to'")?;
         let due = |found: Option<(Option<i64>, u32)>| found.unwrap_or_default();
@@ -50,7 +39,7 @@ impl Due {
     }
 
     /// What removes it. To do so again changes nothing.
-    pub(in crate::ledger::mysql) fn statements(&self) -> Vec<String> {
+    pub(super) fn statements(&self) -> Vec<String> {
         let mut statements = Vec::new();
         if let Some(last) = self.order {
             statements.push(format!(
@@ -63,31 +52,5 @@ impl Due {
             statements.push(format!("DELETE FROM messages WHERE id <= {last}"));
         }
         statements
-    }
-}
-
-impl MySqlLedger {
-    /// Removes addresses of orders placed before `cutoff_ms`, and messages from before it; returns how many of
-    /// both it went through. At most `max`; if it is `max`, more may wait.
-    ///
-    /// # Errors
-    /// As [`MySqlLedger::append`]; to do it again after an unknown outcome changes nothing.
-    pub fn purge_addresses(&mut self, cutoff_ms: u64, max: u32) -> Result<u32, AppendError> {
-        let connection = self.connected();
-        let due = connection.and_then(|connection| Due::find(connection, int(cutoff_ms), max));
-        let due = due.map_err(|error| {
-            self.connection = None;
-            AppendError::RolledBack(error.into())
-        })?;
-        let removals = due.statements();
-        if removals.is_empty() {
-            return Ok(0);
-        }
-        self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |statements| {
-            for removal in &removals {
-                statements.push(removal);
-            }
-        })?;
-        Ok(due.rows)
     }
 }

@@ -2,31 +2,27 @@
 //! removed until they expire.
 
 use std::fmt::Write;
-use std::time::Duration;
 
-use engine::UnixMs;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::MySqlLedger;
+use crate::ledger::RowError;
 use crate::ledger::erasing::{BUYERS_MAX, PASS_AT, PASS_TO, Pass, WAITING_FROM, WAITING_TO};
-use crate::ledger::mysql::OpenError;
 use crate::ledger::rows::{ADDRESSES_PURGED_TO, buyer_row};
-use crate::ledger::{AppendError, RowError};
 
 /// The next portion of a pass.
-pub(in crate::ledger::mysql) struct Portion {
+pub(super) struct Portion {
     /// Orders that were looked at.
-    pub(in crate::ledger::mysql) orders: u32,
+    pub(super) orders: u32,
     /// What removes it and notes how far the pass has come. To do so again changes nothing.
-    pub(in crate::ledger::mysql) statements: Vec<String>,
+    pub(super) statements: Vec<String>,
     /// The pass ends: so many buyers were served.
-    pub(in crate::ledger::mysql) served: Option<usize>,
+    pub(super) served: Option<usize>,
 }
 
 impl Portion {
     /// `None`: nobody waits.
-    pub(in crate::ledger::mysql) fn find<E: From<mysql::Error> + From<RowError>>(
+    pub(super) fn find<E: From<mysql::Error> + From<RowError>>(
         connection: &mut Conn,
         max: u32,
     ) -> Result<Option<Portion>, E> {
@@ -74,7 +70,7 @@ impl Portion {
     }
 
     /// To be called once the portion is committed.
-    pub(in crate::ledger::mysql) fn report(&self) {
+    pub(super) fn report(&self) {
         if let Some(buyers) = self.served {
             tracing::info!(buyers, "the addresses of erased buyers are gone");
         }
@@ -94,28 +90,4 @@ fn any_of(pass: &Pass) -> String {
         .expect("a String takes everything");
     }
     text
-}
-
-impl MySqlLedger {
-    /// Goes on with the addresses of buyers who were erased; returns how many orders it went through. At most `max`; if it is
-    /// `max`, more may wait.
-    ///
-    /// # Errors
-    /// As [`MySqlLedger::append`]; to do it again after an unknown outcome changes nothing.
-    pub fn erase_addresses(&mut self, max: u32) -> Result<u32, AppendError> {
-        let connection = self.connected().map_err(OpenError::from);
-        let portion = connection.and_then(|connection| Portion::find::<OpenError>(connection, max));
-        let portion = portion.map_err(|error| {
-            self.connection = None;
-            AppendError::RolledBack(error.into())
-        })?;
-        let Some(portion) = portion else { return Ok(0) };
-        self.transaction(self.next_seq, UnixMs(self.last_at), Duration::ZERO, |script| {
-            for statement in &portion.statements {
-                script.push(statement);
-            }
-        })?;
-        portion.report();
-        Ok(portion.orders)
-    }
 }
