@@ -213,10 +213,10 @@ pub fn adjust((stock, spare): (Stock, u64), (how, units): (Adjust, u64), key: &s
     if units == 0 {
         return Err(Refusal::InvalidChange("the number of units must be at least 1"));
     }
-    if how == Adjust::Correct && units > spare {
-        return Err(Refusal::CorrectionTooLarge(Some(UnitsKept::of(stock, spare))));
+    match how {
+        Adjust::Restock => restock(stock.total(), units),
+        Adjust::Correct => correct((spare, Some(UnitsKept::of(stock, spare))), units),
     }
-    if how == Adjust::Restock { restock(stock.total(), units) } else { Ok(()) }
 }
 
 /// Whether an item of this total may have so many units more.
@@ -228,6 +228,15 @@ pub(crate) fn restock(total: u64, units: u64) -> Result<(), Refusal> {
         return Err(Refusal::InvalidChange(TOTAL_BOUND));
     }
     Ok(())
+}
+
+/// Whether so many units of an item may go. `spare`: available ones that nobody was promised; `kept`: what can't go, where it is
+/// known.
+///
+/// # Errors
+/// [`Refusal::CorrectionTooLarge`].
+pub(crate) fn correct((spare, kept): (u64, Option<UnitsKept>), units: u64) -> Result<(), Refusal> {
+    if units > spare { Err(Refusal::CorrectionTooLarge(kept)) } else { Ok(()) }
 }
 
 /// Whether an adjustment under a key that was used is the one that the key was used for.

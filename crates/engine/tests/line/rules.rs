@@ -1,8 +1,10 @@
 //! One rule each.
 
+use engine::balance::{Balance, plan};
 use engine::{
     Accepted, Book, Borders, Command, Entry, Event, ItemChange, ItemSpec, LedgerKind, OrderId, PRESENT_AHEAD,
-    Pay, Placement, ProductId, Refusal, SaleChange, Seq, SkuId, Standing, Status, Turn, TurnEnd, UnixMs,
+    Pay, Placement, ProductId, Refusal, SaleChange, Seq, SkuId, Standing, Status, Turn, TurnEnd, UnitsKept,
+    UnixMs,
 };
 
 use crate::shop::{
@@ -248,6 +250,22 @@ fn sure_never_falls_and_binds_corrections() {
     let said = shop.correct(1).unwrap_err().to_string();
     let all = "1 held, 1 set aside in open turns, 3 promised to people in the line who are sure to be called";
     assert_eq!(said, format!("at most 0 of 5 units can be taken off, which leaves 5: {all}"));
+}
+
+/// Whoever sets the balance as a whole takes no promised unit either: the plan is judged as what carries it out.
+#[test]
+fn sure_binds_a_balance() {
+    let mut shop = joined(5, 3);
+    shop.at(shop.now, &[]);
+    assert_eq!(shop.sure_to(), 3);
+    let planned =
+        |shop: &Shop, available| plan(&[Balance::of(&shop.book, SKU)], available, shop.book.next_seq());
+    let kept = UnitsKept { total: 5, sold: 0, held: 0, turns: 0, promised: 3 };
+    assert_eq!(planned(&shop, 2), Err(Refusal::CorrectionTooLarge(Some(kept))));
+    for command in planned(&shop, 3).unwrap() {
+        shop.run(command).expect("a plan is carried out");
+    }
+    assert_eq!(shop.book.stock(SKU).map(|stock| stock.available()), Some(3));
 }
 
 /// Of one unit too many that is taken off: the total; and what is sold, held, in turns and promised.

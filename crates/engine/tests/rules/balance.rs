@@ -12,7 +12,7 @@ use engine::{
 use crate::shop::{START, sale_of};
 
 fn item(sku: u32, total: u64, available: u64) -> Balance {
-    Balance { sku: SkuId(sku), total, available }
+    Balance::without_line(SkuId(sku), total, available)
 }
 
 fn adjust(sku: u32, how: Adjust, units: u64) -> Command {
@@ -57,8 +57,7 @@ fn two_items() -> (Book, Vec<Entry>) {
 fn a_book_carries_a_plan_out() {
     let (mut book, _) = two_items();
     for available in [9, 2, 2, 0, 5] {
-        let items =
-            [0, 1].map(|sku| Balance::of(SkuId(sku), book.stock(SkuId(sku)).expect("it was created")));
+        let items = [0, 1].map(|sku| Balance::of(&book, SkuId(sku)));
         for command in plan(&items, available, book.next_seq()).expect("so many can be") {
             book.execute(UnixMs(START), command).expect("a plan is carried out");
         }

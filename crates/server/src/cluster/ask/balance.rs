@@ -124,7 +124,7 @@ impl Commanding<'_> {
                     return Ok(None);
                 }
                 let available = u64::try_from(state.seen.available).unwrap_or(0);
-                items.push(Balance { sku: *sku, total: *total, available });
+                items.push(Balance::without_line(*sku, *total, available));
             }
         }
         Ok(Some(items))

@@ -232,7 +232,10 @@ fn a_balance_is_set_by_adjustments() {
     ledger.consume(NOW, &[], &[order(0, 1, 1)]).unwrap();
     let balance = |ledger: &mut SharedLedger, available| {
         let stocks = ledger.stocks().unwrap();
-        let items: Vec<_> = stocks.iter().map(|row| Balance::of(row.sku, row.stock)).collect();
+        let items: Vec<_> = stocks
+            .iter()
+            .map(|row| Balance::without_line(row.sku, row.stock.total(), row.stock.available()))
+            .collect();
         plan(&items, available, Seq(ledger.end().unwrap().0.0 + 1))
     };
     let corrected =
