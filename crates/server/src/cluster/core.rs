@@ -10,7 +10,7 @@ use engine::{SaleId, SkuId, UnixMs};
 
 use super::counts::Counts;
 use super::ms;
-use super::sales::{FollowedSales, Slot};
+use super::sales::{FollowedSales, GateItem};
 use super::stages::Identity;
 use super::warnings::Warnings;
 use super::work::{Instruction, Question};
@@ -183,8 +183,8 @@ impl Core {
     pub(super) fn follow_sales(&self, ledger: &mut dyn ClusterLedger) -> Result<(), LedgerError> {
         self.catch_up(ledger)?;
         let (latest, read_at) = (self.clock.now().plus(ITEMS_READ_MS), self.sales_read_at());
-        let is_due = |slot: &Slot| !slot.state.ended && slot.state.starts_at <= latest;
-        if self.slots().iter().all(|slot| !is_due(slot) || items_known(slot.state.starts_at, read_at)) {
+        let is_due = |item: &GateItem| !item.state.ended && item.state.starts_at <= latest;
+        if self.items().iter().all(|item| !is_due(item) || items_known(item.state.starts_at, read_at)) {
             return Ok(());
         }
         let began = Instant::now();
@@ -196,7 +196,7 @@ impl Core {
     }
 
     fn catch_up(&self, ledger: &mut dyn ClusterLedger) -> Result<(), LedgerError> {
-        // Locked while the ledger is asked, it would hold up all that reads slots.
+        // Locked while the ledger is asked, it would hold up all that reads the items.
         let sales = || self.sales.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let times_back = ledger.times_back();
@@ -217,12 +217,12 @@ impl Core {
         read.map(|at| UnixMs(self.clock.now().0.saturating_sub(ms(at.elapsed()))))
     }
 
-    pub(super) fn slots(&self) -> Arc<[Slot]> {
-        self.sales.lock().unwrap_or_else(PoisonError::into_inner).slots()
+    pub(super) fn items(&self) -> Arc<[GateItem]> {
+        self.sales.lock().unwrap_or_else(PoisonError::into_inner).items()
     }
 
-    pub(super) fn slots_of(&self, sale: SaleId) -> Vec<Slot> {
-        self.sales.lock().unwrap_or_else(PoisonError::into_inner).slots_of(sale)
+    pub(super) fn items_of(&self, sale: SaleId) -> Vec<GateItem> {
+        self.sales.lock().unwrap_or_else(PoisonError::into_inner).items_of(sale)
     }
 
     /// The queues as the ledger had them when this server last read or changed them.

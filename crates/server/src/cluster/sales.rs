@@ -1,5 +1,5 @@
-//! The sales as the ledger has them, on one server: what its catalog is made of, and what each slot of the gate
-//! gets to know.
+//! The sales as the ledger has them, on one server: what its catalog is made of, and what the gate of each
+//! item gets to know.
 //!
 //! Only the entries about sales are followed: the registry that they are replayed into knows no order and no stock.
 
@@ -12,16 +12,16 @@ use crate::cluster::ask::refresh::publish_stocks;
 use crate::intake::catalog::{Catalog, Shelf};
 use crate::ledger::mysql::cluster::SkuRow;
 
-/// A SKU as its slot of the gate has to know it.
+/// An item as its gate has to know it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct GateItem {
     pub(super) sku: SkuId,
     pub(super) state: GateSale,
     pub(super) limit: Option<u32>,
     pub(super) product: ProductId,
 }
 
-impl Slot {
+impl GateItem {
     /// Whether nothing of it is sold any more, as things stand.
     pub(super) fn is_over(&self, now: UnixMs) -> bool {
         self.state.ended || self.state.ends_at <= now
@@ -33,7 +33,7 @@ impl Slot {
 pub(super) struct FollowedSales {
     registry: engine::Sales,
     /// Of all sales, in the order of their SKUs' numbers.
-    slots: Arc<[Slot]>,
+    items: Arc<[GateItem]>,
     /// Of the last entry that was followed, whether it made sense or not.
     after: Seq,
     /// The ledger had gone back so often when its first entry was read.
@@ -70,24 +70,24 @@ impl FollowedSales {
                 tracing::error!(%error, seq = entry.seq.0, "the ledger's sale events do not follow");
             }
         }
-        self.slots = self.registry.iter().flat_map(slots_of).collect();
+        self.items = self.registry.iter().flat_map(items_of).collect();
         let catalog = Catalog::of(&self.registry, &before);
         publish_stocks(&catalog, stocks);
         shelf.publish(catalog);
     }
 
-    /// The slots of all sales, in the order of their SKUs' numbers.
-    pub(super) fn slots(&self) -> Arc<[Slot]> {
-        Arc::clone(&self.slots)
+    /// The items of all sales, in the order of their SKUs' numbers.
+    pub(super) fn items(&self) -> Arc<[GateItem]> {
+        Arc::clone(&self.items)
     }
 
-    /// The slots of one sale; none if the sale is unknown.
-    pub(super) fn slots_of(&self, sale: SaleId) -> Vec<Slot> {
-        self.registry.get(sale).map_or_else(Vec::new, |sale| slots_of(sale).collect())
+    /// The items of one sale; none if the sale is unknown.
+    pub(super) fn items_of(&self, sale: SaleId) -> Vec<GateItem> {
+        self.registry.get(sale).map_or_else(Vec::new, |sale| items_of(sale).collect())
     }
 }
 
-fn slots_of(sale: &Sale) -> impl Iterator<Item = Slot> + '_ {
+fn items_of(sale: &Sale) -> impl Iterator<Item = GateItem> + '_ {
     let state = GateSale {
         version: sale.version.0,
         starts_at: sale.spec.starts_at,
@@ -96,7 +96,7 @@ fn slots_of(sale: &Sale) -> impl Iterator<Item = Slot> + '_ {
         ended: sale.ended_at.is_some(),
     };
     let items = sale.skus().zip(&sale.spec.items);
-    items.map(move |(sku, item)| Slot { sku, state, limit: item.limit, product: item.product })
+    items.map(move |(sku, item)| GateItem { sku, state, limit: item.limit, product: item.product })
 }
 
 #[cfg(test)]
@@ -143,14 +143,14 @@ mod tests {
             &shelf,
         );
         assert_eq!(
-            (titles(), sales.after(0), sales.slots().len()),
+            (titles(), sales.after(0), sales.items().len()),
             (vec!["one".into(), "lost".into(), "lost".into()], Seq(3), 3)
         );
         let before = shelf.current().version;
         assert_eq!(sales.after(1), Seq(0));
         sales.follow(1, vec![created(1, 1, "one"), created(2, 2, "another")], &[], &shelf);
         assert_eq!(
-            (titles(), sales.after(1), sales.slots().len()),
+            (titles(), sales.after(1), sales.items().len()),
             (vec!["one".into(), "another".into()], Seq(2), 2)
         );
         assert!(shelf.current().version > before, "readers take it over");

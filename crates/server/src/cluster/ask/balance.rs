@@ -64,7 +64,7 @@ impl Commanding<'_> {
     }
 
     fn move_all(&mut self, sale: SaleId, available: u64) -> Result<Reply, LedgerError> {
-        let skus: Vec<_> = self.core.slots_of(sale).into_iter().map(|slot| slot.sku).collect();
+        let skus: Vec<_> = self.core.items_of(sale).into_iter().map(|item| item.sku).collect();
         if skus.is_empty() {
             return Ok(Reply::Refused(Refusal::UnknownSale));
         }

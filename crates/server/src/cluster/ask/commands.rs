@@ -2,7 +2,7 @@
 //!
 //! A batch is one transaction. An order that is pending is waited for, a little. Units that a late payment or a
 //! correction needs are claimed at the gate first, because what is in flight is the gate's knowledge. What a command
-//! returns to sale is at the gate before its answer, and so is a sale's new state, in every slot: a server that the
+//! returns to sale is at the gate before its answer, and so is a sale's new state, at every gate: a server that the
 //! ledger can't reach asks the same gate.
 
 use std::time::Duration;
@@ -179,7 +179,7 @@ impl<'a> Commanding<'a> {
         self.core.count_holds_ended(&mut *self.ledger);
         let unheard = self.report_to_gate(&replies, &created, committed);
         for reply in &mut replies {
-            // It is in the ledger, and reconciliation will update the slots. But until then somebody may buy.
+            // It is in the ledger, and reconciliation will update the gates. But until then somebody may buy.
             if matches!(reply, Reply::Accepted(Accepted::Sale(sale)) if unheard.contains(sale)) {
                 *reply = Reply::Unknown;
             }
@@ -216,7 +216,7 @@ impl<'a> Commanding<'a> {
         }
     }
 
-    /// Reports to the gate what was committed; returns the sales of which some slot did not hear.
+    /// Reports to the gate what was committed; returns the sales of which some gate did not hear.
     fn report_to_gate(&mut self, replies: &[Reply], created: &[SaleId], committed: Instant) -> Vec<SaleId> {
         let (mut sales, mut stocked, mut returns) = (Vec::new(), Vec::new(), false);
         for reply in replies {
@@ -243,7 +243,7 @@ impl<'a> Commanding<'a> {
                 unheard
             }
             Err(error) => {
-                self.core.warnings.updating_slots.met(&error);
+                self.core.warnings.updating_gates.met(&error);
                 sales
             }
         };
@@ -331,18 +331,18 @@ impl<'a> Commanding<'a> {
         }
     }
 
-    /// Gives every slot of these sales their state of now; returns the sales of which some slot did not hear.
+    /// Gives every gate of these sales their state of now; returns the sales of which some gate did not hear.
     fn update_slots(&mut self, sales: &[SaleId]) -> Vec<SaleId> {
         let mut unheard = Vec::new();
         for sale in sales {
-            let slots = self.core.slots_of(*sale).into_iter();
-            let states: Vec<_> = slots.map(|slot| (slot.sku, slot.state, slot.limit)).collect();
+            let items = self.core.items_of(*sale).into_iter();
+            let states: Vec<_> = items.map(|item| (item.sku, item.state, item.limit)).collect();
             let skus: Vec<_> = states.iter().map(|(sku, ..)| *sku).collect();
             // After the commit: a gate whose epoch is raised later than this is built by what its sale is now.
             let epochs = match self.ledger.stocks_of(&skus) {
                 Ok(rows) => rows.into_iter().map(|row| (row.sku, row.epoch)),
                 Err(error) => {
-                    self.core.warnings.updating_slots.met(&error);
+                    self.core.warnings.updating_gates.met(&error);
                     unheard.push(*sale);
                     continue;
                 }
@@ -359,7 +359,7 @@ impl<'a> Commanding<'a> {
     /// Brings what an operator is about to be shown up to this moment.
     pub(super) fn show_stock(&mut self, stocked: &[SkuId], created: &[SaleId]) {
         let mut skus = stocked.to_vec();
-        skus.extend(created.iter().flat_map(|sale| self.core.slots_of(*sale)).map(|slot| slot.sku));
+        skus.extend(created.iter().flat_map(|sale| self.core.items_of(*sale)).map(|item| item.sku));
         for (sku, state) in skus.iter().zip(self.gate.states(&skus)) {
             if let Ok(Some(state)) = state {
                 self.core.stock.observe(self.core, *sku, state.seen);
@@ -369,7 +369,7 @@ impl<'a> Commanding<'a> {
         look_at_ledger(self.core, &mut *self.ledger, &skus);
     }
 
-    /// Waits until the slots of new sales are built, and every server has had the time to see the sales; returns those
+    /// Waits until the gates of new sales are built, and every server has had the time to see the sales; returns those
     /// that were not built in time.
     fn wait_for_slots(&mut self, mut sales: Vec<SaleId>, committed: Instant) -> Vec<SaleId> {
         if sales.is_empty() {
@@ -380,8 +380,8 @@ impl<'a> Commanding<'a> {
             sales.retain(|sale| {
                 // What is over has no gate before somebody asks for it, and what is far off has the time to get one.
                 let now = self.core.clock.now();
-                let slots = self.core.slots_of(*sale).into_iter().filter(|slot| is_live(slot, now));
-                let skus: Vec<_> = slots.map(|slot| slot.sku).collect();
+                let items = self.core.items_of(*sale).into_iter().filter(|item| is_live(item, now));
+                let skus: Vec<_> = items.map(|item| item.sku).collect();
                 let open = |state: &Result<Option<GateState>, _>| {
                     matches!(state, Ok(Some(state)) if state.closed.is_none())
                 };
@@ -395,13 +395,13 @@ impl<'a> Commanding<'a> {
     }
 }
 
-/// Whether a slot sells by what it was told from now on. `newest`: its epoch, as far as this server has heard.
+/// Whether a gate sells by what it was told from now on. `newest`: its epoch, as far as this server has heard.
 fn has_heard(set: &Result<GateAnswer<SaleSet>, GateError>, newest: u64) -> bool {
     match set {
         Ok(answer) => answer.seen.epoch >= newest,
         // That is an old master's: the one that sells is another.
         Err(GateError::Closed(Closed::RanBackwards)) => false,
-        // A slot that was never built, or is to be, sells nothing; it is built with the state of then.
+        // A gate that was never built, or is to be, sells nothing; it is built with the state of then.
         Err(GateError::Closed(_)) => true,
         Err(GateError::NotExecuted(_) | GateError::Unknown(_)) => false,
     }

@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 
 use crate::cluster::Core;
 use crate::cluster::looks::{Looks, is_live};
-use crate::cluster::sales::Slot;
+use crate::cluster::sales::GateItem;
 use crate::gate::{BySku, Closed, Gate, GateError, GateState, NodeHealth, Seen, limits};
 use crate::intake::catalog::Catalog;
 use crate::intake::{Engine, Need, PartAway};
@@ -101,18 +101,18 @@ impl Refreshing<'_> {
         let mut looked_slowly: Option<Instant> = None;
         while !self.core.stopping.load(Ordering::Acquire) {
             self.core.publish_sales(&mut *self.ledger);
-            let slots = self.looks.pick(&self.core.slots(), self.core.clock.now());
-            let unread = self.look_at_gate(&slots);
-            let closed = self.closed_since(&slots).flatten().any(|since| since.elapsed() >= BUILT_WITHIN);
+            let items = self.looks.pick(&self.core.items(), self.core.clock.now());
+            let unread = self.look_at_gate(&items);
+            let closed = self.closed_since(&items).flatten().any(|since| since.elapsed() >= BUILT_WITHIN);
             self.core.live_gate_closed.store(closed, Ordering::Relaxed);
             self.ask_for_needed();
             let slowly = looked_slowly.is_none_or(|looked| looked.elapsed() >= SLOW_INTERVAL);
             if slowly || unread.is_some() || !self.core.health.is_met(Need::Gate) {
-                self.judge_gate(unread, &slots);
+                self.judge_gate(unread, &items);
             }
             if slowly {
                 looked_slowly = Some(Instant::now());
-                let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
+                let skus: Vec<_> = items.iter().map(|item| item.sku).collect();
                 let is_read = look_at_ledger(self.core, &mut *self.ledger, &skus);
                 self.core.counts.units_read.inc_by(u64::from(is_read));
                 self.count_lost_tails();
@@ -141,7 +141,7 @@ impl Refreshing<'_> {
 
     /// Whether orders can be taken as far as the gate goes. Nobody else says so: two that see different things would
     /// contradict each other.
-    fn judge_gate(&mut self, mut unread: Option<GateError>, slots: &[Slot]) {
+    fn judge_gate(&mut self, mut unread: Option<GateError>, items: &[GateItem]) {
         let (evicting, nodes): (Vec<_>, Vec<_>) = self.gate.health().into_iter().partition(evicts);
         let mut fault = crate::gate::fault(&nodes);
         if fault.is_none() {
@@ -150,18 +150,18 @@ impl Refreshing<'_> {
         }
         if fault.is_none() && unread.is_some() {
             // A connection that was lost is there again by now.
-            unread = self.look_at_gate(slots);
+            unread = self.look_at_gate(items);
             fault = unread.as_ref().map(ToString::to_string);
         }
         // Gates of a newer format: this release is to be replaced, and takes no orders (decision 015).
         let is_of_before = matches!(unread, Some(GateError::Closed(_)));
         self.core.health.note(Need::GateKeepsKeys, evicting.is_empty());
-        let (fault, part_away) = match (fault, self.all_closed(slots)) {
+        let (fault, part_away) = match (fault, self.all_closed(items)) {
             // It stays as it is said to be: new gates are built in a moment.
             (None, Some(since)) if since < BUILT_WITHIN => return,
             (None, Some(_)) => (Some(ALL_CLOSED.to_owned()), None),
-            (None, None) => (None, self.long_closed(slots)),
-            (Some(fault), _) => match self.shut(slots, &nodes).filter(|_| !is_of_before) {
+            (None, None) => (None, self.long_closed(items)),
+            (Some(fault), _) => match self.shut(items, &nodes).filter(|_| !is_of_before) {
                 Some(shut) => (None, Some(PartAway::of(&self.core.shelf.current(), &shut, fault))),
                 None => (Some(fault), None),
             },
@@ -173,44 +173,44 @@ impl Refreshing<'_> {
 
     /// Of what sells now, what can't be sold; of a gate in parts one may be away. `None`: nothing of it can be sold, or, while
     /// nothing sells, nothing of what was looked at.
-    fn shut(&mut self, slots: &[Slot], nodes: &[NodeHealth]) -> Option<Vec<SkuId>> {
+    fn shut(&mut self, items: &[GateItem], nodes: &[NodeHealth]) -> Option<Vec<SkuId>> {
         let now = self.core.clock.now();
         let Refreshing { gate, open, .. } = self;
-        let is_sold = |slot: &Slot| open.contains(&slot.sku) && !gate.is_at_fault(nodes, slot.sku);
-        let (sold, shut): (Vec<Slot>, Vec<Slot>) = slots.iter().copied().partition(is_sold);
-        let sells = |slot: &Slot| is_live(slot, now);
+        let is_sold = |item: &GateItem| open.contains(&item.sku) && !gate.is_at_fault(nodes, item.sku);
+        let (sold, shut): (Vec<GateItem>, Vec<GateItem>) = items.iter().copied().partition(is_sold);
+        let sells = |item: &GateItem| is_live(item, now);
         let some = sold.iter().any(sells) || (!shut.iter().any(sells) && !sold.is_empty());
-        some.then(|| shut.iter().filter(|slot| sells(slot)).map(|slot| slot.sku).collect())
+        some.then(|| shut.iter().filter(|item| sells(item)).map(|item| item.sku).collect())
     }
 
     /// What sells now and has been closed for longer than a new gate takes to be built, while the rest is sold.
-    fn long_closed(&self, slots: &[Slot]) -> Option<PartAway> {
+    fn long_closed(&self, items: &[GateItem]) -> Option<PartAway> {
         let now = self.core.clock.now();
         let is_long = |sku: &SkuId| self.closed.get(sku).is_some_and(|since| since.elapsed() >= BUILT_WITHIN);
-        let closed = slots.iter().filter(|slot| is_live(slot, now) && is_long(&slot.sku));
-        let closed: Vec<SkuId> = closed.map(|slot| slot.sku).collect();
+        let closed = items.iter().filter(|item| is_live(item, now) && is_long(&item.sku));
+        let closed: Vec<SkuId> = closed.map(|item| item.sku).collect();
         let catalog = self.core.shelf.current();
         (!closed.is_empty()).then(|| PartAway::of(&catalog, &closed, SOME_CLOSED.to_owned()))
     }
 
     /// For how long nothing can be sold although something should, if so. One closed gate among others keeps nobody from
     /// the others.
-    fn all_closed(&self, slots: &[Slot]) -> Option<Duration> {
-        let since: Option<Vec<Instant>> = self.closed_since(slots).collect();
+    fn all_closed(&self, items: &[GateItem]) -> Option<Duration> {
+        let since: Option<Vec<Instant>> = self.closed_since(items).collect();
         since?.into_iter().max().map(|since| since.elapsed())
     }
 
     /// Of each product that sells, since when its gate is closed; `None`: it is open.
-    fn closed_since(&self, slots: &[Slot]) -> impl Iterator<Item = Option<Instant>> {
+    fn closed_since(&self, items: &[GateItem]) -> impl Iterator<Item = Option<Instant>> {
         let now = self.core.clock.now();
-        let selling = slots.iter().filter(move |slot| is_live(slot, now));
-        selling.map(|slot| self.closed.get(&slot.sku).copied())
+        let selling = items.iter().filter(move |item| is_live(item, now));
+        selling.map(|item| self.closed.get(&item.sku).copied())
     }
 
     /// Reads the stock of these SKUs. Returns why one could not be read, if so; a gate that is closed is read.
-    fn look_at_gate(&mut self, slots: &[Slot]) -> Option<GateError> {
+    fn look_at_gate(&mut self, items: &[GateItem]) -> Option<GateError> {
         let Refreshing { core, gate, open, closed: shut, .. } = self;
-        let skus: Vec<_> = slots.iter().map(|slot| slot.sku).collect();
+        let skus: Vec<_> = items.iter().map(|item| item.sku).collect();
         let (mut seen, mut unread) = (Vec::with_capacity(skus.len()), None);
         for (sku, state) in skus.iter().zip(gate.states(&skus)) {
             match state {
@@ -274,9 +274,9 @@ impl Refreshing<'_> {
             return;
         }
         let now = self.core.clock.now();
-        let slots = self.core.slots();
-        let idle = slots.iter().filter(|slot| needed.contains(&slot.sku) && !is_live(slot, now));
-        let idle: Vec<_> = idle.map(|slot| slot.sku).collect();
+        let items = self.core.items();
+        let idle = items.iter().filter(|item| needed.contains(&item.sku) && !is_live(item, now));
+        let idle: Vec<_> = idle.map(|item| item.sku).collect();
         if let Err(error) = self.gate.want(&idle) {
             tracing::debug!(%error, "closed gates could not be asked for");
         }

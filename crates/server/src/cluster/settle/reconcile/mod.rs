@@ -31,7 +31,7 @@ use crate::chores::{ClockWatch, Erasing, Purging};
 use crate::cluster::Core;
 use crate::cluster::looks::{self, Looks};
 use crate::cluster::place::relay::order_of;
-use crate::cluster::sales::Slot;
+use crate::cluster::sales::GateItem;
 use crate::cluster::settle::{report_to_gate, settle};
 use crate::gate::{
     Applied, BySku, Closed, Gate, GateAnswer, GateError, GateState, Open, OpenRecord, OpenRows,
@@ -49,7 +49,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Slots of the others in one look: of 50,000 each has its turn within two minutes, at 500 of them a second.
 const OTHERS_PER_LOOK: usize = 250;
-/// After gates of what sells were found lost: between two looks that leave no slot out.
+/// After gates of what sells were found lost: between two looks that leave no gate out.
 const WHOLE_LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// Slots that are looked at together, between two renewals of the lease.
 const LOOKED_AT_ONCE: usize = 1_000;
@@ -228,7 +228,7 @@ impl<'a> Reconciling<'a> {
             })?;
         }
         self.core.publish_sales(&mut *self.engines.ledger);
-        let skus = self.core.slots().len();
+        let skus = self.core.items().len();
         let new = std::mem::replace(&mut self.skus, skus) != skus;
         if new || self.looked_at.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) {
             self.looked_at = Some(Instant::now());
@@ -242,31 +242,31 @@ impl<'a> Reconciling<'a> {
         self.engines.ledger.look_back()?;
         let times_back = self.engines.ledger.times_back();
         if std::mem::replace(&mut self.times_back, times_back) != times_back {
-            self.core.note_misled(self.core.slots().iter().map(|slot| slot.sku));
+            self.core.note_misled(self.core.items().iter().map(|item| item.sku));
             // What it has read was of the other database.
             self.rebuild = Rebuild::default();
         }
         Ok(())
     }
 
-    /// Looks at the slots whose turn it is, and at those that somebody asks for.
+    /// Looks at the gates whose turn it is, and at those that somebody asks for.
     fn look(&mut self) -> Result<(), LedgerError> {
-        let (slots, now) = (self.core.slots(), self.core.clock.now());
+        let (items, now) = (self.core.items(), self.core.clock.now());
         let wanted: HashSet<_> = self.engines.gate.take_wanted().unwrap_or_default().into_iter().collect();
         wanted.iter().for_each(|sku| self.looks.stay_close(*sku));
-        let picked = self.looks.pick(&slots, now);
+        let picked = self.looks.pick(&items, now);
         let mut renewal = Renewal::new(self.lease.clone());
         let (mut answered, mut proven) = (picked.is_empty(), 0);
         let mut is_partly = self.rebuild.waits_for_a_broker() || !self.engines.gate.hears_of_the_master();
         for portion in picked.chunks(LOOKED_AT_ONCE) {
             renewal.renew(&mut *self.engines.ledger);
             renewal.check()?;
-            let skus: Vec<_> = portion.iter().map(|slot| slot.sku).collect();
+            let skus: Vec<_> = portion.iter().map(|item| item.sku).collect();
             let rows = self.engines.ledger.stocks_of(&skus)?;
             let states = self.engines.gate.states(&skus);
             answered |= states.iter().any(Result::is_ok);
             is_partly |=
-                portion.iter().zip(&states).any(|(slot, state)| state.is_err() && looks::is_live(slot, now));
+                portion.iter().zip(&states).any(|(item, state)| state.is_err() && looks::is_live(item, now));
             self.judge(portion, &rows, &states, &wanted, now);
             let open = self.engines.gate.open_counts(&skus);
             let is_usable = |state: &_| matches!(state, Ok(Some(GateState { closed: None, .. })));
@@ -293,7 +293,7 @@ impl<'a> Reconciling<'a> {
     /// Is each there, does it know the sale as it is?
     fn judge(
         &mut self,
-        slots: &[Slot],
+        items: &[GateItem],
         rows: &[SkuRow],
         states: &[Result<Option<GateState>, GateError>],
         wanted: &HashSet<SkuId>,
@@ -301,28 +301,28 @@ impl<'a> Reconciling<'a> {
     ) {
         let known: BySku<_> = rows.iter().map(|row| (row.sku, (row.epoch, row.version.0))).collect();
         let (mut stale, mut lost, mut misled) = (Vec::new(), false, Vec::new());
-        for (slot, state) in slots.iter().zip(states) {
-            let (epoch, version) = known.get(&slot.sku).copied().unzip();
+        for (item, state) in items.iter().zip(states) {
+            let (epoch, version) = known.get(&item.sku).copied().unzip();
             match state {
                 // Not ours to rebuild; every server reports it where its health is asked for.
                 Ok(Some(GateState { closed: Some(Closed::NewerFormat(_)), .. })) => {}
                 Ok(Some(state)) if state.closed.is_none() && Some(state.seen.epoch) == epoch => {
-                    let (known, newest) = (state.sale.version, slot.state.version);
-                    if known < newest || (known == newest && state.limit != slot.limit) {
-                        stale.push((slot.sku, slot.state, slot.limit));
+                    let (known, newest) = (state.sale.version, item.state.version);
+                    if known < newest || (known == newest && state.limit != item.limit) {
+                        stale.push((item.sku, item.state, item.limit));
                     }
                     // A change between two looks at both is in the ledger first.
                     let is_ahead = version.is_some_and(|version| known > newest.max(version));
                     match is_ahead {
-                        true if self.ahead.insert(slot.sku, known) == Some(known) => misled.push(slot.sku),
-                        true => self.looks.stay_close(slot.sku),
-                        false => drop(self.ahead.remove(&slot.sku)),
+                        true if self.ahead.insert(item.sku, known) == Some(known) => misled.push(item.sku),
+                        true => self.looks.stay_close(item.sku),
+                        false => drop(self.ahead.remove(&item.sku)),
                     }
                 }
                 Ok(_) => {
-                    let is_wanted = wanted.contains(&slot.sku);
-                    let Some(urgency) = urgency_of(slot, epoch, is_wanted, now) else { continue };
-                    self.rebuild.ask(slot.sku, urgency);
+                    let is_wanted = wanted.contains(&item.sku);
+                    let Some(urgency) = urgency_of(item, epoch, is_wanted, now) else { continue };
+                    self.rebuild.ask(item.sku, urgency);
                     lost |= urgency == Urgency::Selling && epoch != Some(0);
                 }
                 // A gate that does not answer is asked again; nothing is known to be wrong with it.
@@ -425,11 +425,11 @@ impl<'a> Reconciling<'a> {
 }
 
 /// How soon a gate is needed that can't be used; `None`: not before somebody asks for it.
-fn urgency_of(slot: &Slot, epoch: Option<u64>, is_wanted: bool, now: UnixMs) -> Option<Urgency> {
+fn urgency_of(item: &GateItem, epoch: Option<u64>, is_wanted: bool, now: UnixMs) -> Option<Urgency> {
     match epoch {
-        _ if looks::is_live(slot, now) => Some(Urgency::Selling),
+        _ if looks::is_live(item, now) => Some(Urgency::Selling),
         _ if is_wanted => Some(Urgency::Wanted),
-        _ if slot.is_over(now) => None,
+        _ if item.is_over(now) => None,
         Some(0) => Some(Urgency::New),
         _ => Some(Urgency::Unhurried),
     }
@@ -536,13 +536,13 @@ mod tests {
     fn what_somebody_wants_of_a_sale_that_is_over_does_not_stand_beside_what_sells() {
         const DAY_MS: u64 = 86_400_000;
         let now = UnixMs(1_000 * DAY_MS);
-        let slot = |first: u64, last: u64| {
+        let item = |first: u64, last: u64| {
             let (starts_at, ends_at) = (UnixMs(first * DAY_MS), UnixMs(last * DAY_MS));
             let state = GateSale { version: 1, starts_at, ends_at, paused: false, ended: false };
-            Slot { sku: SkuId(1), state, limit: None, product: ProductId(1) }
+            GateItem { sku: SkuId(1), state, limit: None, product: ProductId(1) }
         };
-        let (over, on, to_come) = (slot(1, 2), slot(999, 1_001), slot(1_009, 1_010));
-        for (slot, epoch, is_wanted, expected) in [
+        let (over, on, to_come) = (item(1, 2), item(999, 1_001), item(1_009, 1_010));
+        for (item, epoch, is_wanted, expected) in [
             (over, Some(3), false, None),
             (over, Some(3), true, Some(Urgency::Wanted)),
             (on, Some(3), true, Some(Urgency::Selling)),
@@ -552,9 +552,9 @@ mod tests {
             (to_come, Some(3), true, Some(Urgency::Wanted)),
         ] {
             assert_eq!(
-                urgency_of(&slot, epoch, is_wanted, now),
+                urgency_of(&item, epoch, is_wanted, now),
                 expected,
-                "{slot:?}, {epoch:?}, {is_wanted}"
+                "{item:?}, {epoch:?}, {is_wanted}"
             );
         }
     }

@@ -19,7 +19,7 @@ use super::fenced::roll_forward_fenced;
 use super::{Engines, Renewal};
 use crate::cluster::Core;
 use crate::cluster::queues::{LookError, look};
-use crate::cluster::sales::Slot;
+use crate::cluster::sales::GateItem;
 use crate::gate::limits;
 use crate::ledger::mysql::cluster::{ClusterLedger, Lease, LedgerError, LedgerMark, Marks, QueueRow, Raised};
 use crate::queue::Queue;
@@ -257,7 +257,7 @@ impl Rebuild {
         let raised = raise_above_heard(core, &mut *engines.ledger, &portion)?;
         // After that, so that no gate begins an epoch by what its sale was before.
         core.follow_sales(&mut *engines.ledger)?;
-        let slots = slots_of(core, &portion);
+        let items = items_of(core, &portion);
         let mut orders = 0;
         let apart = |one: &Raised, next: &Raised| {
             orders += one.orders;
@@ -270,7 +270,7 @@ impl Rebuild {
         for run in raised.chunk_by(apart) {
             renewal.renew(&mut *engines.ledger);
             renewal.check()?;
-            self.build_run(core, engines, &slots, run, &mut renewal)?;
+            self.build_run(core, engines, &items, run, &mut renewal)?;
         }
         for sku in portion {
             skus.remove(&sku);
@@ -283,42 +283,42 @@ impl Rebuild {
         &mut self,
         core: &Core,
         engines: &mut Engines,
-        slots: &HashMap<SkuId, Slot>,
+        items: &HashMap<SkuId, GateItem>,
         run: &[Raised],
         renewal: &mut Renewal,
     ) -> Result<(), LedgerError> {
-        let mut snapshots = snapshots(&mut *engines.ledger, slots, run, renewal)?;
+        let mut snapshots = snapshots(&mut *engines.ledger, items, run, renewal)?;
         renewal.check()?;
         let Engines { ledger, gate, .. } = engines;
-        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot.epoch)).collect();
+        let gates: Vec<_> = snapshots.iter().map(|(item, snapshot)| (item.sku, snapshot.epoch)).collect();
         let begun = gate.begin_each(&gates);
         // Whoever paused a sale meanwhile was answered that no gate of it sells: what is committed by now is what it opens with.
         // What comes later finds a gate that has begun.
         core.follow_sales(&mut **ledger)?;
         let skus: Vec<_> = gates.iter().map(|(sku, _)| *sku).collect();
-        let now = slots_of(core, &skus);
-        for (slot, snapshot) in &mut snapshots {
-            if let Some(now) = now.get(&slot.sku) {
+        let now = items_of(core, &skus);
+        for (item, snapshot) in &mut snapshots {
+            if let Some(now) = now.get(&item.sku) {
                 (snapshot.sale, snapshot.limit) = (now.state, now.limit);
             }
         }
-        let gates: Vec<_> = snapshots.iter().map(|(slot, snapshot)| (slot.sku, snapshot)).collect();
+        let gates: Vec<_> = snapshots.iter().map(|(item, snapshot)| (item.sku, snapshot)).collect();
         let built = gate.finish_each(begun, &gates, &mut || {
             renewal.renew(&mut **ledger);
             renewal.check().is_ok()
         });
         let mut products = Vec::new();
-        for ((slot, snapshot), built) in snapshots.iter().zip(built) {
+        for ((item, snapshot), built) in snapshots.iter().zip(built) {
             match built {
                 Ok(_) => {
                     core.counts.gates_built.inc();
-                    products.push((slot.product, slot.sku));
+                    products.push((item.product, item.sku));
                     let (epoch, marks) = (snapshot.epoch, snapshot.marks.len());
-                    tracing::debug!(sku = slot.sku.0, epoch, marks, "the gate was built from the ledger");
+                    tracing::debug!(sku = item.sku.0, epoch, marks, "the gate was built from the ledger");
                 }
                 Err(error) => {
-                    self.failing.met(&format_args!("SKU {}: {error}", slot.sku.0));
-                    self.again([slot.sku]);
+                    self.failing.met(&format_args!("SKU {}: {error}", item.sku.0));
+                    self.again([item.sku]);
                 }
             }
         }
@@ -377,35 +377,35 @@ fn raise_above_heard(
     Ok(raised)
 }
 
-/// The slots of these SKUs, which are in the order of their numbers.
-fn slots_of(core: &Core, skus: &[SkuId]) -> HashMap<SkuId, Slot> {
-    let slots = core.slots();
-    let wanted = slots.iter().filter(|slot| skus.binary_search(&slot.sku).is_ok());
-    wanted.map(|slot| (slot.sku, *slot)).collect()
+/// The items of these SKUs, which are in the order of their numbers.
+fn items_of(core: &Core, skus: &[SkuId]) -> HashMap<SkuId, GateItem> {
+    let items = core.items();
+    let wanted = items.iter().filter(|item| skus.binary_search(&item.sku).is_ok());
+    wanted.map(|item| (item.sku, *item)).collect()
 }
 
 /// SKUs with numbers in a row as the ledger has them, under their new epochs.
 fn snapshots(
     ledger: &mut dyn ClusterLedger,
-    slots: &HashMap<SkuId, Slot>,
+    items: &HashMap<SkuId, GateItem>,
     run: &[Raised],
     renewal: &mut Renewal,
-) -> Result<Vec<(Slot, Snapshot)>, LedgerError> {
-    let mut snapshots: Vec<(Slot, Counted)> = run
+) -> Result<Vec<(GateItem, Snapshot)>, LedgerError> {
+    let mut snapshots: Vec<(GateItem, Counted)> = run
         .iter()
-        .filter_map(|raised| Some((*slots.get(&raised.sku)?, Counted::of(slots.get(&raised.sku)?, raised))))
+        .filter_map(|raised| Some((*items.get(&raised.sku)?, Counted::of(items.get(&raised.sku)?, raised))))
         .collect();
     let mut portions = Marks::of_run(run, MARKS_PER_READ);
     while let Some(portion) = portions.next(ledger)? {
         renewal.renew(ledger);
         for mark in portion {
             let sku = mark.mark.place.id.sku;
-            if let Ok(at) = snapshots.binary_search_by_key(&sku, |(slot, _)| slot.sku) {
+            if let Ok(at) = snapshots.binary_search_by_key(&sku, |(item, _)| item.sku) {
                 snapshots[at].1.add(mark);
             }
         }
     }
-    Ok(snapshots.into_iter().map(|(slot, counted)| (slot, counted.snapshot())).collect())
+    Ok(snapshots.into_iter().map(|(item, counted)| (item, counted.snapshot())).collect())
 }
 
 /// A snapshot while its marks come in.
@@ -416,12 +416,12 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(slot: &Slot, raised: &Raised) -> Counted {
+    fn of(item: &GateItem, raised: &Raised) -> Counted {
         let snapshot = Snapshot {
             epoch: raised.epoch,
             available: raised.stock.available(),
-            sale: slot.state,
-            limit: slot.limit,
+            sale: item.state,
+            limit: item.limit,
             buyers: Vec::new(),
             returned_holds: Vec::new(),
             marks: Vec::new(),

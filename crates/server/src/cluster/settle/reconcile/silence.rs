@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// How long no slot may answer before another server may try, and for how long this one then keeps away.
+/// How long no gate may answer before another server may try, and for how long this one then keeps away.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const AWAY: Duration = Duration::from_secs(5);
 /// The same of a part: one gate that sells, a broker that a rebuild waits for, or all Sentinels, for the master may be another by now. A
@@ -21,7 +21,7 @@ pub(super) struct Silent {
 
 #[derive(Debug)]
 pub(super) struct Silence {
-    /// Since when no slot has answered.
+    /// Since when no gate has answered.
     silent_since: Option<Instant>,
     /// Since when not everything has that this server's work waits for.
     partly_since: Option<Instant>,
