@@ -83,7 +83,7 @@ fn reserve_for(gate: &mut Gate, time: Duration, next: &mut u128) -> Result<u128,
     while begun.elapsed() < time {
         call.clear();
         call.extend((*next..*next + CALL_REQUESTS).map(|number| Reserve {
-            place: place(number),
+            placement: place(number),
             limit: None,
             record: &record,
         }));

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use crate::BuyerId;
 use crate::sharded::{Sharded, hash_of};
 
-/// Counts per (place, buyer), where a place is a SKU or a sale by its number.
+/// Counts per (scope, buyer), where a scope is a SKU or a sale by its number.
 ///
 /// The hasher has fixed keys, because the engine has no entropy, so numbers that collide can be computed ahead.
 /// Whoever can be any buyer at will (the `memberId` header without a trusted edge, or in a demo) could slow this
@@ -28,7 +28,7 @@ struct Table<B>(Sharded<Count<B>>);
 #[derive(Clone, Copy, Debug)]
 struct Count<B> {
     buyer: B,
-    place: u32,
+    scope: u32,
     units: u32,
 }
 
@@ -40,33 +40,33 @@ impl<B> Default for Table<B> {
 
 impl<B: Copy + Eq + Hash> Count<B> {
     fn hash(&self) -> u64 {
-        hash_of((self.place, self.buyer))
+        hash_of((self.scope, self.buyer))
     }
 
-    fn is(place: u32, buyer: B) -> impl FnMut(&Count<B>) -> bool {
-        move |count| count.buyer == buyer && count.place == place
+    fn is(scope: u32, buyer: B) -> impl FnMut(&Count<B>) -> bool {
+        move |count| count.buyer == buyer && count.scope == scope
     }
 }
 
 impl<B: Copy + Eq + Hash> Table<B> {
-    fn get(&self, place: u32, buyer: B) -> u32 {
-        self.0.find(hash_of((place, buyer)), Count::is(place, buyer)).map_or(0, |count| count.units)
+    fn get(&self, scope: u32, buyer: B) -> u32 {
+        self.0.find(hash_of((scope, buyer)), Count::is(scope, buyer)).map_or(0, |count| count.units)
     }
 
-    fn add(&mut self, place: u32, buyer: B, units: u32) {
-        let hash = hash_of((place, buyer));
-        match self.0.find_mut(hash, Count::is(place, buyer)) {
+    fn add(&mut self, scope: u32, buyer: B, units: u32) {
+        let hash = hash_of((scope, buyer));
+        match self.0.find_mut(hash, Count::is(scope, buyer)) {
             Some(count) => count.units += units,
-            None => self.0.insert(hash, Count { buyer, place, units }, Count::hash),
+            None => self.0.insert(hash, Count { buyer, scope, units }, Count::hash),
         }
     }
 
-    fn take(&mut self, place: u32, buyer: B, units: u32) {
-        let hash = hash_of((place, buyer));
-        let count = self.0.find_mut(hash, Count::is(place, buyer)).expect("only what was added is taken");
+    fn take(&mut self, scope: u32, buyer: B, units: u32) {
+        let hash = hash_of((scope, buyer));
+        let count = self.0.find_mut(hash, Count::is(scope, buyer)).expect("only what was added is taken");
         count.units = count.units.checked_sub(units).expect("no more is taken than was added");
         if count.units == 0 {
-            self.0.remove(hash, Count::is(place, buyer));
+            self.0.remove(hash, Count::is(scope, buyer));
         }
     }
 }
@@ -82,32 +82,32 @@ fn whole([high, low]: [u64; 2]) -> BuyerId {
 }
 
 impl Counts {
-    pub(crate) fn get(&self, place: u32, buyer: BuyerId) -> u32 {
+    pub(crate) fn get(&self, scope: u32, buyer: BuyerId) -> u32 {
         match buyer.number() {
-            Some(number) => self.numbers.get(place, number),
-            None => self.hashes.get(place, halves(buyer)),
+            Some(number) => self.numbers.get(scope, number),
+            None => self.hashes.get(scope, halves(buyer)),
         }
     }
 
-    pub(crate) fn add(&mut self, place: u32, buyer: BuyerId, units: u32) {
+    pub(crate) fn add(&mut self, scope: u32, buyer: BuyerId, units: u32) {
         match buyer.number() {
-            Some(number) => self.numbers.add(place, number, units),
-            None => self.hashes.add(place, halves(buyer), units),
+            Some(number) => self.numbers.add(scope, number, units),
+            None => self.hashes.add(scope, halves(buyer), units),
         }
     }
 
-    pub(crate) fn take(&mut self, place: u32, buyer: BuyerId, units: u32) {
+    pub(crate) fn take(&mut self, scope: u32, buyer: BuyerId, units: u32) {
         match buyer.number() {
-            Some(number) => self.numbers.take(place, number, units),
-            None => self.hashes.take(place, halves(buyer), units),
+            Some(number) => self.numbers.take(scope, number, units),
+            None => self.hashes.take(scope, halves(buyer), units),
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = ((u32, BuyerId), u32)> + '_ {
         let numbers = self.numbers.0.iter();
-        let numbers = numbers.map(|count| ((count.place, BuyerId(u128::from(count.buyer))), count.units));
+        let numbers = numbers.map(|count| ((count.scope, BuyerId(u128::from(count.buyer))), count.units));
         let hashes = self.hashes.0.iter();
-        numbers.chain(hashes.map(|count| ((count.place, whole(count.buyer)), count.units)))
+        numbers.chain(hashes.map(|count| ((count.scope, whole(count.buyer)), count.units)))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{BuyerId, OrderId, Placement, SkuId, UnixMs};
 /// An order whose units the gate has taken, on its way to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    pub place: Placement,
+    pub placement: Placement,
     /// Of a buyer who is a hash, and of no other.
     pub buyer_text: Option<Box<str>>,
     /// Of the SKU's gate when it took the units.
@@ -61,7 +61,7 @@ impl Claim {
     /// Under which the gate keeps it.
     pub fn id(&self) -> OrderId {
         match self {
-            Claim::LatePayment(place) => place.id,
+            Claim::LatePayment(placement) => placement.id,
             Claim::Correction { id, .. } => *id,
         }
     }
@@ -111,7 +111,9 @@ impl OutboxRow {
     /// Under which the gate keeps it, so that it is applied once. A restock is named by its row, which no order's hash is.
     pub fn mark_id(&self) -> OrderId {
         match self.change {
-            Change::Release(place) | Change::Take(place) | Change::TakeLate(place) => place.id,
+            Change::Release(placement) | Change::Take(placement) | Change::TakeLate(placement) => {
+                placement.id
+            }
             Change::Correct { id, .. } => id,
             Change::Restock { .. } => OrderId { sku: self.sku, hash: u128::from(self.id) },
         }
@@ -139,7 +141,7 @@ pub enum MarkState {
 /// count its units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    pub place: Placement,
+    pub placement: Placement,
     pub state: MarkState,
 }
 

@@ -128,7 +128,7 @@ fn own(redis: &Redis, limit: Option<u32>, reserves: u32, requests: u32, batch: u
     while next < reserves {
         let end = reserves.min(next + requests);
         let call: Vec<Reserve<'_>> =
-            (next..end).map(|number| Reserve { place: place(number), limit, record: &record }).collect();
+            (next..end).map(|number| Reserve { placement: place(number), limit, record: &record }).collect();
         for answer in gate.reserve(&call, None) {
             answer?;
         }

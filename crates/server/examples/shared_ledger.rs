@@ -97,7 +97,7 @@ fn order(number: u64, skus: u32) -> Reservation {
     };
     let sku = SkuId(u32::try_from(mixed(1) % u64::from(skus)).expect("below the number of SKUs"));
     let hash = (u128::from(mixed(2)) << 64) | u128::from(mixed(3));
-    let place = Placement {
+    let placement = Placement {
         id: OrderId { sku, hash },
         buyer: BuyerId(number.into()),
         quantity: 1,
@@ -106,7 +106,7 @@ fn order(number: u64, skus: u32) -> Reservation {
     let address =
         br#"{"name":"N. N.","phoneNumber":"18033441849","city":"Nanshan","detailAddress":"Keji 1"}"#;
     Reservation {
-        place,
+        placement,
         buyer_text: None,
         epoch: 0,
         reserved_at: UnixMs(0),

@@ -236,7 +236,7 @@ impl Brokers {
 }
 
 fn orders_of(bodies: &[Box<[u8]>]) -> impl Iterator<Item = OrderId> + '_ {
-    bodies.iter().filter_map(|body| Some(message::decode(body).ok()?.place.id))
+    bodies.iter().filter_map(|body| Some(message::decode(body).ok()?.placement.id))
 }
 
 /// Of all orders whose messages these are.

@@ -168,7 +168,10 @@ fn units_claimed_for_a_balance_go_back_if_one_item_has_too_few() {
         quantity: 1,
         fingerprint: Fingerprint(0),
     };
-    let open = gate.reserve(&[Reserve { place, limit: None, record: b"of nobody" }], None).remove(0).unwrap();
+    let open = gate
+        .reserve(&[Reserve { placement: place, limit: None, record: b"of nobody" }], None)
+        .remove(0)
+        .unwrap();
     assert!(matches!(open.what, Reserved::Taken { .. }), "{open:?}");
     let used = claim(&mut gate, SkuId(500), 1, &next_key("balance_too_few"));
     gate.settle(&[Settle { verdict: Verdict::ClaimKept, ..used }]);

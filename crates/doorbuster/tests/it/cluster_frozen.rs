@@ -82,7 +82,7 @@ fn a_claim_that_was_given_back_is_not_carried_out_afterwards() {
 fn order(number: u64, quantity: u32, epoch: u64) -> Reservation {
     let id = OrderId { sku: SKU, hash: number.into() };
     let place = Placement { id, buyer: BuyerId(number.into()), quantity, fingerprint: Fingerprint(0) };
-    Reservation { place, buyer_text: None, epoch, reserved_at: UnixMs(0), address: None }
+    Reservation { placement: place, buyer_text: None, epoch, reserved_at: UnixMs(0), address: None }
 }
 
 fn producer() -> Producer {
@@ -100,7 +100,7 @@ fn encoded(order: &Reservation) -> Vec<u8> {
 fn until_judged(ledger: &mut SharedLedger, order: &Reservation) -> Recorded {
     let mut recorded = None;
     until("the ledger has judged it", || {
-        recorded = ledger.lookup(&[order.place.id]).unwrap().remove(0);
+        recorded = ledger.lookup(&[order.placement.id]).unwrap().remove(0);
         (recorded.is_some(), format!("{order:?}"))
     });
     recorded.unwrap()
@@ -132,9 +132,11 @@ fn rebuilt(name: &str) -> Rebuilt {
 fn the_promised_one_is_kept(rebuilt: Rebuilt, name: &str) {
     let Rebuilt { dir, _server, mut gate, mut ledger, mut producer, epochs: [before, now] } = rebuilt;
     let promised = order(1, 10, now);
-    let (record, place) = (encoded(&promised), promised.place);
-    let taken =
-        gate.reserve_again(&[Reserve { place, limit: None, record: &record }], None).remove(0).unwrap();
+    let (record, place) = (encoded(&promised), promised.placement);
+    let taken = gate
+        .reserve_again(&[Reserve { placement: place, limit: None, record: &record }], None)
+        .remove(0)
+        .unwrap();
     let Reserved::Taken { at } = taken.what else { panic!("{taken:?}") };
     let late = order(2, 1, before);
     send(&mut producer, name, &[&encoded(&late)]);
@@ -176,8 +178,8 @@ fn nor_while_its_gate_is_closed() {
     let mut rebuilt = rebuilt(name);
     let [before, now] = rebuilt.epochs;
     let promised = order(1, 10, now);
-    let (record, place) = (encoded(&promised), promised.place);
-    drop(rebuilt.gate.reserve_again(&[Reserve { place, limit: None, record: &record }], None));
+    let (record, place) = (encoded(&promised), promised.placement);
+    drop(rebuilt.gate.reserve_again(&[Reserve { placement: place, limit: None, record: &record }], None));
     let late = order(2, 1, before);
     // One server alone reads the queues, in their order: what it reads first is the late one.
     assert_eq!(rebuilt.gate.fence(&[(SKU, now)]), [Ok(())]);
@@ -214,8 +216,8 @@ fn what_a_fenced_gate_has_reserved_is_an_order_when_it_is_rebuilt() {
     let (_server, mut gate) = started(dir.path(), name);
     let epoch = gate.states(&[SKU]).remove(0).unwrap().unwrap().seen.epoch;
     let reserved = order(1, 3, epoch);
-    let (record, place) = (encoded(&reserved), reserved.place);
-    drop(gate.reserve_again(&[Reserve { place, limit: None, record: &record }], None));
+    let (record, place) = (encoded(&reserved), reserved.placement);
+    drop(gate.reserve_again(&[Reserve { placement: place, limit: None, record: &record }], None));
     assert_eq!(gate.fence(&[(SKU, epoch)]), [Ok(())]);
     let judged = until_judged(&mut ledger(name), &reserved);
     assert!(matches!(judged, Recorded::Order { .. }), "{judged:?}");

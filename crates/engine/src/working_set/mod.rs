@@ -226,13 +226,13 @@ impl<'s> WorkingSet<'s> {
     ) -> Result<Vec<Outcome>, Vec<OrderId>> {
         let (mut outcomes, mut ask) = (Vec::with_capacity(orders.len()), Vec::new());
         for order in orders {
-            let id = order.place.id;
+            let id = order.placement.id;
             if !self.is_outdated(order) {
                 outcomes.push(self.admit(order));
             } else if let Some(reason) = refused(id) {
                 // Under an id that was rejected before, the answer is that one.
                 let rejected = self.rejected(id);
-                let reject = || self.reject(&order.place, order.epoch, reason);
+                let reject = || self.reject(&order.placement, order.epoch, reason);
                 outcomes.push(Outcome::Rejected(rejected.unwrap_or_else(reject)));
             } else {
                 ask.push(id);
@@ -243,10 +243,10 @@ impl<'s> WorkingSet<'s> {
     }
 
     /// Of an epoch that is over, and new to the ledger.
-    fn is_outdated(&self, Reservation { place, epoch, .. }: &Reservation) -> bool {
-        self.skus.get(&place.id.sku).is_some_and(|sku| *epoch < sku.epoch)
-            && self.find(place.id).is_none()
-            && self.rejections.get(&place.id).is_none_or(|rejection| *epoch > rejection.epoch)
+    fn is_outdated(&self, Reservation { placement, epoch, .. }: &Reservation) -> bool {
+        self.skus.get(&placement.id.sku).is_some_and(|sku| *epoch < sku.epoch)
+            && self.find(placement.id).is_none()
+            && self.rejections.get(&placement.id).is_none_or(|rejection| *epoch > rejection.epoch)
     }
 
     /// Takes one order in, or says why not. It is judged by units and limits: the ledger is the last guard, whatever the
@@ -255,7 +255,7 @@ impl<'s> WorkingSet<'s> {
     /// # Panics
     /// If what [`Needs::of_orders`] asks for was not loaded.
     pub fn admit(&mut self, reservation: &Reservation) -> Outcome {
-        let Reservation { place: ref asked, epoch, ref address, ref buyer_text, .. } = *reservation;
+        let Reservation { placement: ref asked, epoch, ref address, ref buyer_text, .. } = *reservation;
         let rejected = self.rejected(asked.id);
         // Another reservation under the same id, of a gate that was built since, counts, whatever it is for: the old answer does not.
         if let Some(rejection) = rejected.filter(|rejection| epoch <= rejection.epoch) {

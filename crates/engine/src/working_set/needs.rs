@@ -22,9 +22,9 @@ impl Needs {
     /// Of orders that are to be taken in.
     pub fn of_orders(orders: &[Reservation]) -> Needs {
         let mut needs = Needs::default();
-        for Reservation { place, .. } in orders {
-            needs.order(place.id);
-            needs.buyers.insert((place.id.sku, place.buyer));
+        for Reservation { placement, .. } in orders {
+            needs.order(placement.id);
+            needs.buyers.insert((placement.id.sku, placement.buyer));
         }
         needs
     }

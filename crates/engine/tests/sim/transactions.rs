@@ -212,7 +212,7 @@ impl<'a> History<'a> {
         let epoch_now = self.tables.skus.get(&place.id.sku).map_or(0, |sku| sku.epoch);
         let epoch = if self.chance(85) { epoch_now } else { self.random.below(epoch_now + 1) };
         let address = self.chance(10).then(|| Box::from(&b"{}"[..]));
-        let incoming = Reservation { place, epoch, reserved_at: now, address, buyer_text: None };
+        let incoming = Reservation { placement: place, epoch, reserved_at: now, address, buyer_text: None };
         let rejection = |place: Placement, at, epoch, reason| {
             let Placement { buyer, quantity, fingerprint, .. } = place;
             Outcome::Rejected(Rejection { at, buyer, quantity, fingerprint, epoch, reason })
@@ -344,14 +344,14 @@ impl<'a> History<'a> {
         });
         let mut seen = std::collections::BTreeSet::new();
         for ((incoming, expected), outcome) in orders.iter().zip(outcomes) {
-            let id = incoming.place.id;
+            let id = incoming.placement.id;
             if !seen.insert(id) {
                 self.reach("repeated in its batch");
             }
             // Of an order of an older epoch the gate of now is asked before, and takes the units.
             if let Outcome::Placed(_) = outcome {
                 let free = self.tables.gate.get_mut(&id.sku).expect("it was created");
-                *free = free.wrapping_sub(u64::from(incoming.place.quantity));
+                *free = free.wrapping_sub(u64::from(incoming.placement.quantity));
             }
             match (expected, outcome) {
                 // When it was rejected first is not the generator's to know.

@@ -248,9 +248,9 @@ fn look_at_open(ledger: &mut SharedLedger, gate: &mut Gate, sight: &mut SkuSight
     let open = gate.open_reservations(sight.sku, 0, OPEN_ROWS)?;
     sight.open = open.len() as u64;
     for open in open {
-        let Open::Order(place) = open.what else { continue };
-        if order_of(&open).is_ok() && ledger.lookup(&[place.id])?.iter().all(Option::is_none) {
-            sight.open_units += u64::from(place.quantity);
+        let Open::Order(placement) = open.what else { continue };
+        if order_of(&open).is_ok() && ledger.lookup(&[placement.id])?.iter().all(Option::is_none) {
+            sight.open_units += u64::from(placement.quantity);
         }
     }
     Ok(())

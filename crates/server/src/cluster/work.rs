@@ -19,7 +19,7 @@ pub(super) enum Question {
     /// A retry whose key the gate does not hold open: what was answered under it?
     Replay {
         to: ReplyTo,
-        place: Placement,
+        placement: Placement,
     },
     /// `until`: how long an order that is pending is waited for.
     Read {
@@ -37,7 +37,7 @@ pub(super) enum Question {
 impl Question {
     pub(super) fn order(&self) -> Option<OrderId> {
         match self {
-            Question::Replay { place, .. } => Some(place.id),
+            Question::Replay { placement, .. } => Some(placement.id),
             Question::Read { order, .. } => Some(*order),
             Question::RefundsDue { .. } => None,
         }

@@ -37,11 +37,11 @@ impl<const N: usize> std::ops::Deref for Bytes<N> {
     }
 }
 
-pub(crate) fn place_body(place: &Placement) -> Body {
+pub(crate) fn placement_body(placement: &Placement) -> Body {
     let mut bytes = [0; BODY_BYTES_OF_HASH];
-    bytes[..8].copy_from_slice(&place.fingerprint.0.to_be_bytes());
-    bytes[8..BUYER_AT].copy_from_slice(&place.quantity.min(UNITS_MAX).to_be_bytes()[1..]);
-    let buyer = buyer_bytes(place.buyer);
+    bytes[..8].copy_from_slice(&placement.fingerprint.0.to_be_bytes());
+    bytes[8..BUYER_AT].copy_from_slice(&placement.quantity.min(UNITS_MAX).to_be_bytes()[1..]);
+    let buyer = buyer_bytes(placement.buyer);
     let len = BUYER_AT + buyer.len();
     bytes[BUYER_AT..len].copy_from_slice(&buyer);
     Bytes { bytes, len }
@@ -133,15 +133,15 @@ impl<'a> MarkBytes<'a> {
     /// `None`: the bytes are no mark of an order or a claim.
     pub(crate) fn found(&self, sku: SkuId, hash: &[u8]) -> Option<Found> {
         let id = id_of(sku, hash)?;
-        let place = || Placement {
+        let placement = || Placement {
             id,
             buyer: self.buyer(),
             quantity: self.order_units(),
             fingerprint: self.fingerprint(),
         };
         let what = match self.letter {
-            b'o' => Open::Order(place()),
-            b'c' => Open::Claim(Claim::LatePayment(place())),
+            b'o' => Open::Order(placement()),
+            b'c' => Open::Claim(Claim::LatePayment(placement())),
             b'd' => Open::Claim(Claim::Correction { id, units: self.units() }),
             letter => return state_of(letter).map(Found::Settled),
         };

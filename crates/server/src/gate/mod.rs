@@ -199,7 +199,7 @@ pub struct GateAnswer<T> {
 /// A request for units; `record` is kept while the reservation is open and given back with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserve<'a> {
-    pub place: Placement,
+    pub placement: Placement,
     /// Units that a buyer may hold and own, as the asker knows it. A gate that knows another limit takes nothing.
     pub limit: Option<u32>,
     pub record: &'a [u8],
@@ -294,7 +294,7 @@ impl OpenRows {
 impl OpenRecord {
     pub fn id(&self) -> OrderId {
         match &self.what {
-            Open::Order(place) => place.id,
+            Open::Order(placement) => placement.id,
             Open::Claim(claim) => claim.id(),
         }
     }

@@ -211,17 +211,17 @@ impl Admission {
     pub fn admit_by_book(
         &self,
         (book, catalog): (&Book, &Catalog),
-        place: &Placement,
+        placement: &Placement,
         (over, bounds): (Option<Over>, BuyerBounds),
         now: UnixMs,
     ) -> Result<Permit, NotAdmitted> {
-        let is_called = book.has_turn(place);
+        let is_called = book.has_turn(placement);
         match over {
             Some(over) if !(is_called && over == Over::Bound) => Err(over.into()),
-            _ if !is_called => self.admit(catalog, (place.buyer, place.id.sku), bounds, now),
+            _ if !is_called => self.admit(catalog, (placement.buyer, placement.id.sku), bounds, now),
             _ => {
                 if bounds == BuyerBounds::Kept {
-                    self.admit_buyer(place.buyer)?;
+                    self.admit_buyer(placement.buyer)?;
                 }
                 Ok(Permit { is_counted: false })
             }

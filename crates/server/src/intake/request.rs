@@ -11,7 +11,7 @@ use crate::time::Instant;
 /// An order to place: parsed once, complete.
 #[derive(Debug)]
 pub struct NewOrder {
-    pub place: Placement,
+    pub placement: Placement,
     /// Of a buyer who is a hash, stored with the buyer's first order.
     pub buyer_text: Option<Box<str>>,
     /// The address as JSON text, stored with the order.

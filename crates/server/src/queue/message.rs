@@ -49,9 +49,9 @@ pub enum NotAMessage {
 /// If the address is longer than [`ADDRESS_BYTES_MAX`], or a buyer who is a hash comes without a text of at most 255
 /// bytes.
 pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
-    let Reservation { place, buyer_text, epoch, reserved_at, address } = order;
+    let Reservation { placement, buyer_text, epoch, reserved_at, address } = order;
     let begin = out.len();
-    encode_asked(place, (buyer_text.as_deref(), address.as_deref()), out);
+    encode_asked(placement, (buyer_text.as_deref(), address.as_deref()), out);
     stamp(&mut out[begin..], *epoch, *reserved_at);
 }
 
@@ -60,21 +60,21 @@ pub fn encode(order: &Reservation, out: &mut Vec<u8>) {
 /// # Panics
 /// As [`encode`].
 pub fn encode_asked(
-    place: &Placement,
+    placement: &Placement,
     (buyer_text, address): (Option<&str>, Option<&[u8]>),
     out: &mut Vec<u8>,
 ) {
-    let number = place.buyer.number();
+    let number = placement.buyer.number();
     out.reserve(LONGEST_FIXED + buyer_text.map_or(0, str::len) + address.map_or(0, <[u8]>::len));
     out.push(if number.is_some() { OF_NUMBER } else { OF_HASH });
-    out.extend_from_slice(&place.id.sku.0.to_be_bytes());
-    out.extend_from_slice(&place.id.hash.to_be_bytes());
+    out.extend_from_slice(&placement.id.sku.0.to_be_bytes());
+    out.extend_from_slice(&placement.id.hash.to_be_bytes());
     match number {
         Some(number) => out.extend_from_slice(&number.to_be_bytes()),
-        None => out.extend_from_slice(&place.buyer.0.to_be_bytes()),
+        None => out.extend_from_slice(&placement.buyer.0.to_be_bytes()),
     }
-    out.extend_from_slice(&place.quantity.to_be_bytes());
-    out.extend_from_slice(&place.fingerprint.0.to_be_bytes());
+    out.extend_from_slice(&placement.quantity.to_be_bytes());
+    out.extend_from_slice(&placement.fingerprint.0.to_be_bytes());
     out.extend_from_slice(&[0; STAMP_BYTES]);
     assert_eq!(number.is_none(), buyer_text.is_some(), "a hash comes with its text, a number without");
     if let Some(text) = buyer_text {
@@ -122,8 +122,8 @@ pub fn decode(message: &[u8]) -> Result<Reservation, NotAMessage> {
     let buyer_text = if format == OF_HASH { Some(parts.text()?) } else { None };
     let address = parts.address()?;
     let buyer = buyer.ok_or(NotAMessage::Buyer(format))?;
-    let place = Placement { id, buyer, quantity, fingerprint };
-    Ok(Reservation { place, buyer_text, epoch, reserved_at, address })
+    let placement = Placement { id, buyer, quantity, fingerprint };
+    Ok(Reservation { placement, buyer_text, epoch, reserved_at, address })
 }
 
 /// What is left of a message.
@@ -185,9 +185,9 @@ mod tests {
             let number = BuyerId(buyer % (u128::from(BuyerId::NUMBER_MAX) + 1));
             let buyer = if buyer_text.is_some() { BuyerId::of_hash(buyer) } else { number };
             let fingerprint = Fingerprint(fingerprint);
-            let place = Placement { id, buyer, quantity, fingerprint };
+            let placement = Placement { id, buyer, quantity, fingerprint };
             let address = address.map(Vec::into_boxed_slice);
-            Reservation { place, buyer_text, epoch, reserved_at: UnixMs(reserved_at), address }
+            Reservation { placement, buyer_text, epoch, reserved_at: UnixMs(reserved_at), address }
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         #[test]
         fn what_is_asked_becomes_what_was_reserved_by_its_stamp(order in orders(), other in any::<u64>()) {
             let mut bytes = Vec::new();
-            encode_asked(&order.place, (order.buyer_text.as_deref(), order.address.as_deref()), &mut bytes);
+            encode_asked(&order.placement, (order.buyer_text.as_deref(), order.address.as_deref()), &mut bytes);
             let asked = Reservation { epoch: 0, reserved_at: UnixMs(0), ..order.clone() };
             prop_assert_eq!(decode(&bytes), Ok(asked));
             stamp(&mut bytes, other, UnixMs(other));
@@ -250,14 +250,15 @@ mod tests {
     /// What lies in queues and gates is read by every later release, and a number's message by every earlier one.
     #[test]
     fn the_bytes_of_a_format_never_change() {
-        let place = Placement {
+        let placement = Placement {
             id: OrderId { sku: SkuId(0x0102_0304), hash: 0xabcd },
             buyer: BuyerId(7),
             quantity: 2,
             fingerprint: Fingerprint(5),
         };
         let address = Some(b"{}".as_slice().into());
-        let of_number = Reservation { place, buyer_text: None, epoch: 3, reserved_at: UnixMs(9), address };
+        let of_number =
+            Reservation { placement, buyer_text: None, epoch: 3, reserved_at: UnixMs(9), address };
         let hex = |order: &Reservation| -> String {
             encoded(order).iter().map(|byte| format!("{byte:02x}")).collect()
         };
@@ -266,7 +267,7 @@ mod tests {
         let numbers = format!("00000002{}5{}3{}9", zeros(15), zeros(15), zeros(15));
         assert_eq!(hex(&of_number), format!("01{id}{}7{numbers}0100027b7d", zeros(15)));
         let mut of_hash = Reservation { address: None, buyer_text: Some("anna".into()), ..of_number };
-        of_hash.place.buyer = BuyerId::of_hash(7);
+        of_hash.placement.buyer = BuyerId::of_hash(7);
         assert_eq!(hex(&of_hash), format!("02{id}8{}7{numbers}04616e6e6100", zeros(30)));
     }
 

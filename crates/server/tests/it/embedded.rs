@@ -154,7 +154,7 @@ pub(crate) fn order(hash: u128, buyer: u64, quantity: u32) -> Request {
     let admission = Judged::ByTheProfile { over: None, bounds: BuyerBounds::Kept };
     let address = Some(br#"{"city":"Bonn"}"#.as_slice().into());
     let asked_at = server::time::Instant::now();
-    Request::Place(NewOrder { place, buyer_text: None, address, admission, asked_at })
+    Request::Place(NewOrder { placement: place, buyer_text: None, address, admission, asked_at })
 }
 
 pub(crate) fn read(hash: u128) -> Request {

@@ -255,13 +255,14 @@ impl Tables {
                 _ => {}
             }
         }
-        let place = Placement { id, buyer: row.buyer, quantity: row.quantity, fingerprint: row.fingerprint };
-        (row.seq <= as_of).then_some(LedgerMark { mark: Mark { place, state }, returned_at })
+        let placement =
+            Placement { id, buyer: row.buyer, quantity: row.quantity, fingerprint: row.fingerprint };
+        (row.seq <= as_of).then_some(LedgerMark { mark: Mark { placement, state }, returned_at })
     }
 }
 
 fn rejected(id: OrderId, rejection: &Rejection) -> LedgerMark {
     let Rejection { buyer, quantity, fingerprint, .. } = *rejection;
-    let place = Placement { id, buyer, quantity, fingerprint };
-    LedgerMark { mark: Mark { place, state: MarkState::RejectedReturned }, returned_at: None }
+    let placement = Placement { id, buyer, quantity, fingerprint };
+    LedgerMark { mark: Mark { placement, state: MarkState::RejectedReturned }, returned_at: None }
 }

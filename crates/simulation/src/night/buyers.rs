@@ -152,21 +152,21 @@ impl People {
     ) -> Answer {
         let id = order_of(key);
         self.answers().wanted.entry(id).or_insert((buyer, BTreeSet::new())).1.insert(quantity);
-        let place = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
+        let placement = Placement { id, buyer, quantity, fingerprint: Fingerprint(u64::from(quantity)) };
         let asked = self.begun.elapsed();
-        let answer = self.place(place, is_keyed, random);
+        let answer = self.place(placement, is_keyed, random);
         let answered = Answered { asked, at: self.begun.elapsed(), quantity, answer: answer.clone() };
         self.answers().orders.entry(id).or_default().push(answered);
         answer
     }
 
-    fn place(&self, place: Placement, is_keyed: bool, random: &mut Random) -> Answer {
+    fn place(&self, placement: Placement, is_keyed: bool, random: &mut Random) -> Answer {
         let (host, server) = self.any(random);
         let asked = self.begun.elapsed();
-        let reply = server.map(|server| reply_to(server, host, place, is_keyed));
-        record::note(place.id, is_vain(reply.as_ref()), || {
+        let reply = server.map(|server| reply_to(server, host, placement, is_keyed));
+        record::note(placement.id, is_vain(reply.as_ref()), || {
             let key = if is_keyed { "" } else { ", without a key" };
-            let wants = format!("buyer {} for {} units{key}", place.buyer, place.quantity);
+            let wants = format!("buyer {} for {} units{key}", placement.buyer, placement.quantity);
             format!("{host}, asked at {} ms by {wants}, answers: {}", asked.as_millis(), said(reply.as_ref()))
         });
         match reply {
@@ -184,7 +184,7 @@ impl People {
             Some(Reply::ClockUnconfirmed) => Answer::NotServed("the clock is not confirmed"),
             None => Answer::NotServed("no server there"),
             Some(other) => {
-                self.wrong(place.id, &format!("an order is not answered so: {other:?}"));
+                self.wrong(placement.id, &format!("an order is not answered so: {other:?}"));
                 Answer::Unknown
             }
         }
@@ -302,20 +302,20 @@ impl People {
 }
 
 /// The order is admitted by the event loop if it has no key, and goes on to the profile.
-fn reply_to((asker, intake): (Asker, Intake), host: &str, place: Placement, is_keyed: bool) -> Reply {
+fn reply_to((asker, intake): (Asker, Intake), host: &str, placement: Placement, is_keyed: bool) -> Reply {
     let asked_at = schedule::instant_of(host);
     let admission = match is_keyed {
         true => Judged::ByTheProfile { over: None, bounds: BuyerBounds::Lifted },
         false => {
             let Intake { admission, shelf, clock, .. } = &intake;
-            let asks = (place.buyer, place.id.sku);
+            let asks = (placement.buyer, placement.id.sku);
             match admission.admit(&shelf.current(), asks, BuyerBounds::Lifted, clock.at(asked_at)) {
                 Ok(permit) => Judged::ByTheLoop(permit),
                 Err(why) => return Reply::NotAdmitted(why),
             }
         }
     };
-    let order = NewOrder { place, buyer_text: None, address: None, admission, asked_at };
+    let order = NewOrder { placement, buyer_text: None, address: None, admission, asked_at };
     asker.ask(Request::Place(order), PATIENCE)
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn config(dial: Arc<dyn server::gate::Dial>) -> GateConfig {
 fn reserve(gate: &mut Gate, hash: u128) -> Result<Reserved, GateError> {
     let id = OrderId { sku: SKU, hash };
     let place = Placement { id, buyer: BuyerId(hash), quantity: 1, fingerprint: Fingerprint(7) };
-    let answer = gate.reserve(&[Reserve { place, limit: None, record: b"record" }], Some(NOW)).remove(0);
+    let answer =
+        gate.reserve(&[Reserve { placement: place, limit: None, record: b"record" }], Some(NOW)).remove(0);
     answer.map(|answer| answer.what)
 }
 

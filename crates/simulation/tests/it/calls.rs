@@ -125,7 +125,7 @@ impl Caller {
         ];
         let limit = self.limit();
         let marks = (0..self.random.below(12))
-            .map(|_| Mark { place: self.place_of(sku), state: self.random.of(&STATES) });
+            .map(|_| Mark { placement: self.place_of(sku), state: self.random.of(&STATES) });
         let marks = marks.collect();
         let buyers =
             (0..self.random.below(6)).map(|_| (self.buyer(), 1 + self.random.below(3) as u64)).collect();
@@ -195,7 +195,7 @@ impl Caller {
             .collect();
         let requests: Vec<_> = wanted
             .iter()
-            .map(|(place, limit, record)| Reserve { place: *place, limit: *limit, record })
+            .map(|(place, limit, record)| Reserve { placement: *place, limit: *limit, record })
             .collect();
         let asked_at = self.asked_at();
         if self.random.below(4) == 0 {

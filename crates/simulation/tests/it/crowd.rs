@@ -61,7 +61,7 @@ fn place(key: u128) -> Placement {
 }
 
 fn ask(gate: &mut Gate, key: u128, begun: Instant) -> Result<Reserved, GateError> {
-    let reserve = Reserve { place: place(key), limit: None, record: b"record" };
+    let reserve = Reserve { placement: place(key), limit: None, record: b"record" };
     let now = BEGAN.plus(u64::try_from(begun.elapsed().as_millis()).unwrap());
     gate.reserve(&[reserve], Some(now)).remove(0).map(|answer| answer.what)
 }

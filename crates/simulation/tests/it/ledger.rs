@@ -54,7 +54,7 @@ impl Both {
 
     fn consume(&mut self, now: UnixMs, progress: &[Progress], places: &[Placement]) {
         let order = |place: &Placement| Reservation {
-            place: *place,
+            placement: *place,
             buyer_text: text_of(place.buyer),
             epoch: place.id.hash as u64 % 3,
             reserved_at: now,
@@ -64,8 +64,8 @@ impl Both {
         let asked = self.ask("consume", |ledger| ledger.consume(now, &[], &orders, &|_| None));
         // Half of them have their units at the gate of now.
         let mut orders = orders;
-        for order in orders.iter_mut().filter(|order| !order.place.id.hash.is_multiple_of(2)) {
-            if asked.as_ref().err().is_some_and(|ask| ask.contains(&order.place.id)) {
+        for order in orders.iter_mut().filter(|order| !order.placement.id.hash.is_multiple_of(2)) {
+            if asked.as_ref().err().is_some_and(|ask| ask.contains(&order.placement.id)) {
                 order.epoch = u64::from(u32::MAX);
             }
         }

@@ -193,8 +193,8 @@ impl<'a> Reading<'a> {
         for work in batch {
             let reply = match &work {
                 Question::RefundsDue { .. } => self.refunds_due(),
-                Question::Replay { place, .. } => {
-                    self.replay(place, found.next().expect("each order has its whereabouts"))
+                Question::Replay { placement, .. } => {
+                    self.replay(placement, found.next().expect("each order has its whereabouts"))
                 }
                 Question::Read { order, buyer, until, with_address, .. } => {
                     let found = found.next().expect("each order has its whereabouts");
@@ -249,7 +249,7 @@ impl<'a> Reading<'a> {
             {
                 Reply::Lost(self.lost_view(id, &rejection))
             }
-            Whereabouts::Pending(order) if buyer.is_none_or(|buyer| buyer == order.place.buyer) => {
+            Whereabouts::Pending(order) if buyer.is_none_or(|buyer| buyer == order.placement.buyer) => {
                 Reply::Pending { order: self.core.pending_view(&order), replayed: false }
             }
             // Whoever asks may have made it up.
@@ -291,14 +291,14 @@ impl<'a> Reading<'a> {
     }
 
     /// The first answer under a key again, if it can be found.
-    fn replay(&self, place: &Placement, found: Whereabouts) -> Reply {
+    fn replay(&self, placement: &Placement, found: Whereabouts) -> Reply {
         match found {
-            Whereabouts::Ledger(found) if !is_of(&found, place) => Reply::Refused(Refusal::KeyConflict),
+            Whereabouts::Ledger(found) if !is_of(&found, placement) => Reply::Refused(Refusal::KeyConflict),
             Whereabouts::Ledger(Recorded::Order { order, .. }) => {
                 Reply::Accepted(Accepted::Order { order: order.as_placed(), replayed: true })
             }
             Whereabouts::Ledger(Recorded::Rejected(rejection)) => {
-                Reply::Lost(self.lost_view(place.id, &rejection))
+                Reply::Lost(self.lost_view(placement.id, &rejection))
             }
             // Its message may not have come: only the broker's acknowledgement would make it accepted.
             Whereabouts::Pending(_) | Whereabouts::Nowhere | Whereabouts::Unclear | Whereabouts::Silent => {
@@ -309,12 +309,12 @@ impl<'a> Reading<'a> {
 }
 
 /// Whether what stands under an id is what this request asked for, and not another request's under the same key.
-fn is_of(found: &Recorded, place: &Placement) -> bool {
+fn is_of(found: &Recorded, placement: &Placement) -> bool {
     let known = match found {
         Recorded::Order { order, fingerprint } => (*fingerprint, order.buyer, order.quantity),
         Recorded::Rejected(rejection) => (rejection.fingerprint, rejection.buyer, rejection.quantity),
     };
-    engine::rules::repeat(known, place).is_ok()
+    engine::rules::repeat(known, placement).is_ok()
 }
 
 #[cfg(test)]
@@ -330,21 +330,27 @@ mod tests {
     #[test]
     fn a_rejection_stands_unless_a_later_gate_has_taken_the_order_or_may_have() {
         let id = OrderId { sku: SkuId(1), hash: 2 };
-        let place = Placement { id, buyer: BuyerId(3), quantity: 1, fingerprint: Fingerprint(4) };
+        let placement = Placement { id, buyer: BuyerId(3), quantity: 1, fingerprint: Fingerprint(4) };
         let at = UnixMs(5);
         let rejection = Rejection {
             at,
-            buyer: place.buyer,
+            buyer: placement.buyer,
             quantity: 1,
-            fingerprint: place.fingerprint,
+            fingerprint: placement.fingerprint,
             epoch: 4,
             reason: Refusal::SoldOut,
         };
-        let order = |epoch| Reservation { place, buyer_text: None, epoch, reserved_at: at, address: None };
+        let order =
+            |epoch| Reservation { placement, buyer_text: None, epoch, reserved_at: at, address: None };
         let open = |epoch| {
             let mut record = Vec::new();
             message::encode(&order(0), &mut record);
-            Ok(Some(Found::Open(OpenRecord { what: Open::Order(place), epoch, at, record: record.into() })))
+            Ok(Some(Found::Open(OpenRecord {
+                what: Open::Order(placement),
+                epoch,
+                at,
+                record: record.into(),
+            })))
         };
         let settled = |state| Ok(Some(Found::Settled(state)));
         let closed = || Err(GateError::Closed(Closed::OtherRun));

@@ -34,7 +34,7 @@ const ASKED_AGO_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 struct Incoming {
     to: ReplyTo,
-    place: Placement,
+    placement: Placement,
     buyer_text: Option<Box<str>>,
     address: Option<Box<[u8]>>,
     /// Of the buyer, as this server knows the sale.
@@ -138,17 +138,17 @@ impl<'a> Relay<'a> {
 
     /// Admission, and whether what is reserved now could be published.
     fn judge(&mut self, to: ReplyTo, order: NewOrder) {
-        let NewOrder { place, buyer_text, address, admission, asked_at } = order;
+        let NewOrder { placement, buyer_text, address, admission, asked_at } = order;
         let (keyed, permit) = match admission {
             Judged::ByTheLoop(permit) => (false, Ok(permit)),
             Judged::ByTheProfile { over, bounds } => {
                 let now = self.core.clock.now();
-                let asked = (place.buyer, place.id.sku);
+                let asked = (placement.buyer, placement.id.sku);
                 let admit = || self.core.admission.admit(&self.catalog, asked, bounds, now);
                 (true, over.map_or_else(admit, |over| Err(over.into())))
             }
         };
-        let of_sku = self.catalog.item(place.id.sku);
+        let of_sku = self.catalog.item(placement.id.sku);
         let limit = of_sku.and_then(|(_, item)| item.limit);
         let known = of_sku.is_some_and(|(sale, _)| items_known(sale.spec.starts_at, self.sales_read_at));
         let sellable = || if known { self.publishable() } else { Err(NotServed::Unavailable) };
@@ -159,7 +159,7 @@ impl<'a> Relay<'a> {
                 Err(why)
             }
         });
-        let asked = Incoming { to, place, buyer_text, address, limit, keyed, asked_at };
+        let asked = Incoming { to, placement, buyer_text, address, limit, keyed, asked_at };
         match permit {
             Ok(permit) => self.reserving.push(permit.spend_on(asked)),
             Err(why) if keyed => self.looking_up.push((asked, why)),
@@ -202,12 +202,12 @@ impl<'a> Relay<'a> {
             return;
         }
         let deadline = Instant::now() + self.core.options.publish_timeout;
-        let ids: Vec<_> = asked.iter().map(|(asked, _)| asked.place.id).collect();
+        let ids: Vec<_> = asked.iter().map(|(asked, _)| asked.placement.id).collect();
         let found = self.gate.find(&ids);
         for ((asked, refused), found) in asked.into_iter().zip(found) {
             match found {
                 Ok(None) => self.answers.push(asked.to, refused.into()),
-                Ok(Some(Found::Open(open))) if is_of(&open, &asked.place) => {
+                Ok(Some(Found::Open(open))) if is_of(&open, &asked.placement) => {
                     self.publish_again(asked, &open, deadline);
                 }
                 Ok(Some(Found::Open(_))) => {
@@ -237,17 +237,17 @@ impl<'a> Relay<'a> {
         let deadline = Instant::now() + self.core.options.publish_timeout;
         let started = Instant::now();
         let mut records = Vec::with_capacity(asked.len());
-        for Incoming { place, buyer_text, address, .. } in asked.iter().map(Permitted::order) {
+        for Incoming { placement, buyer_text, address, .. } in asked.iter().map(Permitted::order) {
             let mut record = Vec::new();
-            message::encode_asked(place, (buyer_text.as_deref(), address.as_deref()), &mut record);
+            message::encode_asked(placement, (buyer_text.as_deref(), address.as_deref()), &mut record);
             records.push(record);
         }
         let requests: Vec<_> = asked
             .iter()
             .zip(&records)
             .map(|(asked, record)| {
-                let Incoming { place, limit, .. } = *asked.order();
-                Reserve { place, limit, record }
+                let Incoming { placement, limit, .. } = *asked.order();
+                Reserve { placement, limit, record }
             })
             .collect();
         let reserved = self.gate.reserve(&requests, time);
@@ -256,7 +256,7 @@ impl<'a> Relay<'a> {
             let (asked, permit) = asked.into_parts();
             let taken = matches!(&reserved, Ok(GateAnswer { what: Reserved::Taken { .. }, .. }));
             if let Err(error) = &reserved {
-                self.core.note_closed(asked.place.id.sku, error);
+                self.core.note_closed(asked.placement.id.sku, error);
             }
             match &reserved {
                 Err(error @ GateError::Closed(Closed::WrongClock { .. } | Closed::OtherLimit)) => {
@@ -281,12 +281,12 @@ impl<'a> Relay<'a> {
         match reserved {
             Ok(GateAnswer { seen, what }) => {
                 if seen.available <= 0 {
-                    self.core.stock.observe(self.core, asked.place.id.sku, seen);
+                    self.core.stock.observe(self.core, asked.placement.id.sku, seen);
                 }
                 match what {
                     Reserved::Taken { at } => {
                         message::stamp(&mut record, seen.epoch, at);
-                        self.publish(asked.to, (record, &asked.place, at), false, deadline);
+                        self.publish(asked.to, (record, &asked.placement, at), false, deadline);
                     }
                     Reserved::Open(open) => self.publish_again(asked, &open, deadline),
                     Reserved::Settled => self.ask_ledger(asked),
@@ -314,10 +314,10 @@ impl<'a> Relay<'a> {
             Ok(order) => {
                 let mut body = Vec::new();
                 message::encode(&order, &mut body);
-                self.publish(asked.to, (body, &order.place, order.reserved_at), true, deadline);
+                self.publish(asked.to, (body, &order.placement, order.reserved_at), true, deadline);
             }
             Err(error) => {
-                self.core.warnings.unreadable.met(&format_args!("order {}: {error}", asked.place.id));
+                self.core.warnings.unreadable.met(&format_args!("order {}: {error}", asked.placement.id));
                 self.answers.push(asked.to, Reply::Unknown);
             }
         }
@@ -326,17 +326,17 @@ impl<'a> Relay<'a> {
     fn publish(
         &mut self,
         to: ReplyTo,
-        (body, place, at): (Vec<u8>, &Placement, UnixMs),
+        (body, placement, at): (Vec<u8>, &Placement, UnixMs),
         replayed: bool,
         deadline: Instant,
     ) {
-        let order = view_of(&self.catalog, place.id, place.buyer, place.quantity, at);
+        let order = view_of(&self.catalog, placement.id, placement.buyer, placement.quantity, at);
         let what = Published::Order { order, replayed };
         self.publications.push(Publication { to, body, what, deadline });
     }
 
     fn ask_ledger(&mut self, asked: Incoming) {
-        self.core.status.push(Question::Replay { to: asked.to, place: asked.place });
+        self.core.status.push(Question::Replay { to: asked.to, placement: asked.placement });
     }
 }
 
@@ -347,15 +347,15 @@ pub(in crate::cluster) fn order_of(open: &OpenRecord) -> Result<Reservation, Not
 }
 
 /// Whether a reservation is the one that this request made, and not another under the same key.
-pub(in crate::cluster) fn is_of(open: &OpenRecord, place: &Placement) -> bool {
-    open.what == Open::Order(*place)
+pub(in crate::cluster) fn is_of(open: &OpenRecord, placement: &Placement) -> bool {
+    open.what == Open::Order(*placement)
 }
 
 impl Core {
     /// An order that is with the broker, as its buyer sees it.
     pub(in crate::cluster) fn pending_view(&self, order: &Reservation) -> OrderView {
-        let place = &order.place;
-        self.bare_view(place.id, place.buyer, place.quantity, order.reserved_at)
+        let placement = &order.placement;
+        self.bare_view(placement.id, placement.buyer, placement.quantity, order.reserved_at)
     }
 
     /// An order that is not in the ledger, with what is known of it.

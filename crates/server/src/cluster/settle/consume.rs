@@ -365,7 +365,7 @@ impl<'a> Consuming<'a> {
         }
         let (places, progress): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
         let started = Instant::now();
-        self.core.epochs.hear(orders.iter().map(|order| (order.place.id.sku, order.epoch)));
+        self.core.epochs.hear(orders.iter().map(|order| (order.placement.id.sku, order.epoch)));
         let outcomes = match self.take_in(&progress, &mut orders) {
             Ok(Some(outcomes)) => outcomes,
             Ok(None) => {
@@ -387,7 +387,7 @@ impl<'a> Consuming<'a> {
         };
         if !self.undecided.is_empty() {
             for order in &orders {
-                self.undecided.remove(&order.place.id);
+                self.undecided.remove(&order.placement.id);
             }
             self.undecided.retain(|_, undecided| undecided.is_known(started));
         }
@@ -420,7 +420,7 @@ impl<'a> Consuming<'a> {
                 Ok(outcomes) => return Ok(Some(outcomes)),
                 Err(ask) => ask,
             };
-            let asked = orders.iter_mut().filter(|order| ask.contains(&order.place.id)).collect();
+            let asked = orders.iter_mut().filter(|order| ask.contains(&order.placement.id)).collect();
             if !self.reserve_again(asked, time, &mut refusals) {
                 break;
             }
@@ -447,7 +447,7 @@ impl<'a> Consuming<'a> {
         let (forgot_at, now) = (self.forgot_at, Instant::now());
         let (mut asked, mut over, mut all) = (Vec::with_capacity(orders.len()), Vec::new(), true);
         for order in orders {
-            let undecided = self.undecided.entry(order.place.id).or_insert_with(|| Undecided::new(now));
+            let undecided = self.undecided.entry(order.placement.id).or_insert_with(|| Undecided::new(now));
             if let Some((epoch, at)) = undecided.taken {
                 if epoch != order.epoch {
                     (order.epoch, order.reserved_at) = (epoch, at);
@@ -455,7 +455,7 @@ impl<'a> Consuming<'a> {
                 }
                 // It is over, too.
                 undecided.taken = None;
-                self.core.epochs.hear([(order.place.id.sku, epoch + 1)]);
+                self.core.epochs.hear([(order.placement.id.sku, epoch + 1)]);
             }
             match (undecided.is_over(now), undecided.may_be_reserved(forgot_at, now)) {
                 (false, _) => asked.push(order),
@@ -465,12 +465,12 @@ impl<'a> Consuming<'a> {
         }
         let records: Vec<_> = asked.iter().map(|order| record_of(order)).collect();
         let requests: Vec<_> = (asked.iter().zip(&records))
-            .map(|(order, record)| Reserve { place: order.place, limit: None, record })
+            .map(|(order, record)| Reserve { placement: order.placement, limit: None, record })
             .collect();
         let reserved = self.engines.gate.reserve_again(&requests, time);
         let now = Instant::now();
         for (order, reserved) in asked.into_iter().zip(reserved) {
-            let undecided = self.undecided.entry(order.place.id).or_insert_with(|| Undecided::new(now));
+            let undecided = self.undecided.entry(order.placement.id).or_insert_with(|| Undecided::new(now));
             let is_unanswered = matches!(reserved, Err(GateError::Unknown(_)));
             undecided.unanswered = if is_unanswered { Some(now) } else { undecided.unanswered };
             match decide(order, reserved) {
@@ -479,25 +479,25 @@ impl<'a> Consuming<'a> {
                     (order.epoch, order.reserved_at) = (epoch, at);
                 }
                 Decision::Refused(why) if !undecided.may_be_reserved(forgot_at, now) => {
-                    refuse(order.place.id, why)
+                    refuse(order.placement.id, why)
                 }
                 // What was asked before may take the units still.
                 Decision::Refused(_) | Decision::NotYet => all = false,
             }
         }
         // Nothing that was asked reaches the gate any more: what it has now it keeps.
-        let ids: Vec<_> = over.iter().map(|order| order.place.id).collect();
+        let ids: Vec<_> = over.iter().map(|order| order.placement.id).collect();
         for (order, found) in over.into_iter().zip(self.engines.gate.find(&ids)) {
-            let undecided = self.undecided.entry(order.place.id).or_insert_with(|| Undecided::new(now));
+            let undecided = self.undecided.entry(order.placement.id).or_insert_with(|| Undecided::new(now));
             match found {
-                Ok(Some(Found::Open(open))) if is_of(&open, &order.place) => {
+                Ok(Some(Found::Open(open))) if is_of(&open, &order.placement) => {
                     undecided.taken = Some((open.epoch, open.at));
                     (order.epoch, order.reserved_at) = (open.epoch, open.at);
                 }
-                Ok(_) | Err(GateError::Closed(_)) => refuse(order.place.id, Refusal::SoldOut),
+                Ok(_) | Err(GateError::Closed(_)) => refuse(order.placement.id, Refusal::SoldOut),
                 // That this asking failed says nothing; in the end it is rejected all the same.
                 Err(_) if undecided.is_looked_for(Instant::now()) => all = false,
-                Err(_) => refuse(order.place.id, Refusal::SoldOut),
+                Err(_) => refuse(order.placement.id, Refusal::SoldOut),
             }
         }
         all

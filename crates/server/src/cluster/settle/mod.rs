@@ -29,7 +29,7 @@ pub(in crate::cluster) fn report_to_gate(
                 Outcome::Placed(_) | Outcome::Known(_) => Verdict::Placed,
                 Outcome::Rejected(_) | Outcome::Conflict => Verdict::RejectedKept,
             };
-            Settle { id: order.place.id, epoch: order.epoch, verdict }
+            Settle { id: order.placement.id, epoch: order.epoch, verdict }
         })
         .collect();
     settle(core, gate, &settles)

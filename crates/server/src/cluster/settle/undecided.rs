@@ -76,7 +76,7 @@ pub(super) fn decide(order: &Reservation, reserved: Result<GateAnswer<Reserved>,
     match what {
         Reserved::Taken { at } => Decision::Taken { epoch: seen.epoch, at },
         // Its buyer has asked again meanwhile.
-        Reserved::Open(open) if is_of(&open, &order.place) => {
+        Reserved::Open(open) if is_of(&open, &order.placement) => {
             Decision::Taken { epoch: open.epoch, at: open.at }
         }
         // The buyer has used its key for another order, which that gate has taken.

@@ -386,12 +386,12 @@ impl Writer {
             Request::Read { order, buyer, .. } => self.read(order, buyer),
             Request::RefundsDue => Reply::RefundsDue(self.book.refunds_due().collect()),
             Request::Receipt { sku, buyer } => self.receipt(sku, buyer),
-            Request::Place(NewOrder { place, admission, .. }) => {
+            Request::Place(NewOrder { placement, admission, .. }) => {
                 // It does not get to ask the book.
                 if let Judged::ByTheLoop(permit) = admission {
                     self.shared.admission.take_back(permit);
                 }
-                match self.book.lookup(&place) {
+                match self.book.lookup(&placement) {
                     Some(known) => answer(known.map(|order| Accepted::Order { order, replayed: true })),
                     None => Reply::Unavailable,
                 }
@@ -538,26 +538,26 @@ impl Writer {
     }
 
     fn place(&mut self, now: UnixMs, order: NewOrder) -> Reply {
-        let NewOrder { place, buyer_text, address, admission, .. } = order;
+        let NewOrder { placement, buyer_text, address, admission, .. } = order;
         let admitted = match admission {
             Judged::ByTheLoop(permit) => Ok(permit),
             Judged::ByTheProfile { over, bounds } => {
-                if let Some(known) = self.book.lookup(&place) {
+                if let Some(known) = self.book.lookup(&placement) {
                     return answer(known.map(|order| Accepted::Order { order, replayed: true }));
                 }
                 let known = (&self.book, &*self.catalog);
-                self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
+                self.shared.admission.admit_by_book(known, &placement, (over, bounds), now)
             }
         };
         match admitted {
-            Ok(permit) => self.reserve(now, permit.spend_on(Kept { place, buyer_text, address })),
+            Ok(permit) => self.reserve(now, permit.spend_on(Kept { placement, buyer_text, address })),
             Err(why) => Reply::NotAdmitted(why),
         }
     }
 
     fn reserve(&mut self, now: UnixMs, order: Permitted<Kept>) -> Reply {
-        let (Kept { place, buyer_text, address }, permit) = order.into_parts();
-        let placed = self.book.place(now, &place);
+        let (Kept { placement, buyer_text, address }, permit) = order.into_parts();
+        let placed = self.book.place(now, &placement);
         if placed.is_err() {
             self.shared.admission.take_back(permit);
         }
@@ -571,7 +571,7 @@ impl Writer {
 
 /// What the ledger keeps of an order that was admitted.
 struct Kept {
-    place: Placement,
+    placement: Placement,
     buyer_text: Option<Box<str>>,
     address: Option<Box<[u8]>>,
 }

@@ -7,7 +7,7 @@ use super::commands::decimal;
 use super::reply::{ScriptReply, code, malformed};
 use super::scripts::Script;
 use super::{Gate, decimals, hash_bytes, keys_of, phase_letter};
-use crate::gate::mark::{buyer_bytes, letter_of, place_body, returned_field, returned_value};
+use crate::gate::mark::{buyer_bytes, letter_of, placement_body, returned_field, returned_value};
 use crate::gate::{Built, GateError, Why, limits};
 
 /// A field and its value.
@@ -181,8 +181,8 @@ fn chunks(of: usize, step: &'static [u8], rows: impl Iterator<Item = Row>) -> im
 fn marks(snapshot: &Snapshot) -> impl Iterator<Item = Row> + '_ {
     snapshot.marks.iter().map(|mark| {
         let mut value = vec![letter_of(mark.state)];
-        value.extend_from_slice(&place_body(&mark.place));
-        (hash_bytes(mark.place.id).to_vec(), value)
+        value.extend_from_slice(&placement_body(&mark.placement));
+        (hash_bytes(mark.placement.id).to_vec(), value)
     })
 }
 

@@ -39,7 +39,7 @@ use self::commands::{Commands, Keys, decimal, product_key, slot_of};
 use self::memory::Memory;
 use self::reply::{ScriptReply, code, int, malformed};
 use self::router::Router;
-use super::mark::{MarkBytes, adjustment_body, place_body};
+use super::mark::{MarkBytes, adjustment_body, placement_body};
 use super::{
     Applied, BySku, ClaimRequest, Claimed, Found, GateAnswer, GateConfig, GateError, OpenRecord, Reserve,
     Reserved, SaleSet, Settled, Why, hash_bytes, limits,
@@ -99,7 +99,7 @@ impl Gate {
         let again: &[u8] = if again { b"1" } else { b"0" };
         let too_long = |request: &Reserve<'_>| request.record.len() > limits::RECORD_BYTES_MAX;
         let weight = |request: &Reserve<'_>| 1 + request.record.len() / limits::ORDER_BYTES;
-        let kind = |request: &Reserve<'_>| (request.place.id.sku, request.limit, too_long(request));
+        let kind = |request: &Reserve<'_>| (request.placement.id.sku, request.limit, too_long(request));
         let groups = group(requests, (limits::SCRIPT_ORDERS_MAX, weight), kind);
         let answers = self.each(
             &groups,
@@ -110,7 +110,9 @@ impl Gate {
                 let limit = decimal(&mut digits, group.of.1.map_or(0, u64::from));
                 let orders = group.members.iter().map(|at| &requests[*at]);
                 let said: Vec<_> = orders
-                    .map(|order| (hash_bytes(order.place.id), place_body(&order.place), order.record))
+                    .map(|order| {
+                        (hash_bytes(order.placement.id), placement_body(&order.placement), order.record)
+                    })
                     .collect();
                 let mut args = Vec::with_capacity(3 + 3 * said.len());
                 args.extend([now, limit, again]);
@@ -118,7 +120,7 @@ impl Gate {
                 commands.script(Script::Reserve, keys.slot, &keys.all(), &args);
                 commands.weigh(group.members.len());
             },
-            |group, reply| reserved(group.members.iter().map(|at| requests[*at].place.id), reply),
+            |group, reply| reserved(group.members.iter().map(|at| requests[*at].placement.id), reply),
         );
         let answers = self.checked(answers, groups.iter().map(|group| group.of.0));
         let of_each = |GateAnswer { seen, what }: GateAnswer<Vec<Result<Reserved, GateError>>>| {
@@ -170,9 +172,9 @@ impl Gate {
             |row| (row.epoch > limits::NUMBER_MAX).then_some("the epoch is too large"),
             |commands, keys, row| {
                 let (kind, body) = match &row.change {
-                    Change::Release(place) => (b"r", place_body(place)),
-                    Change::Take(place) => (b"t", place_body(place)),
-                    Change::TakeLate(place) => (b"l", place_body(place)),
+                    Change::Release(placement) => (b"r", placement_body(placement)),
+                    Change::Take(placement) => (b"t", placement_body(placement)),
+                    Change::TakeLate(placement) => (b"l", placement_body(placement)),
                     Change::Restock { units } => (b"s", adjustment_body(*units)),
                     Change::Correct { units, .. } => (b"d", adjustment_body(*units)),
                 };
@@ -201,7 +203,7 @@ impl Gate {
             |request| (request.record.len() > limits::RECORD_BYTES_MAX).then_some("the record is too long"),
             |commands, keys, request| {
                 let (kind, body) = match &request.claim {
-                    Claim::LatePayment(place) => (b"c", place_body(place)),
+                    Claim::LatePayment(placement) => (b"c", placement_body(placement)),
                     Claim::Correction { units, .. } => (b"d", adjustment_body(*units)),
                 };
                 let id = hash_bytes(request.claim.id());

@@ -251,8 +251,8 @@ impl HttpService {
             }
             return Err(self.turn_away(call, (sku, asks)));
         }
-        let place = Placement { id, buyer, quantity, fingerprint };
-        let order = NewOrder { place, buyer_text, address, admission: judged, asked_at: received };
+        let placement = Placement { id, buyer, quantity, fingerprint };
+        let order = NewOrder { placement, buyer_text, address, admission: judged, asked_at: received };
         let waiting = Waiting::Placing { sku, asks, received, unit_price: None, show: Box::new(show) };
         self.hand_over(call.ticket, Request::Place(order), Pending::new(call, waiting));
         Ok(Answer::Later)

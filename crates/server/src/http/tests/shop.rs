@@ -419,20 +419,21 @@ impl Shop {
             Err(refusal) => Reply::Refused(refusal),
         };
         match request {
-            Request::Place(NewOrder { place, address, admission: judged, .. }) => {
+            Request::Place(NewOrder { placement, address, admission: judged, .. }) => {
                 if let Judged::ByTheProfile { over, bounds } = judged
-                    && self.book.lookup(&place).is_none()
+                    && self.book.lookup(&placement).is_none()
                 {
                     let known = (&self.book, &*self.catalog);
-                    if let Err(why) = self.shared.admission.admit_by_book(known, &place, (over, bounds), now)
+                    if let Err(why) =
+                        self.shared.admission.admit_by_book(known, &placement, (over, bounds), now)
                     {
                         return Reply::NotAdmitted(why);
                     }
                 }
                 if let Some(address) = address {
-                    self.addresses.entry(place.id).or_insert(address);
+                    self.addresses.entry(placement.id).or_insert(address);
                 }
-                answer(self.book.execute(now, Command::Place(place)))
+                answer(self.book.execute(now, Command::Place(placement)))
             }
             Request::Execute(Command::Address { order, buyer, address }) => {
                 let kept = self.addresses.get(&order).cloned().map_or(KeptAddress::Missing, KeptAddress::Is);

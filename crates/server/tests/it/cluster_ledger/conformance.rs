@@ -15,7 +15,7 @@ use crate::history::{Random, commands, text_of};
 
 fn reservation(place: &engine::Placement, now: UnixMs) -> Reservation {
     let buyer_text = text_of(place.buyer);
-    Reservation { place: *place, buyer_text, epoch: 0, reserved_at: now, address: None }
+    Reservation { placement: *place, buyer_text, epoch: 0, reserved_at: now, address: None }
 }
 
 /// The book beside the ledger, and what the ledger has rejected for good.

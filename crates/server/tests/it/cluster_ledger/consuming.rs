@@ -50,7 +50,7 @@ fn an_id_that_comes_twice_in_a_batch_is_one_order_and_another_body_a_conflict() 
     one_sku(&mut ledger, 1, None);
     let first = order(0, 7, 1);
     let mut other = order(0, 7, 1);
-    other.place.fingerprint.0 -= 1;
+    other.placement.fingerprint.0 -= 1;
     let late = order(0, 8, 1);
     let batch = [first.clone(), first.clone(), other.clone(), late.clone(), late.clone()];
     let outcomes = ledger.consume(NOW, &[], &batch).unwrap();
@@ -67,10 +67,10 @@ fn an_id_that_comes_twice_in_a_batch_is_one_order_and_another_body_a_conflict() 
         asked(Command::Adjust { sku: SkuId(0), how: engine::Adjust::Restock, units: 5, key: "more".into() });
     ledger.execute(NOW, &[restock]).unwrap();
     let mut other_late = late.clone();
-    other_late.place.quantity = 2;
+    other_late.placement.quantity = 2;
     let outcomes = ledger.consume(NOW, &[], &[late.clone(), other_late]).unwrap();
     assert_eq!(outcomes, [rejected.clone(), Outcome::Conflict]);
-    let found = ledger.lookup(&[first.place.id, late.place.id, order(0, 9, 1).place.id]).unwrap();
+    let found = ledger.lookup(&[first.placement.id, late.placement.id, order(0, 9, 1).placement.id]).unwrap();
     assert!(
         matches!(found[..], [Some(Recorded::Order { .. }), Some(Recorded::Rejected(_)), None]),
         "{found:?}"
@@ -83,9 +83,9 @@ fn an_order_that_no_rule_lets_in_is_rejected_with_its_reason() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 5, Some(2));
     let mut rows = [order(0, 1, 1), order(0, 2, 1), order(1, 3, 2), order(0, 4, 2), order(0, 5, 3)];
-    rows[0].place.quantity = 2;
-    rows[3].place.quantity = 0;
-    rows[4].place.quantity = 2;
+    rows[0].placement.quantity = 2;
+    rows[3].placement.quantity = 0;
+    rows[4].placement.quantity = 2;
     let outcomes = ledger.consume(NOW, &[], &rows).unwrap();
     let reasons: Vec<Option<Refusal>> = outcomes
         .iter()
@@ -99,7 +99,7 @@ fn an_order_that_no_rule_lets_in_is_rejected_with_its_reason() {
     assert_eq!(reasons, [&[None], &expected[..], &[None]].concat());
     // One unit is left, and two are asked for.
     let mut last = order(0, 6, 4);
-    last.place.quantity = 2;
+    last.placement.quantity = 2;
     let outcomes = ledger.consume(NOW, &[], &[last.clone()]).unwrap();
     let [Outcome::Rejected(rejection)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(rejection.reason, Refusal::NotEnoughLeft);
@@ -112,9 +112,9 @@ fn an_order_that_no_rule_lets_in_is_rejected_with_its_reason() {
         _ => None,
     });
     let expected = [
-        (rows[1].place.id, Refusal::OverLimit),
-        (rows[3].place.id, Refusal::InvalidQuantity),
-        (last.place.id, Refusal::NotEnoughLeft),
+        (rows[1].placement.id, Refusal::OverLimit),
+        (rows[3].placement.id, Refusal::InvalidQuantity),
+        (last.placement.id, Refusal::NotEnoughLeft),
     ];
     assert_eq!(events_of_sale.collect::<Vec<_>>(), expected);
 }
@@ -141,11 +141,11 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_its_id() {
     let refused = |_| Some(Refusal::SoldOut);
     let late = ledger.consume_asking(NOW, &[], &[with_epoch(2, 1)], refused).unwrap().unwrap();
     assert!(matches!(late[..], [Outcome::Rejected(_)]), "{late:?}");
-    let cancel = asked(Command::Cancel { order: with_epoch(1, 2).place.id, buyer: engine::BuyerId(1) });
+    let cancel = asked(Command::Cancel { order: with_epoch(1, 2).placement.id, buyer: engine::BuyerId(1) });
     ledger.execute(NOW, &[cancel]).unwrap();
     // The buyer asked again, and the new gate had the unit that came back.
     assert_eq!(placed(&ledger.consume(NOW, &[], &[with_epoch(2, 2)]).unwrap()), 1);
-    let found = ledger.lookup(&[with_epoch(2, 2).place.id]).unwrap();
+    let found = ledger.lookup(&[with_epoch(2, 2).placement.id]).unwrap();
     assert!(matches!(found[..], [Some(Recorded::Order { .. })]), "{found:?}");
     assert_sound(&database);
 }
@@ -159,7 +159,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_another_body() {
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let of = |quantity, epoch| {
         let mut order = Reservation { epoch, ..order(0, 2, 1) };
-        (order.place.quantity, order.place.fingerprint) =
+        (order.placement.quantity, order.placement.fingerprint) =
             (quantity, engine::Fingerprint(u64::from(quantity)));
         order
     };
@@ -170,7 +170,7 @@ fn an_old_rejection_does_not_bind_a_later_reservation_of_another_body() {
     assert!(again.is_err() || matches!(again.unwrap()[..], [Outcome::Conflict]));
     // It was answered as accepted.
     assert_eq!(placed(&ledger.consume(NOW, &[], &[of(2, 2)]).unwrap()), 1);
-    let found = ledger.lookup(&[of(2, 2).place.id]).unwrap();
+    let found = ledger.lookup(&[of(2, 2).placement.id]).unwrap();
     assert!(matches!(&found[..], [Some(Recorded::Order { order, .. })] if order.quantity == 2), "{found:?}");
     assert_sound(&database);
 }
@@ -189,7 +189,7 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
     let batch = [with_epoch(1, 1), with_epoch(2, 1), with_epoch(3, 2)];
     let end = ledger.end().unwrap();
     let asked = ledger.consume_asking(NOW, &moved, &batch, |_| None).unwrap();
-    assert_eq!(asked, Err(vec![batch[1].place.id]));
+    assert_eq!(asked, Err(vec![batch[1].placement.id]));
     assert_eq!((ledger.end().unwrap(), ledger.queue_rows().unwrap()[0].next_offset), (end, 0));
     let refused = |_| Some(Refusal::SoldOut);
     let outcomes = ledger.consume_asking(NOW, &moved, &batch, refused).unwrap().unwrap();
@@ -205,7 +205,7 @@ fn the_gate_is_asked_first_of_an_order_of_an_older_epoch() {
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let late = [with_epoch(2, 2)];
     let asked = ledger.consume_asking(NOW, &[], &late, |_| None).unwrap();
-    assert_eq!(asked, Err(vec![late[0].place.id]));
+    assert_eq!(asked, Err(vec![late[0].placement.id]));
     let rejected = ledger.consume_asking(NOW, &[], &late, refused).unwrap().unwrap();
     assert_eq!(rejected[..], outcomes[1..2]);
     assert_sound(&database);
@@ -311,7 +311,7 @@ fn the_audit_misses_nothing_that_was_altered() {
     let cancelled = ledger
         .execute(
             NOW,
-            &[asked(Command::Cancel { order: orders(0..1)[0].place.id, buyer: engine::BuyerId(0) })],
+            &[asked(Command::Cancel { order: orders(0..1)[0].placement.id, buyer: engine::BuyerId(0) })],
         )
         .unwrap();
     let cancelled = &cancelled[0];

@@ -58,7 +58,7 @@ fn a_commit_whose_answer_is_lost_is_found_out_and_done_once() {
         assert_eq!(placed + known, 10);
     }
     // So are commands, and the raising of an epoch.
-    let place = orders(3..4)[0].place;
+    let place = orders(3..4)[0].placement;
     let cancel = asked(Command::Cancel { order: place.id, buyer: place.buyer });
     for fault in [Cut::BeforeServer, Cut::BeforeAnswer] {
         proxy.cut_next(fault, false);
@@ -87,7 +87,7 @@ fn what_is_committed_is_counted_once_over_all_connections_and_so_is_what_failed(
     cut.consume(NOW, &[], &orders(0..3)).unwrap();
     assert_eq!(counted(), (3, 0, 0), "at the second try");
     let mut another = cut.another();
-    let pay = Pay { id: "p1".into(), order: orders(0..1)[0].place.id, amount: 4_999 };
+    let pay = Pay { id: "p1".into(), order: orders(0..1)[0].placement.id, amount: 4_999 };
     for _once_more in 0..2 {
         another.execute(NOW, &[asked(Command::Pay(pay.clone()))]).unwrap();
         assert_eq!(counted(), (5, 1, 0), "the payment, and what it paid");

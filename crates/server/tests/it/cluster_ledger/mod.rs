@@ -69,7 +69,7 @@ fn order(sku: u32, hash: u128, buyer: u64) -> Reservation {
     let place =
         Placement { id, buyer: BuyerId(buyer.into()), quantity: 1, fingerprint: Fingerprint(u64::MAX) };
     let address = Some(br#"{"city":"O'Fallon"}"#[..].into());
-    Reservation { place, buyer_text: None, epoch: 0, reserved_at: UnixMs(START), address }
+    Reservation { placement: place, buyer_text: None, epoch: 0, reserved_at: UnixMs(START), address }
 }
 
 /// The orders of these numbers, by as many buyers.

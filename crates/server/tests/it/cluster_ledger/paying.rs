@@ -48,9 +48,9 @@ fn expired(ledger: &mut SharedLedger, total: u64, limit: Option<u32>) -> OrderId
     ledger.consume(NOW, &[], std::slice::from_ref(&first)).unwrap();
     assert_eq!(ledger.expire_due(UnixMs(LATE.0 - 1), 10).unwrap(), []);
     assert_eq!(ledger.next_deadline().unwrap(), Some(LATE));
-    assert_eq!(ledger.expire_due(LATE, 10).unwrap(), [first.place.id]);
+    assert_eq!(ledger.expire_due(LATE, 10).unwrap(), [first.placement.id]);
     assert_eq!(ledger.expire_due(LATE, 10).unwrap(), []);
-    first.place.id
+    first.placement.id
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_late_payment_asks_for_its_units_first() {
         let end = ledger.end().unwrap();
         let asked = one(&mut ledger, LATE, pay("p", id, Grant::NotAsked));
         let Executed::NeedsClaim(claim) = &asked else { panic!("{asked:?}") };
-        assert_eq!((claim.id(), *claim), (id, Claim::LatePayment(order(0, 1, 1).place)));
+        assert_eq!((claim.id(), *claim), (id, Claim::LatePayment(order(0, 1, 1).placement)));
         assert_eq!(ledger.end().unwrap(), end, "nothing is recorded before the gate has said");
         let paid = one(&mut ledger, LATE, pay("p", id, grant));
         assert_eq!(disposition(&paid), (came_to, false));
@@ -104,7 +104,7 @@ fn a_payment_that_comes_before_its_order_pays_for_it() {
     one_sku(&mut ledger, 5, None);
     let first = order(0, 1, 1);
     for id in ["early", "too"] {
-        let paid = one(&mut ledger, NOW, pay(id, first.place.id, Grant::NotAsked));
+        let paid = one(&mut ledger, NOW, pay(id, first.placement.id, Grant::NotAsked));
         let unknown = Disposition::RefundDue(RefundReason::UnknownOrder);
         assert_eq!(disposition(&paid), (unknown, false));
     }
@@ -112,7 +112,7 @@ fn a_payment_that_comes_before_its_order_pays_for_it() {
     // As it was placed: the answer that a retry gets again.
     let [Outcome::Placed(placed), Outcome::Known(known)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!((placed, placed.status), (known, Status::Held));
-    assert_eq!(status(&mut ledger, first.place.id), Status::Paid);
+    assert_eq!(status(&mut ledger, first.placement.id), Status::Paid);
     let due = ledger.refunds_due(Seq(0), 10).unwrap();
     assert_eq!(due.iter().map(|payment| &*payment.pay.id).collect::<Vec<_>>(), ["too"]);
     assert_eq!(ledger.expire_due(LATE, 10).unwrap(), [], "it is paid");
@@ -125,7 +125,7 @@ fn a_payment_of_a_rejected_order_is_due_back() {
     one_sku(&mut ledger, 0, None);
     let first = order(0, 1, 1);
     ledger.consume(NOW, &[], std::slice::from_ref(&first)).unwrap();
-    let paid = one(&mut ledger, NOW, pay("p", first.place.id, Grant::NotAsked));
+    let paid = one(&mut ledger, NOW, pay("p", first.placement.id, Grant::NotAsked));
     let unknown = Disposition::RefundDue(RefundReason::UnknownOrder);
     assert_eq!(disposition(&paid), (unknown, false));
     assert_eq!(ledger.refunds_due(Seq(0), 10).unwrap().len(), 1);
@@ -139,8 +139,8 @@ fn units_that_return_are_reported_to_the_gate_with_their_change() {
     ledger.raise_epochs(&[SkuId(0)]).unwrap();
     let second = order(0, 2, 2);
     ledger.consume(LATE, &[], &[Reservation { epoch: 1, ..second.clone() }]).unwrap();
-    let cancel = || asked(Command::Cancel { order: second.place.id, buyer: BuyerId(2) });
-    let of_another = asked(Command::Cancel { order: second.place.id, buyer: BuyerId(3) });
+    let cancel = || asked(Command::Cancel { order: second.placement.id, buyer: BuyerId(2) });
+    let of_another = asked(Command::Cancel { order: second.placement.id, buyer: BuyerId(3) });
     assert_eq!(one(&mut ledger, LATE, of_another), Executed::Refused(Refusal::UnknownOrder));
     for replayed in [false, true] {
         let executed = one(&mut ledger, LATE, cancel());
@@ -154,10 +154,10 @@ fn units_that_return_are_reported_to_the_gate_with_their_change() {
     }
     let outbox = ledger.outbox(10, 0).unwrap();
     let got: Vec<_> = outbox.iter().map(|row| (row.epoch, row.change)).collect();
-    assert_eq!(order(0, 1, 1).place.id, expired);
+    assert_eq!(order(0, 1, 1).placement.id, expired);
     let expected = [
-        (0, Change::Release(order(0, 1, 1).place)),
-        (1, Change::Release(second.place)),
+        (0, Change::Release(order(0, 1, 1).placement)),
+        (1, Change::Release(second.placement)),
         (1, Change::Restock { units: 7 }),
     ];
     assert_eq!(got, expected);
@@ -169,9 +169,9 @@ fn a_refund_puts_units_back_on_sale_where_it_says_so_once() {
     let (mut ledger, database) = open();
     one_sku(&mut ledger, 5, Some(2));
     let mut two = order(0, 1, 1);
-    two.place.quantity = 2;
+    two.placement.quantity = 2;
     ledger.consume(NOW, &[], std::slice::from_ref(&two)).unwrap();
-    let id = two.place.id;
+    let id = two.placement.id;
     let refund = |name: &str, amount, units| {
         asked(Command::Refund(Refund { id: name.into(), order: id, amount, units, paid_out: false }))
     };
@@ -279,7 +279,7 @@ fn pay_by_is_of_the_time_of_placing() {
     let change = engine::SaleChange { payment_ms: Some(9_000), ..Default::default() };
     one(&mut ledger, NOW, asked(Command::ChangeSale { sale: engine::SaleId(1), change }));
     ledger.consume(NOW, &[], &[order(0, 2, 2)]).unwrap();
-    let ids = [order(0, 1, 1).place.id, order(0, 2, 2).place.id];
+    let ids = [order(0, 1, 1).placement.id, order(0, 2, 2).placement.id];
     let pay_by: Vec<_> = ledger
         .another()
         .lookup(&ids)

@@ -45,7 +45,7 @@ fn a_snapshot_stays_as_it_was_while_the_ledger_goes_on() {
     }
     let mut by_state: BTreeMap<&str, usize> = BTreeMap::new();
     for mark in &whole {
-        assert_eq!((mark.place.quantity, mark.place.id.sku), (1, SkuId(0)));
+        assert_eq!((mark.placement.quantity, mark.placement.id.sku), (1, SkuId(0)));
         let state = match mark.state {
             MarkState::Sold => "sold",
             MarkState::Returned => "returned",
@@ -56,7 +56,7 @@ fn a_snapshot_stays_as_it_was_while_the_ledger_goes_on() {
     }
     assert_eq!(by_state, [("rejected", 5), ("returned", 4), ("sold", 16)].into());
     let sold = whole.iter().filter(|mark| mark.state == MarkState::Sold);
-    let sold: u64 = sold.map(|mark| u64::from(mark.place.quantity)).sum();
+    let sold: u64 = sold.map(|mark| u64::from(mark.placement.quantity)).sum();
     assert_eq!(sold + snapshot.stock.available(), snapshot.stock.total());
     let got: Vec<_> = ledger.outbox(100, 0).unwrap().iter().map(|row| (row.epoch, row.change)).collect();
     assert_eq!(got.iter().filter(|(epoch, _)| *epoch == 0).count(), 4);
@@ -76,7 +76,7 @@ fn a_snapshot_knows_when_each_hold_came_back_whatever_came_then() {
     let snapshot = ledger.raise_epochs(&[SkuId(0)]).unwrap().remove(0);
     let mut portions = snapshot.marks(10);
     let marks = portions.next(&mut ledger).unwrap().unwrap();
-    let came_back: Vec<_> = marks.iter().map(|row| (row.mark.place.buyer, row.returned_at)).collect();
+    let came_back: Vec<_> = marks.iter().map(|row| (row.mark.placement.buyer, row.returned_at)).collect();
     let wanted = [(BuyerId(0), None), (BuyerId(1), Some(later)), (BuyerId(2), None)];
     assert_eq!(came_back, wanted);
 }

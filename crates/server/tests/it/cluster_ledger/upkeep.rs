@@ -39,10 +39,10 @@ fn an_erased_buyer_has_no_name_and_no_address_and_still_their_orders() {
     let mut placed = orders(0..10);
     let anna = Buyers::new(&[7; 16]).find("anna").unwrap();
     for order in &mut placed[..3] {
-        (order.place.buyer, order.buyer_text) = (anna.id, anna.text.clone());
+        (order.placement.buyer, order.buyer_text) = (anna.id, anna.text.clone());
     }
     ledger.consume(UnixMs(START), &[], &placed).unwrap();
-    let number = placed[5].place.buyer;
+    let number = placed[5].placement.buyer;
     let erasures = [anna.id, number].map(|buyer| asked(Command::EraseBuyer(buyer)));
     let executed = ledger.execute(UnixMs(START + 1), &erasures).unwrap();
     assert_eq!(
@@ -70,12 +70,12 @@ fn an_order_is_given_one_address_and_it_goes_like_the_others() {
     placed.iter_mut().for_each(|order| order.address = None);
     placed.extend(orders(2..3));
     ledger.consume(UnixMs(START), &[], &placed).unwrap();
-    let [first, second, third] = [0, 1, 2].map(|index| placed[index].place);
+    let [first, second, third] = [0, 1, 2].map(|index| placed[index].placement);
     let give = |place: engine::Placement, address: &[u8]| {
         asked(Command::Address { order: place.id, buyer: place.buyer, address: address.into() })
     };
     let stranger = engine::Placement { buyer: third.buyer, ..first };
-    let nobody = engine::Placement { id: orders(9..10)[0].place.id, ..first };
+    let nobody = engine::Placement { id: orders(9..10)[0].placement.id, ..first };
     let batch = [
         give(stranger, b"{}"),
         give(first, b"a"),

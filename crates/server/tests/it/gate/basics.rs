@@ -38,7 +38,7 @@ fn a_redis_whose_clock_differs_takes_nothing_and_knows_all_the_same_what_it_took
     let mut gate = redis.gate();
     build(&mut gate, SKU, &fresh(1, 3, None));
     let mut at = |hash: u128, off_ms: i64, again: bool| {
-        let request = Reserve { place: place(SKU, hash, 9, 1), limit: None, record: b"record" };
+        let request = Reserve { placement: place(SKU, hash, 9, 1), limit: None, record: b"record" };
         let now = Some(wall_clock().shifted(off_ms));
         if again { gate.reserve_again(&[request], now) } else { gate.reserve(&[request], now) }.remove(0)
     };
@@ -320,7 +320,7 @@ fn a_gate_that_begins_anew_knows_its_sale_as_the_ledger_has_it() {
 fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
     let redis = Redis::start(&[]);
     let (mut gate, mut other) = (redis.gate(), redis.gate());
-    let marks = (1..=3).map(|hash| Mark { place: place(SKU, hash, 9, 1), state: MarkState::Sold });
+    let marks = (1..=3).map(|hash| Mark { placement: place(SKU, hash, 9, 1), state: MarkState::Sold });
     let snapshot = Snapshot { marks: marks.collect(), ..fresh(1, 10, None) };
     let mut set = Vec::new();
     let built = gate.build(SKU, &snapshot, &mut || {
@@ -337,7 +337,7 @@ fn a_limit_that_is_changed_during_a_build_is_the_new_one_at_its_end() {
 fn a_build_that_does_not_go_on_after_it_has_begun_sells_nothing() {
     let redis = Redis::start(&[]);
     let mut gate = redis.gate();
-    let mark = Mark { place: place(SKU, 1, 9, 1), state: MarkState::Sold };
+    let mark = Mark { placement: place(SKU, 1, 9, 1), state: MarkState::Sold };
     for (epoch, marks) in [(1, Vec::new()), (2, vec![mark])] {
         let snapshot = Snapshot { marks, ..fresh(epoch, 10, None) };
         let begun = gate.begin_each(&[(SKU, epoch)]);
@@ -394,7 +394,7 @@ fn what_an_older_gate_had_taken_is_judged_by_units_and_limit_alone() {
         build(&mut gate, SKU, &Snapshot { sale, returned_holds, ..fresh(epoch, 3, Some(2)) });
         let mut at = |hash, buyer, quantity| {
             let place = place(SKU, hash, buyer, quantity);
-            what(gate.reserve_again(&[Reserve { place, limit: None, record: b"record" }], None))
+            what(gate.reserve_again(&[Reserve { placement: place, limit: None, record: b"record" }], None))
         };
         assert!(matches!(at(1, 8, 2), Reserved::Taken { .. }), "{sale:?}");
         assert!(matches!(at(1, 8, 2), Reserved::Open(_)), "{sale:?}");
@@ -438,7 +438,8 @@ fn a_fenced_gate_is_rebuilt_under_a_later_epoch_only() {
     assert_eq!(gate.states(&[SKU]).remove(0).unwrap().unwrap().closed, Some(Closed::Fenced));
 
     assert_eq!(gate.build(SKU, &fresh(2, 10, None), &mut || ()), Ok(Built::Old));
-    let marks = (0..2_500).map(|hash| Mark { place: place(SKU, 1_000 + hash, 9, 1), state: MarkState::Sold });
+    let marks =
+        (0..2_500).map(|hash| Mark { placement: place(SKU, 1_000 + hash, 9, 1), state: MarkState::Sold });
     let snapshot =
         Snapshot { marks: marks.collect(), buyers: vec![(buyer_of(9), 2_500)], ..fresh(3, 7, Some(2_501)) };
     build(&mut gate, SKU, &snapshot);

@@ -22,7 +22,7 @@ fn build_all(gate: &mut Gate, epoch: u64) {
 /// One order of every SKU, under this hash.
 fn order_all(gate: &mut Gate, hash: u128) -> Vec<Result<(), GateError>> {
     let requests: Vec<Reserve<'_>> = (0..SKUS)
-        .map(|sku| Reserve { place: place(SkuId(sku), hash, 9, 1), limit: None, record: b"r" })
+        .map(|sku| Reserve { placement: place(SkuId(sku), hash, 9, 1), limit: None, record: b"r" })
         .collect();
     gate.reserve(&requests, None)
         .into_iter()

@@ -124,7 +124,7 @@ fn redis_time(redis: &Redis) -> UnixMs {
 /// What an order is answered, or `None` if it is taken.
 fn answered(gate: &mut Gate, sku: SkuId, hash: u128) -> Option<Refusal> {
     match gate
-        .reserve(&[Reserve { place: place(sku, hash, 9, 1), limit: None, record: b"" }], None)
+        .reserve(&[Reserve { placement: place(sku, hash, 9, 1), limit: None, record: b"" }], None)
         .remove(0)
         .unwrap()
         .what
@@ -203,7 +203,7 @@ pub(super) fn race_on(redis: &Redis) {
                 place(sku, u128::from(own * 1_000_000 + round * 20 + at), (round * 20 + at) % 200, 1)
             });
             let requests: Vec<Reserve<'_>> =
-                places.map(|place| Reserve { place, limit: Some(3), record: b"r" }).collect();
+                places.map(|place| Reserve { placement: place, limit: Some(3), record: b"r" }).collect();
             taken +=
                 gate.reserve(&requests, Some(wall_clock())).iter().filter(|answer| is_taken(answer)).count();
         }

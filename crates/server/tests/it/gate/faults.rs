@@ -39,8 +39,9 @@ fn healthy(gate: &mut Gate) {
 fn noscript_loads_the_scripts_and_sends_the_same_again() {
     let (redis, mut gate) = ready(&[]);
     redis.command::<()>(&["SCRIPT", "FLUSH"]);
-    let requests: Vec<Reserve<'_>> =
-        (0..200).map(|hash| Reserve { place: place(SKU, hash, 9, 1), limit: None, record: b"" }).collect();
+    let requests: Vec<Reserve<'_>> = (0..200)
+        .map(|hash| Reserve { placement: place(SKU, hash, 9, 1), limit: None, record: b"" })
+        .collect();
     let answers = gate.reserve(&requests, None);
     assert_eq!(answers.iter().filter(|answer| is_taken(answer)).count(), 10);
     assert!(answers.iter().all(Result::is_ok));
@@ -275,8 +276,9 @@ fn a_silent_server_leaves_it_unknown_and_a_dead_one_does_nothing() {
     std::mem::swap(&mut gate, &mut other);
     assert_eq!(available(&mut gate, SKU), 10, "it is connected");
     redis.freeze();
-    let requests: Vec<Reserve<'_>> =
-        (0..300).map(|hash| Reserve { place: place(SKU, hash, 9, 1), limit: None, record: b"" }).collect();
+    let requests: Vec<Reserve<'_>> = (0..300)
+        .map(|hash| Reserve { placement: place(SKU, hash, 9, 1), limit: None, record: b"" })
+        .collect();
     let answers = gate.reserve(&requests, None);
     // Two batches of 64 were written, and the rest was not.
     let (written, rest) = answers.split_at(128);

@@ -64,7 +64,7 @@ pub(crate) fn reserve_of(
     place: Placement,
     limit: Option<u32>,
 ) -> Result<GateAnswer<Reserved>, GateError> {
-    gate.reserve(&[Reserve { place, limit, record: b"record" }], Some(wall_clock())).remove(0)
+    gate.reserve(&[Reserve { placement: place, limit, record: b"record" }], Some(wall_clock())).remove(0)
 }
 
 pub(crate) fn is_taken(answer: &Result<GateAnswer<Reserved>, GateError>) -> bool {

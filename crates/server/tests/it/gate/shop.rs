@@ -127,7 +127,7 @@ impl Shop {
     pub(crate) fn reserve(&mut self, places: &[Placement]) {
         let requests: Vec<Reserve<'_>> = places
             .iter()
-            .map(|place| Reserve { place: *place, limit: self.limit(place.id.sku), record: b"r" })
+            .map(|place| Reserve { placement: *place, limit: self.limit(place.id.sku), record: b"r" })
             .collect();
         let answers = self.gate.reserve(&requests, Some(wall_clock()));
         for (place, answer) in places.iter().zip(answers) {
@@ -325,7 +325,7 @@ impl Shop {
 
     fn snapshot(&self, sku: SkuId) -> Snapshot {
         let places = self.placed.iter().filter(|place| place.id.sku == sku);
-        let marks = places.map(|place| Mark { place: *place, state: self.mark(place.id) });
+        let marks = places.map(|place| Mark { placement: *place, state: self.mark(place.id) });
         let buyers = (0..BUYERS).map(|buyer| (buyer_of(buyer), self.units(sku, buyer_of(buyer))));
         Snapshot {
             epoch: self.epoch,

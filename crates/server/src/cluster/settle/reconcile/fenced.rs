@@ -57,7 +57,7 @@ pub(super) fn roll_forward_fenced(
                 Err(error) => drop(unread.insert(of.sku, error)),
             }
         }
-        let ids: Vec<_> = orders.iter().map(|order| order.place.id).collect();
+        let ids: Vec<_> = orders.iter().map(|order| order.placement.id).collect();
         let mut known = engines.ledger.lookup(&ids)?.into_iter();
         // One that was rejected may have been taken anew, by a later gate.
         orders.retain(|order| match known.next().flatten() {

@@ -472,7 +472,7 @@ fn take_in(
     let outcomes = loop {
         match engines.ledger.consume(core.clock.now(), &[], &orders, &|_| None)? {
             Ok(outcomes) => break outcomes,
-            Err(over) => orders.retain(|order| !over.contains(&order.place.id)),
+            Err(over) => orders.retain(|order| !over.contains(&order.placement.id)),
         }
     };
     if !orders.is_empty() {
@@ -563,14 +563,14 @@ mod tests {
     fn a_record_that_can_be_decoded_and_not_be_stored_is_not_readable() {
         let is_readable = |text: &str| {
             let id = OrderId { sku: SkuId(1), hash: 2 };
-            let place =
+            let placement =
                 Placement { id, buyer: BuyerId::of_hash(3), quantity: 1, fingerprint: Fingerprint(4) };
             let (epoch, at) = (5, UnixMs(6));
             let buyer_text = Some(text.into());
-            let order = Reservation { place, buyer_text, epoch, reserved_at: at, address: None };
+            let order = Reservation { placement, buyer_text, epoch, reserved_at: at, address: None };
             let mut record = Vec::new();
             message::encode(&order, &mut record);
-            let open = OpenRecord { what: Open::Order(place), epoch, at, record: record.into() };
+            let open = OpenRecord { what: Open::Order(placement), epoch, at, record: record.into() };
             readable(&open).is_ok_and(|read| read == order)
         };
         assert!(is_readable("Ann") && !is_readable("") && !is_readable(&"a".repeat(255)));

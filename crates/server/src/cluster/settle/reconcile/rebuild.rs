@@ -399,7 +399,7 @@ fn snapshots(
     while let Some(portion) = portions.next(ledger)? {
         renewal.renew(ledger);
         for mark in portion {
-            let sku = mark.mark.place.id.sku;
+            let sku = mark.mark.placement.id.sku;
             if let Ok(at) = snapshots.binary_search_by_key(&sku, |(item, _)| item.sku) {
                 snapshots[at].1.add(mark);
             }
@@ -430,9 +430,9 @@ impl Counted {
     }
 
     fn add(&mut self, LedgerMark { mark, returned_at }: LedgerMark) {
-        let buyer = mark.place.buyer;
+        let buyer = mark.placement.buyer;
         if self.snapshot.limit.is_some() && mark.state == MarkState::Sold {
-            *self.buyers.entry(buyer).or_default() += u64::from(mark.place.quantity);
+            *self.buyers.entry(buyer).or_default() += u64::from(mark.placement.quantity);
         }
         if let Some(at) = returned_at {
             self.returned_holds.entry(buyer).or_default().add(at);

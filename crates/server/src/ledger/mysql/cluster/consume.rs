@@ -16,7 +16,7 @@ use crate::ledger::BUYER_BYTES_MAX;
 /// Whether an order can stand in the ledger. A message that can't was not written by a server of ours, which lets no
 /// number in that is 2^63 or more, and no hash without its text: it is a dead letter.
 pub fn fits(order: &Reservation) -> bool {
-    let buyer = order.place.buyer;
+    let buyer = order.placement.buyer;
     let named = match &order.buyer_text {
         Some(text) => buyer.is_hash() && (1..=BUYER_BYTES_MAX).contains(&text.len()),
         None => buyer.number().is_some(),

@@ -27,9 +27,9 @@ pub fn correction_id(sku: SkuId, key: &str) -> OrderId {
 /// A change as the values of its row.
 pub(super) fn change_row(text: &mut String, sku: SkuId, epoch: u64, change: &Change) {
     let (kind, hash, buyer, units, fingerprint) = match *change {
-        Change::Release(place) => of_order("release", place),
-        Change::Take(place) => of_order("take", place),
-        Change::TakeLate(place) => of_order("take_late", place),
+        Change::Release(placement) => of_order("release", placement),
+        Change::Take(placement) => of_order("take", placement),
+        Change::TakeLate(placement) => of_order("take_late", placement),
         Change::Restock { units } => ("restock", 0, BuyerId(0), units, Fingerprint(0)),
         Change::Correct { id, units } => ("correct", id.hash, BuyerId(0), units, Fingerprint(0)),
     };
@@ -39,8 +39,8 @@ pub(super) fn change_row(text: &mut String, sku: SkuId, epoch: u64, change: &Cha
     number(text, format_args!(",{},{units},{fingerprint}", BuyerColumns(buyer)));
 }
 
-fn of_order(kind: &str, place: Placement) -> (&str, u128, BuyerId, u64, Fingerprint) {
-    (kind, place.id.hash, place.buyer, u64::from(place.quantity), place.fingerprint)
+fn of_order(kind: &str, placement: Placement) -> (&str, u128, BuyerId, u64, Fingerprint) {
+    (kind, placement.id.hash, placement.buyer, u64::from(placement.quantity), placement.fingerprint)
 }
 
 impl SharedLedger {
@@ -95,15 +95,15 @@ fn outbox_row(row: mysql::Row) -> Result<OutboxRow, Failure> {
     let damaged = || Failure::Damaged(format!("row {id} of the outbox"));
     let hash: [u8; 16] = hash.try_into().map_err(|_bytes| damaged())?;
     let name = OrderId { sku: SkuId(sku), hash: u128::from_be_bytes(hash) };
-    let place = || {
+    let placement = || {
         let quantity = u32::try_from(units).map_err(|_too_many| damaged())?;
         let (buyer, fingerprint) = (rows::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
         Ok::<_, Failure>(Placement { id: name, buyer, quantity, fingerprint })
     };
     let change = match kind.as_str() {
-        "release" => Change::Release(place()?),
-        "take" => Change::Take(place()?),
-        "take_late" => Change::TakeLate(place()?),
+        "release" => Change::Release(placement()?),
+        "take" => Change::Take(placement()?),
+        "take_late" => Change::TakeLate(placement()?),
         "restock" => Change::Restock { units: unsigned(units) },
         "correct" => Change::Correct { id: name, units: unsigned(units) },
         _ => return Err(damaged()),

@@ -148,14 +148,14 @@ fn order_mark(as_of: Seq, row: mysql::Row) -> Result<Placed, Failure> {
     // A second transition is a late payment: it has its units again.
     let state = if returned && second.is_none() { MarkState::Returned } else { MarkState::Sold };
     let (buyer, fingerprint) = (codes::buyer(low, high)?, Fingerprint(unsigned(fingerprint)));
-    let mark = Mark { place: Placement { id, buyer, quantity, fingerprint }, state };
+    let mark = Mark { placement: Placement { id, buyer, quantity, fingerprint }, state };
     Ok((id, (unsigned(seq) <= as_of.0).then_some(LedgerMark { mark, returned_at })))
 }
 
 fn rejected(row: mysql::Row) -> Result<Placed, Failure> {
     let (id, Rejection { buyer, quantity, fingerprint, .. }) = rejection_row(row)?;
-    let place = Placement { id, buyer, quantity, fingerprint };
-    let mark = Mark { place, state: MarkState::RejectedReturned };
+    let placement = Placement { id, buyer, quantity, fingerprint };
+    let mark = Mark { placement, state: MarkState::RejectedReturned };
     Ok((id, Some(LedgerMark { mark, returned_at: None })))
 }
 
