@@ -1,6 +1,6 @@
 //! What became of some orders in a run, for people: whoever does something with one notes it, while somebody wants to know.
 //!
-//! Must not: draw a number, wait, or change what it is told of. A run with notes is the same as one without.
+//! Must not: draw a number, wait, or change what it notes. A run with notes is the same as one without.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -141,7 +141,7 @@ fn start_is_past(intent: &Intent<'_>) -> Option<String> {
 fn comes_sooner(intent: &Intent<'_>) -> Option<String> {
     let expect = intent.expect_later_start;
     (expect > 0).then(|| {
-        format!("the start comes sooner than {expect} people were told who have joined a line, and whoever closed the page may miss it")
+        format!("the start comes sooner than {expect} people expect who have joined a line, and whoever closed the page may miss it")
     })
 }
 
@@ -169,7 +169,7 @@ fn ends_sooner(intent: &Intent<'_>) -> Option<String> {
     let (ends_at_ms, would_end_at_ms) = (intent.ends_at_ms?, intent.would_end_at_ms?);
     let [new, old] = [ends_at_ms, would_end_at_ms].map(format_utc);
     (ends_at_ms < would_end_at_ms)
-        .then(|| format!("the sale runs, and ends sooner than buyers were told: {new} instead of {old}"))
+        .then(|| format!("the sale runs, and ends sooner than was announced: {new} instead of {old}"))
 }
 
 fn is_paid_soon(intent: &Intent<'_>) -> Option<String> {
@@ -315,7 +315,7 @@ mod tests {
             (
                 Intent { would_end_at_ms: usual.ends_at_ms, ..usual },
                 Intent { would_end_at_ms: Some(NOW_MS + 3 * 3_600 * 1_000), ..usual },
-                "the sale runs, and ends sooner than buyers were told: 1970-04-11T02:00:00Z instead of 1970-04-11T03:00:00Z",
+                "the sale runs, and ends sooner than was announced: 1970-04-11T02:00:00Z instead of 1970-04-11T03:00:00Z",
             ),
             (
                 Intent { payment_s: Some(PAYMENT_S_MIN), ..usual },

@@ -67,7 +67,7 @@ fn a_start_that_comes_sooner_than_people_in_a_line_expect_is_asked_about() {
     };
     let (sooner, later) = ("2026-12-01T09:59:59Z", "2026-12-01T10:00:01Z");
     let (code, _, stderr) = edit(sooner, "1901", 1);
-    assert!(code == 64 && stderr.contains("the start comes sooner than 1901 people were told"), "{stderr}");
+    assert!(code == 64 && stderr.contains("the start comes sooner than 1901 people expect"), "{stderr}");
     for (joined, starts_at) in [("1901", later), ("0", sooner)] {
         let (code, _, stderr) = edit(starts_at, joined, 2);
         assert_eq!(code, 0, "{joined} {starts_at}: {stderr}");

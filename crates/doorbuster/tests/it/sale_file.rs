@@ -293,7 +293,7 @@ fn what_is_rarely_meant_is_asked_about_before_a_change() {
 #[test]
 fn an_end_that_comes_sooner_is_asked_about_while_the_sale_runs() {
     let shop = Shop::open();
-    let slip = "the sale runs, and ends sooner than buyers were told: ";
+    let slip = "the sale runs, and ends sooner than was announced: ";
     shop.does(&["sale", "create", "drop.toml"]);
     // It has not started.
     shop.does(&["sale", "edit", "7", "--for", "1h"]);

@@ -14,7 +14,7 @@ pub struct NetStats {
     pub refused_over_limit: AtomicU64,
     /// Complete requests handed to the service.
     pub requests: AtomicU64,
-    /// Connections ended by a timeout other than the idle one.
+    /// Connections closed by a timeout other than the idle one.
     pub timeouts: AtomicU64,
     /// Requests answered with an error of the net layer itself, 408 not included.
     pub protocol_errors: AtomicU64,

@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use simulation::night::{Broken, Fault, KINDS, Plan, Planted, Played, plan, play, tell};
+use simulation::night::{Broken, Fault, KINDS, Plan, Planted, Played, plan, play, report};
 
 use crate::panics::message;
 use crate::seeds::{Seed, seeds};
@@ -78,7 +78,7 @@ fn play_one(seed: u64, total: &Mutex<Total>) {
     }
     if !is_well {
         let (plan, played) = smallest(seed, plan, Planted::Nothing);
-        println!("{}", tell(seed, &plan, Planted::Nothing, &played).join("\n"));
+        println!("{}", report(seed, &plan, Planted::Nothing, &played).join("\n"));
     }
 }
 

@@ -1,12 +1,12 @@
-//! Defects that are planted: nights find each of them, and can tell it.
+//! Defects that are planted: nights find each of them, and say what it did.
 //!
-//! With `DOORBUSTER_PLANTED`, a part of a name, only those of such names are looked for, and each is told.
+//! With `DOORBUSTER_PLANTED`, a part of a name, only those of such names are looked for, and each is reported.
 
 use std::env;
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-use simulation::night::{Aim, PLANTED, Plan, Planted, play, tell};
+use simulation::night::{Aim, PLANTED, Plan, Planted, play, report};
 
 use crate::night::{play_well, smallest, with_each};
 use crate::panics::{is_asserted, message};
@@ -38,21 +38,21 @@ fn find(&(name, planted, aim, within): &Row) -> Result<u64, String> {
 }
 
 /// A night that finds it, with as few of its faults as it takes.
-fn told(seed: u64, &(_, planted, aim, _): &Row) -> Vec<String> {
+fn reported(seed: u64, &(_, planted, aim, _): &Row) -> Vec<String> {
     let (plan, played) = smallest(seed, aim(seed), planted);
-    tell(seed, &plan, planted, &played)
+    report(seed, &plan, planted, &played)
 }
 
 /// What is to be said of it, if it is not found, or nights are broken without it, too.
-fn look_for(row: &Row, is_told: bool) -> Option<String> {
+fn look_for(row: &Row, is_reported: bool) -> Option<String> {
     let &(name, _, aim, _) = row;
     let found = match find(row) {
         Ok(found) => found,
         Err(why) => return Some(why),
     };
     println!("{name}: found in {} nights", found + 1);
-    if is_told {
-        println!("{name}: {}", told(found, row).join("\n"));
+    if is_reported {
+        println!("{name}: {}", reported(found, row).join("\n"));
     }
     let without = play_well(found, &aim(found), Planted::Nothing).broken;
     let is_without = !without.is_empty();
@@ -106,19 +106,19 @@ const TOLD: [(&str, &str, &[&str], &str); 2] = [
 ];
 
 #[test]
-fn a_defect_that_is_found_is_told_by_the_life_of_an_order() {
+fn a_defect_that_is_found_is_reported_by_the_life_of_an_order() {
     for (name, broken, life, never) in TOLD {
         let row = PLANTED.iter().find(|row| row.0 == name).unwrap();
-        let lines = told(find(row).unwrap(), row);
+        let lines = reported(find(row).unwrap(), row);
         let text = lines.join("\n");
         assert!(lines.len() <= 40, "{} lines:\n{text}", lines.len());
         let is_broken = |line: &String| line.starts_with("  BROKEN: ") && line.contains(broken);
         assert!(lines.iter().any(is_broken), "{name}:\n{text}");
         let is_order = |line: &str| line.starts_with("  order ") && line.ends_with(':');
-        let is_told = lines.iter().enumerate().filter(|(_, line)| is_order(line)).any(|(at, _)| {
+        let is_reported = lines.iter().enumerate().filter(|(_, line)| is_order(line)).any(|(at, _)| {
             let of_it: Vec<_> = lines[at + 1..].iter().take_while(|line| !line.ends_with(':')).collect();
             has_in_order(&of_it, life) && !of_it.iter().any(|line| line.contains(never))
         });
-        assert!(is_told, "{name}:\n{text}");
+        assert!(is_reported, "{name}:\n{text}");
     }
 }

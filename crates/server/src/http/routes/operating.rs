@@ -262,7 +262,7 @@ fn write_net(text: &mut String, net: &NetStats) -> std::fmt::Result {
         ("connections_accepted", "Connections accepted", &net.accepted),
         ("connections_refused", "Connections turned away over the limit", &net.refused_over_limit),
         ("requests", "Complete requests", &net.requests),
-        ("connection_timeouts", "Connections ended by a timeout", &net.timeouts),
+        ("connection_timeouts", "Connections closed by a timeout", &net.timeouts),
         ("protocol_errors", "Requests that were not HTTP as we know it", &net.protocol_errors),
         ("bytes_in", "Bytes received", &net.bytes_in),
         ("bytes_out", "Bytes sent", &net.bytes_out),

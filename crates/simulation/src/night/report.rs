@@ -1,4 +1,4 @@
-//! A night in which something does not hold, told to people: its faults, what is broken, and the lives of the orders that
+//! What people read of a night in which something does not hold: its faults, what is broken, and the lives of the orders that
 //! this is about.
 //!
 //! The lives are what a second play of the same night notes.
@@ -12,7 +12,7 @@ use engine::OrderId;
 use super::{Broken, Fault, Plan, Planted, Played, play};
 use crate::record::{self, Note};
 
-/// Of all that is told.
+/// Of all of it.
 const LINES_MAX: usize = 40;
 const FAULTS_MAX: usize = 12;
 const BROKEN_MAX: usize = 6;
@@ -28,7 +28,7 @@ const IN_VAIN_MAX: usize = 2;
 ///
 /// # Panics
 /// If the night is another one when it is played again.
-pub fn tell(seed: u64, plan: &Plan, planted: Planted, played: &Played) -> Vec<String> {
+pub fn report(seed: u64, plan: &Plan, planted: Planted, played: &Played) -> Vec<String> {
     let orders: BTreeSet<OrderId> = played.broken.iter().flat_map(|broken| broken.orders.clone()).collect();
     let (again, notes) = record::taken(orders, || catch_unwind(|| play(seed, plan, planted)));
     if let Ok(again) = again {
@@ -37,7 +37,7 @@ pub fn tell(seed: u64, plan: &Plan, planted: Planted, played: &Played) -> Vec<St
     let mut lines = vec![format!("seed {seed}, by the faults without which it does not fail:")];
     let line = |(at, fault): &(Duration, Fault)| format!("  {}  {fault}", ms(*at));
     lines.extend(first(FAULTS_MAX, plan.iter().map(line).collect()));
-    // What lives are told of comes first.
+    // What lives are shown of comes first.
     let mut broken: Vec<_> = played.broken.iter().collect();
     broken.sort_by_key(|broken| broken.orders.is_empty());
     let what = |broken: &Broken| format!("  BROKEN: {}", cut(&broken.what));
@@ -85,17 +85,17 @@ impl Life<'_> {
             Some(order) => format!("  order {:x}:", order.hash),
             None => "  what there is to sell:".to_owned(),
         }];
-        let told = self.without_what_came_to_nothing();
+        let shown = self.without_what_came_to_nothing();
         let room = lines_max - 1;
-        if told.len() <= room {
-            lines.extend(told);
+        if shown.len() <= room {
+            lines.extend(shown);
             return lines;
         }
         let first = if self.is_long { 0 } else { (room - 1) / 2 };
         let last = room - 1 - first;
-        lines.extend_from_slice(&told[..first]);
-        lines.push(format!("       ... {} lines", told.len() - first - last));
-        lines.extend_from_slice(&told[told.len() - last..]);
+        lines.extend_from_slice(&shown[..first]);
+        lines.push(format!("       ... {} lines", shown.len() - first - last));
+        lines.extend_from_slice(&shown[shown.len() - last..]);
         lines
     }
 
@@ -103,10 +103,10 @@ impl Life<'_> {
     fn without_what_came_to_nothing(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for row in self.notes.chunk_by(|one, other| one.in_vain && other.in_vain) {
-            let told = if row.len() > IN_VAIN_MAX + 1 { IN_VAIN_MAX } else { row.len() };
-            lines.extend(row[..told].iter().map(|note| format!("  {}  {}", ms(note.at), cut(&note.what))));
-            if let Some(last) = row[told..].last() {
-                lines.push(format!("  {}  the last of {} more in vain", ms(last.at), row.len() - told));
+            let shown = if row.len() > IN_VAIN_MAX + 1 { IN_VAIN_MAX } else { row.len() };
+            lines.extend(row[..shown].iter().map(|note| format!("  {}  {}", ms(note.at), cut(&note.what))));
+            if let Some(last) = row[shown..].last() {
+                lines.push(format!("  {}  the last of {} more in vain", ms(last.at), row.len() - shown));
             }
         }
         lines
@@ -142,14 +142,14 @@ mod tests {
         Note { at: Duration::from_millis(at), order: None, in_vain, what: what.to_owned() }
     }
 
-    fn told(notes: &[Note], lines_max: usize, is_long: bool) -> Vec<String> {
+    fn lines(notes: &[Note], lines_max: usize, is_long: bool) -> Vec<String> {
         let lines = Life { of: None, notes: notes.iter().collect(), is_long }.lines(lines_max);
         let short = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
         lines[1..].iter().map(short).collect()
     }
 
     #[test]
-    fn a_life_is_told_within_its_lines() {
+    fn a_life_is_shown_within_its_lines() {
         let notes: Vec<_> = (1..=5).map(|at| note(at, "x", false)).collect();
         for (lines_max, is_long, expected) in [
             (6, false, &["1 ms x", "2 ms x", "3 ms x", "4 ms x", "5 ms x"][..]),
@@ -157,12 +157,12 @@ mod tests {
             (4, false, &["1 ms x", "... 3 lines", "5 ms x"]),
             (4, true, &["... 3 lines", "4 ms x", "5 ms x"]),
         ] {
-            assert_eq!(told(&notes, lines_max, is_long), expected, "{lines_max}, {is_long}");
+            assert_eq!(lines(&notes, lines_max, is_long), expected, "{lines_max}, {is_long}");
         }
     }
 
     #[test]
-    fn of_what_was_tried_in_vain_the_first_ones_are_told() {
+    fn of_what_was_tried_in_vain_the_first_ones_are_shown() {
         let tried = |often: u64| {
             let vain = (1..=often).map(|at| note(at, "no", true));
             vain.chain([note(9, "yes", false)]).collect::<Vec<_>>()
@@ -172,7 +172,7 @@ mod tests {
             (3, &["1 ms no", "2 ms no", "3 ms no", "9 ms yes"]),
             (4, &["1 ms no", "2 ms no", "4 ms the last of 2 more in vain", "9 ms yes"]),
         ] {
-            assert_eq!(told(&tried(often), LINES_MAX, false), expected, "{often} times");
+            assert_eq!(lines(&tried(often), LINES_MAX, false), expected, "{often} times");
         }
     }
 }
