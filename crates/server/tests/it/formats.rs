@@ -145,18 +145,30 @@ fn a_clusters_ledger_of_an_older_format_reads_as_it_did() {
     assert!(ledger.queue_offsets().unwrap().iter().map(|(_, offset)| offset).sum::<u64>() > 20);
 }
 
-/// Every start but the last is cut off before, and the next after a statement, at each statement in turn.
-#[test]
-fn a_migration_that_is_cut_off_at_any_statement_is_finished_by_a_later_start() {
-    let script = include_str!("../../migrations/mysql/003.sql");
-    let statements: Vec<String> = script
-        .split_inclusive(";\n")
-        .map(|statement| {
+/// How each statement begins that brings a ledger of format 2 to the newest, in their order: of each script, and of what notes
+/// its format.
+fn statements_after_2() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/mysql");
+    let mut scripts: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    scripts.sort();
+    let mut statements = Vec::new();
+    for script in &scripts[2..] {
+        let script = std::fs::read_to_string(script).unwrap();
+        statements.extend(script.split_inclusive(";\n").map(|statement| {
             let code = statement.lines().find(|line| !line.is_empty() && !line.starts_with("--")).unwrap();
             code.trim_end_matches(" (").to_owned()
-        })
-        .chain(["REPLACE INTO meta VALUES ('version'".to_owned()])
-        .collect();
+        }));
+        statements.push("REPLACE INTO meta VALUES ('version'".to_owned());
+    }
+    statements
+}
+
+/// Every start but the last is cut off before, and the next after a statement, at each statement of each script in turn.
+#[test]
+fn a_migration_that_is_cut_off_at_any_statement_is_finished_by_a_later_start() {
+    let statements = statements_after_2();
+    assert!(statements.len() > 20, "only {statements:?}");
     for (name, profile) in [("mysql-2", Profile::Embedded), ("cluster-2", Profile::Cluster)] {
         let database = old_mysql(name);
         let Options { host, port, .. } = &database.options;
