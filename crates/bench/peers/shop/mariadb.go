@@ -15,7 +15,7 @@ var mariaDBSchema string
 
 const duplicate = 1062
 
-// One row for each product: its units are subtracted, and the order inserted, in one transaction.
+// One row for each product: the order is inserted, and a unit subtracted, in one transaction.
 type mariaDB struct{ database *sql.DB }
 
 func openMariaDB(ctx context.Context, address string) (store, error) {
@@ -67,14 +67,24 @@ func (store *mariaDB) place(ctx context.Context, placed order) error {
 		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer transaction.Rollback()
-	if err := subtract(ctx, transaction, placed); err != nil {
+	if err := insertAndSubtract(ctx, transaction, placed); err != nil {
 		return err
 	}
 	return transaction.Commit()
 }
 
-// Nothing is stored before the commit, so that an error is a refusal, or says that it was not now.
-func subtract(ctx context.Context, transaction *sql.Tx, placed order) error {
+// The product's row last, for all others wait for it from here to the commit. An order that finds no unit goes with the
+// transaction. Nothing is stored before the commit, so that an error is a refusal, or says that it was not now.
+func insertAndSubtract(ctx context.Context, transaction *sql.Tx, placed order) error {
+	_, err := transaction.ExecContext(ctx, "INSERT INTO orders (id, product, buyer, quantity, address) VALUES (?, ?, ?, 1, ?)",
+		placed.id[:], placed.product, placed.buyer, placed.address)
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) && refused.Number == duplicate {
+		return errOverLimit
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnavailable, err)
+	}
 	taken, err := transaction.ExecContext(ctx, "UPDATE stock SET units = units - 1 WHERE product = ? AND units >= 1", placed.product)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnavailable, err)
@@ -82,15 +92,5 @@ func subtract(ctx context.Context, transaction *sql.Tx, placed order) error {
 	if rows, err := taken.RowsAffected(); err != nil || rows == 0 {
 		return errSoldOut
 	}
-	_, err = transaction.ExecContext(ctx, "INSERT INTO orders (id, product, buyer, quantity, address) VALUES (?, ?, ?, 1, ?)",
-		placed.id[:], placed.product, placed.buyer, placed.address)
-	var refused *mysql.MySQLError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &refused) && refused.Number == duplicate:
-		return errOverLimit
-	default:
-		return fmt.Errorf("%w: %w", errUnavailable, err)
-	}
+	return nil
 }

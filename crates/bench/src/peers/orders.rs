@@ -1,12 +1,12 @@
 //! The buyers of a comparison: the same bytes for every peer. It has what each of them reads: a token and a key for
 //! Doorbuster, the buyer's number in a header for the others, which check neither and have less to do.
 
-use crate::drivers::http::{Workload, traffic};
+use crate::drivers::http::Workload;
+use crate::drivers::http::traffic::{self, BUYER_FIRST};
 use crate::load::record::Outcome;
 use crate::target::TOKEN_SECRET;
 use crate::target::token::Minter;
 
-const BUYER_FIRST: u64 = 1_000_000_000;
 /// One attempt in so many is by the buyer of the one before, who wants a second unit.
 pub(super) const GREEDY_EVERY: u64 = 10;
 
@@ -14,21 +14,16 @@ pub(super) const GREEDY_EVERY: u64 = 10;
 #[derive(Debug)]
 pub(super) struct Orders {
     minter: Minter,
-    product: u64,
     attempts: u64,
     buyer: u64,
+    tail: String,
     request: Vec<u8>,
 }
 
 impl Orders {
     pub(super) fn new(product: u64) -> Self {
-        Self {
-            minter: Minter::new(TOKEN_SECRET),
-            product,
-            attempts: 0,
-            buyer: BUYER_FIRST,
-            request: Vec::new(),
-        }
+        let (minter, tail) = (Minter::new(TOKEN_SECRET), traffic::order_tail(product, product));
+        Self { minter, attempts: 0, buyer: BUYER_FIRST, tail, request: Vec::new() }
     }
 }
 
@@ -38,22 +33,14 @@ impl Workload for Orders {
         if !self.attempts.is_multiple_of(GREEDY_EVERY) {
             self.buyer += 1;
         }
-        let Self { product, attempts, buyer, request, .. } = self;
-        let body = format!(
-            "{{\"sale\":{product},\"product\":{product},\"quantity\":1,\"address\":{{\"name\":\"Ada Example\",\"phone\":\
-             \"+49 30 901820\",\"country\":\"DE\",\"city\":\"Berlin\",\"detail\":\"Unter den Linden 77\",\"post_code\":\"10117\"}}}}"
-        );
+        let Self { minter, attempts, buyer, tail, request } = self;
         request.clear();
-        request
-            .extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(*buyer, request);
-        request.extend_from_slice(
-            format!(
-                "\r\nMember-Id: {buyer}\r\nIdempotency-Key: attempt-{attempts}\r\nContent-Type: application/json\r\n\
-                 Content-Length: {}\r\n\r\n{body}",
-                body.len()
-            )
-            .as_bytes(),
+        traffic::append_order(
+            minter,
+            *buyer,
+            format_args!("Member-Id: {buyer}\r\nIdempotency-Key: attempt-{attempts}"),
+            tail,
+            request,
         );
         request
     }

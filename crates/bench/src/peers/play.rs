@@ -1,15 +1,15 @@
 //! The three loads of a peer, and what its store has after each.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
 
 use super::orders::Orders;
-use super::{Order, Peer, PeersOptions};
+use super::{Kind, Order, Peer, PeersOptions, Played};
 use crate::audit::Answered;
 use crate::audit::receipts::Receipts;
 use crate::drivers::http::{Heard, Http, Workload};
@@ -41,7 +41,7 @@ const PEAK: u64 = 3;
 const KILLED: u64 = 4;
 
 /// What buyers were answered, and what the store has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Books {
     pub units: u64,
     pub orders: u64,
@@ -95,34 +95,58 @@ impl Books {
     }
 }
 
+impl fmt::Display for Books {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { units, orders, accepted, unknown, lost, over_limit } = self;
+        write!(
+            f,
+            "{units} units; {orders} orders in the store, {accepted} accepted, {unknown} without an answer, {lost} lost, \
+             {over_limit} over the limit"
+        )
+    }
+}
+
 pub(super) struct PeerRun<'a> {
     pub(super) options: &'a PeersOptions,
     pub(super) folder: &'a Path,
     pub(super) peer: Box<dyn Peer>,
+    /// From 1.
+    pub(super) round: usize,
 }
 
 impl PeerRun<'_> {
+    pub(super) fn play(mut self, kind: Kind, random: &mut Random) -> anyhow::Result<Played> {
+        let warm_per_s = self.warm_up()?;
+        let (sale, sold) = self.sale(random)?;
+        let (peak, peak_sold) = self.peak(warm_per_s)?;
+        let killed = self.kill(random)?;
+        Ok(Played { kind, sale, sold, peak, peak_sold, killed })
+    }
+
+    /// How many requests it carries per second by then.
+    fn warm_up(&mut self) -> anyhow::Result<f64> {
+        let units = PEAK_UNITS_PER_S;
+        let settings = Settings::keep_alive(self.peer.address(), self.options.users);
+        let (trial, _) = self.measure(WARMED, units, Schedule::closed(WARM_UP), settings)?;
+        Ok(trial.outcomes.total() as f64 / trial.seconds)
+    }
+
     /// More buyers than units at the stated rate.
-    pub(super) fn sale(&mut self, random: &mut Random) -> anyhow::Result<(Trial, Books)> {
-        self.warm_up()?;
+    fn sale(&mut self, random: &mut Random) -> anyhow::Result<(Trial, Books)> {
         let options = self.options;
-        let schedule = Schedule::poisson(f64::from(options.rate), options.load).seeded(random.next_u64());
+        let schedule =
+            Schedule::poisson(f64::from(options.rate), options.sale_length()).seeded(random.next_u64());
         let settings = Settings::open_loop(self.peer.address(), IN_FLIGHT_MAX);
         self.measure(SOLD_OUT, options.requests() * UNITS_PERCENT / 100, schedule, settings)
     }
 
     /// A closed loop that no stock ends.
-    pub(super) fn peak(&mut self) -> anyhow::Result<(Trial, Books)> {
+    fn peak(&mut self, warm_per_s: f64) -> anyhow::Result<(Trial, Books)> {
         let options = self.options;
+        // A loop is made longer for few requests only: that needs no more of them.
         let units = PEAK_UNITS_PER_S * options.load.as_secs().max(1);
         let settings = Settings::keep_alive(self.peer.address(), options.users);
-        self.measure(PEAK, units, Schedule::closed(options.load), settings)
-    }
-
-    fn warm_up(&mut self) -> anyhow::Result<()> {
-        let units = PEAK_UNITS_PER_S;
-        let settings = Settings::keep_alive(self.peer.address(), self.options.users);
-        self.measure(WARMED, units, Schedule::closed(WARM_UP), settings).map(drop)
+        self.measure(PEAK, units, Schedule::closed(options.loop_length(warm_per_s)), settings)
     }
 
     fn measure(
@@ -139,7 +163,7 @@ impl PeerRun<'_> {
         let mut generator = Generator::connect(settings, &mut http).context("connecting")?;
         let (watched, disk) = (self.peer.watched()?, environment::disk(self.folder));
         let around = self.options.site.around(&watched, disk.as_deref(), true);
-        let trial = trial(&mut generator, schedule, &mut http, 1, around)?;
+        let trial = trial(&mut generator, schedule, &mut http, self.round, around)?;
         let mut answered = Answered::default();
         answered.add(&trial.outcomes);
         ensure!(
@@ -152,7 +176,7 @@ impl PeerRun<'_> {
     }
 
     /// Kills it at a random moment of a sale, once an order is accepted, starts it on what it has left, and sells the rest.
-    pub(super) fn kill(&mut self, random: &mut Random) -> anyhow::Result<Books> {
+    fn kill(&mut self, random: &mut Random) -> anyhow::Result<Books> {
         let options = self.options;
         let units = options.requests();
         self.peer.open(KILLED, units)?;
@@ -164,8 +188,9 @@ impl PeerRun<'_> {
         };
         let mut http = Http { workload: &mut Heard { inner: &mut orders, won: hear } };
         let percent = KILL_FROM_PERCENT + random.below(KILL_TO_PERCENT - KILL_FROM_PERCENT);
-        let moment = options.load.mul_f64(percent as f64 / 100.0);
-        let schedule = Schedule::poisson(f64::from(options.rate), options.load).seeded(random.next_u64());
+        let length = options.sale_length();
+        let moment = length.mul_f64(percent as f64 / 100.0);
+        let schedule = Schedule::poisson(f64::from(options.rate), length).seeded(random.next_u64());
         let before = self.load_and_kill(&mut http, schedule, (moment, &won))?;
         self.peer.start_again()?;
         // A tenth of them are by buyers who have one: more than enough ask for what is left.

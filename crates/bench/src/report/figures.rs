@@ -34,7 +34,8 @@ impl Figure<'_> {
 
     /// Of whatever scenario it is: its rate is one of orders. Loads of pages win none, nor does a reference beside orders.
     pub fn counts_orders(&self) -> bool {
-        let orders = self.scenario.contains("order") || ["durability", "peak"].contains(&self.scenario);
+        let orders =
+            self.scenario.contains("order") || ["durability", "peak", "peers"].contains(&self.scenario);
         let trials = &self.case.trials;
         let won = trials.is_empty() || trials.iter().any(|trial| trial.outcomes.won > 0);
         orders && self.metric.unit == "1/s" && won

@@ -46,6 +46,13 @@ pub fn write_text(text: &str, file: &Path) -> anyhow::Result<()> {
     put(beside(text, file)?, file)
 }
 
+/// # Errors
+/// If the file can't be replaced, found out without doing so.
+pub fn check_place(file: &Path) -> anyhow::Result<()> {
+    ensure!(!file.is_dir(), "{}: it is a folder", file.display());
+    beside("", file).map(drop)
+}
+
 /// The whole text in a temporary file beside the one that it is to replace: a full disk is found out here.
 pub(super) fn beside(text: &str, file: &Path) -> anyhow::Result<NamedTempFile> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -87,6 +94,16 @@ mod tests {
             assert_eq!(to_text(&read(&file).unwrap()).unwrap(), to_text(&report).unwrap());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_can_t_be_written_is_found_out_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str| check_place(&folder.path().join(name)).map_err(|error| error.to_string());
+        assert!(check("chart.svg").is_ok());
+        assert!(check("").unwrap_err().ends_with("it is a folder"));
+        assert!(check("none/chart.svg").unwrap_err().ends_with("can't be written"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where a measurement is made: options that all of `bench run`, `peak` and `durability` have.
+//! Where a measurement is made: options that all of `bench run`, `peak`, `durability` and `peers` have.
 
 use std::path::{Path, PathBuf};
 

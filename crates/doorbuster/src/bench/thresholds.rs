@@ -1,4 +1,4 @@
-//! `--threshold` and `--thresholds` of `bench run`, `bench peak` and `bench durability`: what figures must reach.
+//! `--threshold` and `--thresholds` of `bench run`, `peak`, `durability` and `peers`: what figures must reach.
 //!
 //! Must not: judge; that is the bench crate's.
 

@@ -64,7 +64,7 @@ fn the_list_and_the_schema_are_printed() {
     let (code, stdout, _) = run(folder.path(), &["bench", "schema"]);
     let schema: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((code, schema["properties"]["schema"]["const"].as_str()), (0, Some("doorbuster-bench/2")));
-    for command in ["run", "peak", "durability", "report", "compare"] {
+    for command in ["run", "peak", "durability", "peers", "report", "compare"] {
         let (code, stdout, _) = run(folder.path(), &["bench", command, "--help"]);
         assert!(code == 0 && stdout.contains("Examples:"), "{command}: {stdout}");
     }
@@ -125,6 +125,14 @@ fn wrong_arguments_are_refused_before_anything_runs() {
             "did you mean back after, server killed?",
         ),
         (&["durability", "--thresholds", "none.toml"], "none.toml: can't be read"),
+        (&["peers", "--load", "1s"], "write 3s to 60s"),
+        (&["peers", "--scripts", "nowhere"], "nowhere has no script `up`"),
+        (&["peers", "--threshold", "peak:recovery<=1s"], "only 'peers' is measured here"),
+        (
+            &["peers", "--threshold", "peers/Doorbuster, embeded, 100 users:p99<=1s"],
+            "no such case is measured",
+        ),
+        (&["peers", "--threshold", "peers:lost, all killed<=0"], "did you mean lost, all processes killed?"),
         (&["report", "none.json"], "none.json: No such file"),
         (&["compare", "limits.toml", "limits.toml"], "limits.toml: no JSON"),
         (&["compare", "a", "b", "--threshold", "5"], "write a share below 100%"),

@@ -218,3 +218,22 @@ fn a_repeat_that_was_audited_is_kept() {
     assert!(matches!(trials[..], [1..9]), "{trials:?} {}", said(folder.path()));
     assert_eq!(report["complete"], false);
 }
+
+#[test]
+fn a_peer_s_round_that_was_played_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dev");
+    let mut running = Running::start(folder.path(), &["peers", "--quick", "--scripts", scripts], " serve ");
+    let begun = Instant::now();
+    while !said(folder.path()).contains("accepted orders lost") && begun.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(5));
+    }
+    running.signal(Signal::INT);
+    assert_eq!(running.ends().code(), Some(1), "{}", said(folder.path()));
+    let report = std::fs::read(folder.path().join("bench-report/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert!(report["verdict"].as_str().unwrap().starts_with("INVALID: NOT COMPLETE"), "{report}");
+    let names: Vec<_> =
+        report["scenarios"][0]["cases"].as_array().unwrap().iter().map(|of| &of["name"]).collect();
+    assert_eq!(names, ["Doorbuster, embedded, 100 users", "Doorbuster, embedded, sale at 2000/s"]);
+}

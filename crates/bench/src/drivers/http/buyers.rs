@@ -102,20 +102,14 @@ impl<F: FnMut(&mut Random) -> u64> Protocol for Buyers<'_, F> {
         }
         let wish = self.wish();
         self.asking[user] = Some(wish);
-        let body = format!(
-            "{{\"sale\":{},\"product\":{},\"quantity\":1,\"address\":{{\"name\":\"Ada Example\",\"phone\":\"+49 30 \
-             901820\",\"country\":\"DE\",\"city\":\"Berlin\",\"detail\":\"Unter den Linden 77\",\"post_code\":\"10117\"}}}}",
-            self.sale, wish.product
-        );
-        out.extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(wish.buyer, out);
-        out.extend_from_slice(
-            format!(
-                "\r\nIdempotency-Key: wish-{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-                wish.number,
-                body.len()
-            )
-            .as_bytes(),
+        let tail = traffic::order_tail(self.sale, wish.product);
+        let Wish { number, buyer, .. } = wish;
+        traffic::append_order(
+            &self.minter,
+            buyer,
+            format_args!("Idempotency-Key: wish-{number}"),
+            &tail,
+            out,
         );
         0
     }

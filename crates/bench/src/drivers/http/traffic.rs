@@ -3,6 +3,9 @@
 //! Written from the API's description. The reference gets the very same bytes, so that generator and kernel do the
 //! same work for both.
 
+use std::fmt;
+use std::io::Write;
+
 use serde_json::{Value, json};
 
 use crate::drivers::http::{Workload, once};
@@ -44,7 +47,7 @@ enum Requests {
 pub(crate) struct OwnOrders {
     minter: Minter,
     pub(crate) buyer: u64,
-    tail: Vec<u8>,
+    tail: String,
     request: Vec<u8>,
 }
 
@@ -187,23 +190,44 @@ impl OwnOrders {
             },
         })
         .to_string();
-        let tail =
-            format!("\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        Self { minter: Minter::new(secret), buyer: buyer_first, tail: tail.into_bytes(), request: Vec::new() }
+        Self { minter: Minter::new(secret), buyer: buyer_first, tail: tail(&body), request: Vec::new() }
     }
 
     pub(crate) fn next(&mut self) -> &[u8] {
         self.buyer += 1;
-        let request = &mut self.request;
+        let Self { minter, buyer, tail, request } = self;
         request.clear();
-        request
-            .extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
-        self.minter.append(self.buyer, request);
-        request.extend_from_slice(b"\r\nIdempotency-Key: order-of-");
-        request.extend_from_slice(self.buyer.to_string().as_bytes());
-        request.extend_from_slice(&self.tail);
+        append_order(minter, *buyer, format_args!("Idempotency-Key: order-of-{buyer}"), tail, request);
         request
     }
+}
+
+/// Appends an order of the own API. `fields` are the others of its head; its body is in the tail, which need not be made anew for
+/// each.
+pub(crate) fn append_order(
+    minter: &Minter,
+    buyer: u64,
+    fields: fmt::Arguments<'_>,
+    tail: &str,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ");
+    minter.append(buyer, out);
+    out.extend_from_slice(b"\r\n");
+    out.write_fmt(fields).expect("a Vec takes every write");
+    out.extend_from_slice(tail.as_bytes());
+}
+
+/// Of an order of one unit, with an address.
+pub(crate) fn order_tail(sale: u64, product: u64) -> String {
+    tail(&format!(
+        "{{\"sale\":{sale},\"product\":{product},\"quantity\":1,\"address\":{{\"name\":\"Ada Example\",\"phone\":\"+49 30 \
+         901820\",\"country\":\"DE\",\"city\":\"Berlin\",\"detail\":\"Unter den Linden 77\",\"post_code\":\"10117\"}}}}"
+    ))
+}
+
+fn tail(body: &str) -> String {
+    format!("\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
 /// Forms of the published submit-order plan. All have one length.

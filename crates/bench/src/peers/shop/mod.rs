@@ -51,15 +51,8 @@ pub(super) struct Shop {
     stop: Arc<AtomicBool>,
 }
 
-/// Compiles the shop into a folder of its own; where its program is, or why there is none.
-pub(super) fn build(folder: &Path, stop: &AtomicBool) -> Result<PathBuf, String> {
-    if Command::new("go").arg("version").output().is_err() {
-        return Err(to_install("golang-go"));
-    }
-    compile(folder, stop).map_err(|error| format!("it can't be compiled: {error:#}"))
-}
-
-fn compile(folder: &Path, stop: &AtomicBool) -> anyhow::Result<PathBuf> {
+/// Compiles the shop into a folder of its own: where its program is.
+pub(super) fn build(folder: &Path, stop: &AtomicBool) -> anyhow::Result<PathBuf> {
     let (sources, program) = (folder.join("sources"), folder.join("shop"));
     std::fs::create_dir_all(&sources).context("a folder for its sources")?;
     for (name, text) in SOURCES {
@@ -74,12 +67,14 @@ fn compile(folder: &Path, stop: &AtomicBool) -> anyhow::Result<PathBuf> {
 }
 
 impl Store {
-    /// What is not installed besides Go and MariaDB, which `dev/up` installs.
+    /// What is not installed; `dev/up` installs MariaDB.
     pub(super) fn missing(self) -> Option<String> {
-        match self {
+        let database = match self {
             Self::MariaDb => None,
             Self::PostgreSql => postgresql::missing(),
-        }
+        };
+        let go = || Command::new("go").arg("version").output().err().map(|_| to_install("golang-go"));
+        database.or_else(go)
     }
 
     /// As `dev/up` and the shop call it.

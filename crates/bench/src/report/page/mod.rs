@@ -25,9 +25,10 @@ const TITLE: &str = "Doorbuster benchmark";
 const ROWS_AT_FIRST: usize = 10;
 
 /// Id, title, and how the names of its scenarios begin: what is measured by itself, then the path of an order.
-const TIERS: [(&str, &str, &[&str]); 9] = [
+const TIERS: [(&str, &str, &[&str]); 10] = [
     ("tier-peak", "Peak under a limit", &["peak"]),
     ("tier-durability", "Durability", &["durability"]),
+    ("tier-peers", "Beside what others build", &["peers"]),
     ("tier-gate", "Gate: Redis", &["redis", "gate"]),
     ("tier-queue", "Queue: RocketMQ", &["rocketmq", "message-broker"]),
     ("tier-ledger", "Ledger: MariaDB", &["mysql", "submit"]),

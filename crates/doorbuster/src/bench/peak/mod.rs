@@ -40,20 +40,20 @@ const DEMO: (u64, u64) = (3, 29);
 /// Of the sale that own orders are placed in at a running server, unless it is said otherwise.
 const OWN_SALE: u64 = 7;
 
-/// What a search and a price list have in common.
+/// What a search, a price list and a comparison have in common.
 #[derive(Args, Debug)]
-struct CommonArguments {
+pub(super) struct CommonArguments {
     /// A first impression: short loads, and fewer of them
     #[arg(long)]
-    quick: bool,
+    pub(super) quick: bool,
     /// The folder of the report; one of an earlier run is replaced when something was measured
     #[arg(long, value_name = "DIR", default_value = "bench-report")]
     out: PathBuf,
     #[command(flatten)]
-    thresholds: ThresholdArguments,
+    pub(super) thresholds: ThresholdArguments,
     // Last: its heading is over whatever follows.
     #[command(flatten)]
-    place: PlaceArguments,
+    pub(super) place: PlaceArguments,
 }
 
 /// Find the load that is carried within a latency limit, and the admission settings that follow
@@ -278,7 +278,7 @@ pub(super) fn run_peak(arguments: &PeakArguments, secrets: Secrets) -> Result<()
 }
 
 /// Figures that can't be believed weigh more than thresholds that are missed.
-fn check(report: &Report) -> Result<(), Failure> {
+pub(super) fn check(report: &Report) -> Result<(), Failure> {
     let verdict = verdict::of(report);
     if verdict.is_invalid() {
         return Err(Failure::Invalid(verdict.sentence));
@@ -321,20 +321,20 @@ pub(super) fn run_durability(arguments: &DurabilityArguments) -> Result<(), Fail
 }
 
 /// When a measurement began, and where its report will be.
-struct Begun {
+pub(super) struct Begun {
     at: Instant,
     folder: Folder,
 }
 
 impl CommonArguments {
-    fn locate(&self, site: &mut Site) {
+    pub(super) fn locate(&self, site: &mut Site) {
         site.scripts.clone_from(&self.place.scripts);
         site.folder = self.place.data();
         site.port_base = self.place.port_base;
     }
 
     /// What can be found out before minutes of measuring is found out here.
-    fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Begun, Failure> {
+    pub(super) fn begin(&self, stop: &Arc<AtomicBool>) -> Result<Begun, Failure> {
         self.place.check()?;
         let data = self.place.data();
         std::fs::create_dir_all(&data)
@@ -346,7 +346,7 @@ impl CommonArguments {
     }
 
     /// Made before anything is measured: it has the time of the start in it, and the load of the idle machine.
-    fn report(&self, repeats: usize, co_located: bool) -> Report {
+    pub(super) fn report(&self, repeats: usize, co_located: bool) -> Report {
         let size = if self.quick { Size::Quick } else { Size::Full };
         let about = suite::About {
             version: version(),
@@ -360,7 +360,7 @@ impl CommonArguments {
     }
 
     /// An end before all was measured. What was is kept, but never after a broken audit.
-    fn give_up(
+    pub(super) fn give_up(
         &self,
         mut report: Report,
         mut begun: Begun,
@@ -391,7 +391,7 @@ impl CommonArguments {
         })
     }
 
-    fn keep(&self, report: &mut Report, begun: &mut Begun) -> Result<(), Failure> {
+    pub(super) fn keep(&self, report: &mut Report, begun: &mut Begun) -> Result<(), Failure> {
         report.elapsed_s = begun.at.elapsed().as_secs_f64();
         begun.folder.write(report).map_err(|error| Failure::usage(format!("{error:#}")))?;
         report::write_all(report, begun.folder.path())?;
