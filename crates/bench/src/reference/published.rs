@@ -1,190 +1,68 @@
 //! What of a row a measurement is put beside, in the units of the reports, and which of it is to be doubted.
 
-use super::{File, Published, Row, rows};
+use super::{File, Published, Row};
 
-/// A client that reports far less work than it was asked for, or far more, mistyped something.
-const CLIENT_RATE_OFF_MAX: f64 = 2.0;
-/// A rate that Redis sampled and that its client exceeds by this is not that of the run.
-const SAMPLED_RATE_OFF_MAX: f64 = 1.5;
-/// INCRs of each thread, in the hot key's experiment.
-const INCREMENTS: f64 = 100.0;
+/// What stands beside a metric: the column of a file, how its cells come to the unit of the reports, and the column with the
+/// reasons to doubt them, if there is one.
+type Figure = (File, &'static str, &'static str, fn(f64) -> f64, &'static str);
 
-fn sure(value: f64) -> Published {
-    Published { value, dubious: None }
-}
+const SAME: fn(f64) -> f64 = |value| value;
+const MS_AS_US: fn(f64) -> f64 = |ms| ms * 1000.0;
+const MS_AS_S: fn(f64) -> f64 = |ms| ms / 1000.0;
+/// Stated in MB, taken as MiB, as Redis prints them.
+const MB_AS_BYTES: fn(f64) -> f64 = |mb| mb * f64::from(1 << 20);
 
-fn doubtful(value: f64, why: impl Into<String>) -> Published {
-    Published { value, dubious: Some(why.into()) }
-}
+const FIGURES: &[Figure] = &[
+    (File::RedisCluster, "throughput", "tps", SAME, "doubt"),
+    (File::HotKey, "throughput", "incr_per_s", SAME, ""),
+    (File::HotKey, "time for 100 INCRs", "ms_per_100_incr_avg", SAME, ""),
+    (File::HotKey, OPS_PER_S, OPS_PER_S, SAME, SAMPLED),
+    (File::HotKey, INPUT_KBPS, INPUT_KBPS, SAME, SAMPLED),
+    (File::HotKey, OUTPUT_KBPS, OUTPUT_KBPS, SAME, SAMPLED),
+    (File::HotKey, "used_cpu_sys per INCR", "sys_us_per_incr", SAME, "doubt_sys"),
+    (File::HotKey, "used_cpu_user per INCR", "user_us_per_incr", SAME, "doubt_user"),
+    (File::Persistence, "throughput", OPS_PER_S, SAME, SAMPLED),
+    (File::Persistence, OPS_PER_S, OPS_PER_S, SAME, SAMPLED),
+    (File::Persistence, INPUT_KBPS, INPUT_KBPS, SAME, SAMPLED),
+    (File::Persistence, OUTPUT_KBPS, OUTPUT_KBPS, SAME, SAMPLED),
+    (File::Persistence, "client time", "client_ms", MS_AS_S, "doubt_client"),
+    (File::Persistence, "latest_fork_usec", "latest_fork_usec", SAME, ""),
+    (File::MemoryRecovery, "used memory", "used_mb", MB_AS_BYTES, ""),
+    (File::MemoryRecovery, "load time", "load_s", SAME, ""),
+    (File::MemoryRecovery, "mean", "read_ms", MS_AS_US, "doubt"),
+    // The median of what was printed, which is what our median compares with.
+    (File::Producer, "throughput", "tps_sample_median", SAME, "doubt"),
+    (File::Producer, "mean response", "rt_ms_avg_stated", MS_AS_US, "doubt"),
+    (File::Producer, "max response", "rt_ms_max", MS_AS_US, "doubt_max"),
+    // Of requests whose replies were as they should be.
+    (File::Tiers, "throughput", "good_per_s", SAME, "doubt"),
+    (File::Tiers, "mean", "mean_ms", MS_AS_US, ""),
+    (File::Tiers, "mean response", "mean_ms", MS_AS_US, ""),
+    (File::Tiers, "p50", "p50_ms", MS_AS_US, ""),
+    (File::Tiers, "p95", "p95_ms", MS_AS_US, ""),
+    (File::Tiers, "p99", "p99_ms", MS_AS_US, ""),
+    (File::Tiers, "max", "max_ms", MS_AS_US, ""),
+    (File::Tiers, "max response", "max_ms", MS_AS_US, ""),
+    // Requests that the tool counted.
+    (File::Tiers, "failed or unknown", "failed", SAME, ""),
+    // At the best point of the ramp.
+    (File::SubmitOrder, "best throughput", "tps_best", SAME, ""),
+    (File::SubmitOrder, "users at the best", "users_at_best_tps", SAME, ""),
+];
+const OPS_PER_S: &str = "instantaneous_ops_per_sec";
+const INPUT_KBPS: &str = "instantaneous_input_kbps";
+const OUTPUT_KBPS: &str = "instantaneous_output_kbps";
+/// Redis samples its own rates over 1.6 s: of a shorter run, or a burst, they are another's.
+const SAMPLED: &str = "doubt_instantaneous";
 
 impl Row {
     /// What stands beside the metric of this name; none where the document has nothing.
     pub fn figure(&self, metric: &str) -> Option<Published> {
-        match self.file {
-            File::RedisCluster => self.of_cluster(metric),
-            File::HotKey => self.of_hot_key(metric),
-            File::Persistence => self.of_persistence(metric),
-            File::MemoryRecovery => self.of_memory(metric),
-            File::Producer => self.of_producer(metric),
-            File::Tiers => self.of_tier(metric),
-            File::SubmitOrder => match metric {
-                // At the best point of the ramp.
-                "best throughput" => self.number("tps_best").map(sure),
-                "users at the best" => self.number("users_at_best_tps").map(sure),
-                _ => None,
-            },
-            File::ProducerSamples => None,
-        }
-    }
-
-    /// Of a column that every row has a number in.
-    fn known(&self, column: &str) -> f64 {
-        self.number(column).expect("a test reads every row")
-    }
-
-    fn of_cluster(&self, metric: &str) -> Option<Published> {
-        let tps = self.number("tps").filter(|_| metric == "throughput")?;
-        if self.text("operation") == "get" {
-            return Some(doubtful(tps, "the published program reads from an empty list of keys"));
-        }
-        if self.text("sweep") != "value" {
-            return Some(sure(tps));
-        }
-        let stated = self.known("value_bytes");
-        // The published program appends 10 bytes for every 8 that it is asked for.
-        let sent = (stated / 8.0).ceil() * 10.0;
-        Some(doubtful(tps, format!("stated as {stated} bytes; the program sent {sent}")))
-    }
-
-    fn of_hot_key(&self, metric: &str) -> Option<Published> {
-        let ms = self.known("ms_per_100_incr_avg");
-        let increments = self.known("threads") * INCREMENTS;
-        // Redis averages over 1.6 s, and none of the runs was as long.
-        let sampled = || {
-            let why = format!("averaged over 1.6 s by Redis, and a thread's 100 INCRs took {ms} ms");
-            doubtful(self.known(metric), why)
-        };
-        // Redis counts from its start, so that the time of the runs before is in it unless it was started for each.
-        let processor = |column| {
-            let seconds = self.known(column);
-            let why = format!(
-                "{seconds} s over the {increments} INCRs of the run; Redis counts from its start, and whether that was \
-                 before each run is not said"
-            );
-            doubtful(seconds * 1e6 / increments, why)
-        };
-        Some(match metric {
-            // Of the time that each of the threads took.
-            "throughput" => sure(increments / (ms / 1000.0)),
-            "time for 100 INCRs" => sure(ms),
-            "instantaneous_ops_per_sec" | "instantaneous_input_kbps" | "instantaneous_output_kbps" => {
-                sampled()
-            }
-            "used_cpu_sys per INCR" => processor("used_cpu_sys"),
-            "used_cpu_user per INCR" => processor("used_cpu_user"),
-            _ => return None,
-        })
-    }
-
-    fn of_persistence(&self, metric: &str) -> Option<Published> {
-        Some(match metric {
-            "throughput" => self.sampled("instantaneous_ops_per_sec"),
-            "instantaneous_ops_per_sec" | "instantaneous_input_kbps" | "instantaneous_output_kbps" => {
-                self.sampled(metric)
-            }
-            "client time" => self.client_s(),
-            "latest_fork_usec" => sure(self.number(metric)?),
-            _ => return None,
-        })
-    }
-
-    /// A figure of Redis' own sampling. In pipelines it takes in the time before a burst or between two of them.
-    fn sampled(&self, column: &str) -> Published {
-        let (value, by_redis) = (self.known(column), self.known("instantaneous_ops_per_sec"));
-        let by_client = self.known("writes") / (self.known("client_ms") / 1000.0);
-        if by_client <= by_redis * SAMPLED_RATE_OFF_MAX {
-            return sure(value);
-        }
-        let why = format!(
-            "sampled by Redis around a burst of writes: the client's time says {by_client:.0}/s, not {by_redis:.0}/s"
-        );
-        doubtful(value, why)
-    }
-
-    /// Seconds that the client took for all writes.
-    fn client_s(&self) -> Published {
-        let value = self.known("client_ms") / 1000.0;
-        let by_rate = self.known("writes") / self.known("instantaneous_ops_per_sec");
-        // In pipelines Redis samples the rate in the middle of a burst, so only single writes can be compared.
-        if self.text("pipeline") != "1" || value <= by_rate * CLIENT_RATE_OFF_MAX {
-            return sure(value);
-        }
-        doubtful(value, format!("likely a digit too many: the rate beside it says about {by_rate:.0} s"))
-    }
-
-    /// Bytes for memory (stated in MB, taken as MiB, as Redis prints them), seconds for recovery, microseconds for a
-    /// read.
-    fn of_memory(&self, metric: &str) -> Option<Published> {
-        let middle = self.known("value");
-        match (metric, self.text("unit")) {
-            ("used memory", "MB") => Some(sure(middle * f64::from(1 << 20))),
-            ("load time", "s") => Some(sure(middle)),
-            ("mean", "ms per read") => {
-                let stated = self.text("value");
-                let why = format!("stated as {stated} ms; includes the client's threads and network");
-                Some(doubtful(middle * 1000.0, why))
-            }
-            _ => None,
-        }
-    }
-
-    fn of_producer(&self, metric: &str) -> Option<Published> {
-        let [stated, run] = ["threads_stated", "threads_run"].map(|column| self.text(column));
-        let other = (stated != run).then(|| format!("stated as {stated} threads; the command ran {run}"));
-        let (value, dubious) = match metric {
-            // The median of what was printed, which is what our median compares with.
-            "throughput" => (self.known("tps_sample_median"), other),
-            "mean response" => (self.known("rt_ms_avg_stated") * 1000.0, other),
-            "max response" => {
-                let stated = self.known("rt_ms_max");
-                let of_this = |row: &&Row| row.text("scenario") == self.text("scenario");
-                let samples = rows(File::ProducerSamples).filter(of_this);
-                let printed = samples.map(|row| row.known("rt_ms_max")).fold(0.0, f64::max);
-                let differs = (printed != stated).then(|| format!("the samples say {printed} ms"));
-                (stated * 1000.0, differs.or(other))
-            }
-            _ => return None,
-        };
-        Some(Published { value, dubious })
-    }
-
-    fn of_tier(&self, metric: &str) -> Option<Published> {
-        let time = |column| Some(sure(self.number(column)? * 1000.0));
-        match metric {
-            "throughput" => Some(self.good_throughput()),
-            "mean" | "mean response" => time("mean_ms"),
-            "p50" => time("p50_ms"),
-            "p95" => time("p95_ms"),
-            "p99" => time("p99_ms"),
-            "max" | "max response" => time("max_ms"),
-            // Requests that the tool counted.
-            "failed or unknown" => self.number("failed").map(sure),
-            _ => None,
-        }
-    }
-
-    /// Requests per second whose replies were as they should be. `ab` counts a reply of another length as failed: more
-    /// than one in ten are no orders.
-    fn good_throughput(&self) -> Published {
-        let (rate, failed) = (self.known("rate_per_s"), self.known("failed"));
-        match self.number("requests").filter(|requests| failed * 10.0 > *requests) {
-            Some(requests) => doubtful(
-                rate * (1.0 - failed / requests),
-                format!("from {rate}/s less {failed} of {requests}; why those were refused is not said"),
-            ),
-            None if self.text("tier") == "message broker" => doubtful(rate, self.text("note")),
-            None => sure(rate),
-        }
+        let is_it = |(file, name, ..): &&Figure| *file == self.file && *name == metric;
+        let (.., column, in_unit, doubt) = FIGURES.iter().find(is_it)?;
+        let dubious = Some(*doubt).filter(|doubt| !doubt.is_empty()).map(|doubt| self.text(doubt).to_owned());
+        let dubious = dubious.filter(|why| !why.is_empty());
+        Some(Published { value: in_unit(self.number(column)?), dubious })
     }
 }
 
