@@ -1,19 +1,17 @@
 //! RocketMQ's own benchmark programs with our clocks: a producer and a consumer to point at brokers that run already.
 //!
-//! `bench producer` and `bench consumer` have flags that are named as in RocketMQ's own. A window's figures go to
-//! `on_window` as it ends; nothing is printed here.
+//! `bench producer` and `bench consumer` have flags that are named as in RocketMQ's own, which check what is asked for. The
+//! line of a window goes to `on_line` as it ends; nothing is printed here.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
 
-use crate::drivers::rocketmq::{Bodies, Consumer, Producer, Pulling, Sending, Topic};
-use crate::load::record::{Outcomes, Record};
+use crate::drivers::rocketmq::{Bodies, Consumed, Consumer, Producer, Pulling, Sending, Topic};
+use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
-use crate::load::trial::Distribution;
 use crate::load::{Generator, Protocol, RunError};
 use crate::target::token;
 
@@ -64,39 +62,26 @@ pub struct ConsumerOptions {
     pub seconds: Option<u64>,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub struct ProducerWindow {
-    pub seconds: f64,
-    pub outcomes: Outcomes,
-    pub response: Distribution,
-    pub first_surprise: Option<String>,
-}
-
-#[derive(Debug, Clone, Serialize)]
+/// What came of a run.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ProducerReport {
     pub queues: u32,
-    pub windows: Vec<ProducerWindow>,
+    pub seconds: f64,
+    /// Messages that the broker has.
+    pub queued: u64,
+    /// And those of any other outcome.
+    pub others: u64,
 }
 
-/// One window of a consumer; the distributions are of all messages since the start.
-#[derive(Debug, Clone, Serialize)]
-pub struct ConsumerWindow {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConsumerReport {
+    pub queues: u32,
     pub seconds: f64,
     pub messages: u64,
-    pub bytes: u64,
     /// Offsets that were passed over.
     pub lost: u64,
     /// Pulls that were refused.
     pub failed: u64,
-    pub born_to_consumed: Distribution,
-    pub stored_to_consumed: Distribution,
-    pub first_surprise: Option<String>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct ConsumerReport {
-    pub queues: u32,
-    pub windows: Vec<ConsumerWindow>,
 }
 
 /// Sends as fast as the broker answers.
@@ -106,7 +91,7 @@ pub struct ConsumerReport {
 pub fn producer(
     options: &ProducerOptions,
     stop: &AtomicBool,
-    mut on_window: impl FnMut(&ProducerWindow),
+    mut on_line: impl FnMut(String),
 ) -> anyhow::Result<ProducerReport> {
     ensure!(options.threads > 0 && options.batch > 0, "a producer needs a thread, and a request a message");
     let request_bytes = options.message_bytes.saturating_mul(usize::try_from(options.batch)?);
@@ -114,13 +99,12 @@ pub fn producer(
         request_bytes <= REQUEST_BYTES_MAX,
         "a request of {request_bytes} bytes: brokers take {REQUEST_BYTES_MAX}, so send smaller messages or batches"
     );
-    check_name(&options.topic)?;
     let topic = match Topic::look_up(options.namesrv, &options.topic)? {
         Some(topic) => topic,
         None => Topic::create(options.namesrv, &options.topic, options.queues.unwrap_or(QUEUES))?,
     };
-    let queues = topic.queues();
-    ensure!(queues > 0, "no broker lets the topic {} be written", options.topic);
+    let mut report = ProducerReport { queues: topic.queues(), ..ProducerReport::default() };
+    ensure!(report.queues > 0, "no broker lets the topic {} be written", options.topic);
     // A number of its own, so that the messages of two runs can be distinguished.
     let bodies = Bodies::new(token::unix_ms(), options.message_bytes);
     let (keys, batch) = (options.keys, options.batch);
@@ -128,18 +112,13 @@ pub fn producer(
     let mut producer = Producer::new(sending.clone());
     let mut generator =
         Generator::connect(sending.settings(), &mut producer).context("connecting to the brokers")?;
-    let mut windows = Vec::new();
     run(&mut generator, &mut producer, options.seconds, stop, &mut |record, _| {
-        let window = ProducerWindow {
-            seconds: record.elapsed.as_secs_f64(),
-            outcomes: record.outcomes,
-            response: record.response(),
-            first_surprise: record.first_surprise,
-        };
-        on_window(&window);
-        windows.push(window);
+        report.seconds += record.elapsed.as_secs_f64();
+        report.queued += record.outcomes.queued;
+        report.others += record.outcomes.total() - record.outcomes.queued;
+        on_line(sent(&record));
     })?;
-    Ok(ProducerReport { queues, windows })
+    Ok(report)
 }
 
 /// Takes messages as fast as they come.
@@ -149,14 +128,12 @@ pub fn producer(
 pub fn consumer(
     options: &ConsumerOptions,
     stop: &AtomicBool,
-    mut on_window: impl FnMut(&ConsumerWindow),
+    mut on_line: impl FnMut(String),
 ) -> anyhow::Result<ConsumerReport> {
-    check_name(&options.topic)?;
-    check_name(&options.group)?;
     let topic = Topic::look_up(options.namesrv, &options.topic)?;
     let topic = topic.with_context(|| format!("no broker has the topic {}", options.topic))?;
-    let queues = topic.queues();
-    ensure!(queues > 0, "the topic {} has no queue", options.topic);
+    let mut report = ConsumerReport { queues: topic.queues(), ..ConsumerReport::default() };
+    ensure!(report.queues > 0, "the topic {} has no queue", options.topic);
     let offsets = if options.from_start { topic.starts()? } else { topic.ends()? };
     let mut consumer = Consumer::new(Pulling {
         topic,
@@ -168,25 +145,14 @@ pub fn consumer(
     });
     let mut generator =
         Generator::connect(consumer.settings(), &mut consumer).context("connecting to the brokers")?;
-    let mut windows: Vec<ConsumerWindow> = Vec::new();
-    let (mut messages, mut bytes, mut lost) = (0, 0, 0);
     run(&mut generator, &mut consumer, options.seconds, stop, &mut |record, consumer| {
-        let after = &consumer.consumed;
-        let window = ConsumerWindow {
-            seconds: record.elapsed.as_secs_f64(),
-            messages: after.messages - messages,
-            bytes: after.bytes - bytes,
-            lost: after.lost - lost,
-            failed: record.outcomes.failed,
-            born_to_consumed: after.born_to_consumed(),
-            stored_to_consumed: after.stored_to_consumed(),
-            first_surprise: record.first_surprise,
-        };
-        (messages, bytes, lost) = (after.messages, after.bytes, after.lost);
-        on_window(&window);
-        windows.push(window);
+        let Consumed { messages, lost, .. } = consumer.consumed;
+        on_line(taken(&record, &consumer.consumed, report));
+        report = ConsumerReport { messages, lost, ..report };
+        report.seconds += record.elapsed.as_secs_f64();
+        report.failed += record.outcomes.failed;
     })?;
-    Ok(ConsumerReport { queues, windows })
+    Ok(report)
 }
 
 /// Until the time is over, or it is stopped. A broker that answers nothing any more ends a run of the generator, and is
@@ -210,96 +176,56 @@ fn run<P: Protocol>(
     Ok(())
 }
 
-/// RocketMQ's own rule; whatever else would have to be escaped on its way there.
-fn check_name(name: &str) -> anyhow::Result<()> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(&byte);
-    ensure!(
-        !name.is_empty() && name.len() <= 127 && name.bytes().all(allowed),
-        "{name:?} is no name for RocketMQ: up to 127 letters, digits, and % | - _"
+/// In the words of RocketMQ's own producer.
+fn sent(record: &Record) -> String {
+    let (response, outcomes) = (record.response(), record.outcomes);
+    let line = format!(
+        "Send TPS: {:.0} | Max RT(ms): {:.3} | Average RT(ms): {:.3} | P99 RT(ms): {:.3} | Send Failed: {} | \
+         Response Failed: {} | Unknown: {}",
+        record.per_s(Outcome::Queued),
+        response.max_us as f64 / 1000.0,
+        response.mean_us / 1000.0,
+        response.at(0.99) as f64 / 1000.0,
+        outcomes.failed,
+        outcomes.busy,
+        outcomes.unknown
     );
-    Ok(())
+    line + &surprise(record)
 }
 
-impl ProducerWindow {
-    pub fn per_s(&self) -> f64 {
-        self.outcomes.queued as f64 / self.seconds.max(1e-9)
-    }
+/// In the words of RocketMQ's own consumer; the times are of all messages since the start.
+fn taken(record: &Record, consumed: &Consumed, before: ConsumerReport) -> String {
+    let (born, stored) = (consumed.born_to_consumed(), consumed.stored_to_consumed());
+    let line = format!(
+        "Consume TPS: {:.0} | AVG(B2C) RT(ms): {:.3} | AVG(S2C) RT(ms): {:.3} | MAX(B2C) RT(ms): {} | \
+         MAX(S2C) RT(ms): {} | Consume Fail: {} | Lost: {}",
+        (consumed.messages - before.messages) as f64 / record.elapsed.as_secs_f64().max(1e-9),
+        born.mean_us / 1000.0,
+        stored.mean_us / 1000.0,
+        born.max_us / 1000,
+        stored.max_us / 1000,
+        record.outcomes.failed,
+        consumed.lost - before.lost
+    );
+    line + &surprise(record)
 }
 
-impl std::fmt::Display for ProducerWindow {
-    /// In the words of RocketMQ's own producer.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Send TPS: {:.0} | Max RT(ms): {:.3} | Average RT(ms): {:.3} | P99 RT(ms): {:.3} | Send Failed: {} | \
-             Response Failed: {} | Unknown: {}",
-            self.per_s(),
-            self.response.max_us as f64 / 1000.0,
-            self.response.mean_us / 1000.0,
-            self.response.at(0.99) as f64 / 1000.0,
-            self.outcomes.failed,
-            self.outcomes.busy,
-            self.outcomes.unknown
-        )?;
-        self.first_surprise.as_ref().map_or(Ok(()), |text| write!(f, " | first: {text}"))
-    }
-}
-
-impl ConsumerWindow {
-    pub fn per_s(&self) -> f64 {
-        self.messages as f64 / self.seconds.max(1e-9)
-    }
-}
-
-impl std::fmt::Display for ConsumerWindow {
-    /// In the words of RocketMQ's own consumer.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Consume TPS: {:.0} | AVG(B2C) RT(ms): {:.3} | AVG(S2C) RT(ms): {:.3} | MAX(B2C) RT(ms): {} | \
-             MAX(S2C) RT(ms): {} | Consume Fail: {} | Lost: {}",
-            self.per_s(),
-            self.born_to_consumed.mean_us / 1000.0,
-            self.stored_to_consumed.mean_us / 1000.0,
-            self.born_to_consumed.max_us / 1000,
-            self.stored_to_consumed.max_us / 1000,
-            self.failed,
-            self.lost
-        )?;
-        self.first_surprise.as_ref().map_or(Ok(()), |text| write!(f, " | first: {text}"))
-    }
+fn surprise(record: &Record) -> String {
+    record.first_surprise.as_ref().map(|text| format!(" | first: {text}")).unwrap_or_default()
 }
 
 impl std::fmt::Display for ProducerReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let seconds: f64 = self.windows.iter().map(|window| window.seconds).sum();
-        let queued: u64 = self.windows.iter().map(|window| window.outcomes.queued).sum();
-        let bad: u64 =
-            self.windows.iter().map(|window| window.outcomes.total() - window.outcomes.queued).sum();
-        write!(f, "{queued} messages to {} queues in {seconds:.1} s, {bad} others", self.queues)?;
-        write!(f, ": {:.0}/s", queued as f64 / seconds.max(1e-9))
+        let Self { queues, seconds, queued, others } = *self;
+        let per_s = queued as f64 / seconds.max(1e-9);
+        write!(f, "{queued} messages to {queues} queues in {seconds:.1} s, {others} others: {per_s:.0}/s")
     }
 }
 
 impl std::fmt::Display for ConsumerReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let seconds: f64 = self.windows.iter().map(|window| window.seconds).sum();
-        let messages: u64 = self.windows.iter().map(|window| window.messages).sum();
-        write!(f, "{messages} messages from {} queues in {seconds:.1} s", self.queues)?;
-        write!(f, ": {:.0}/s", messages as f64 / seconds.max(1e-9))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_would_need_escaping_are_refused() {
-        for (name, allowed) in
-            [("bench_1-a", true), ("%RETRY%g", true), ("", false), ("a\"b", false), ("a b", false)]
-        {
-            assert_eq!(check_name(name).is_ok(), allowed, "{name}");
-        }
+        let Self { queues, seconds, messages, .. } = *self;
+        let per_s = messages as f64 / seconds.max(1e-9);
+        write!(f, "{messages} messages from {queues} queues in {seconds:.1} s: {per_s:.0}/s")
     }
 }

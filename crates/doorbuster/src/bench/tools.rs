@@ -77,7 +77,8 @@ pub(super) struct ConsumerArguments {
     seconds: Option<u64>,
 }
 
-/// As RocketMQ itself checks them: what it refuses is said before anything is connected.
+/// As RocketMQ itself checks them: what it refuses is said before anything is connected. Nothing of a name has to be escaped
+/// on its way to a broker.
 fn topic(text: &str) -> Result<String, String> {
     name(text, TOPIC_MAX)
 }
@@ -107,9 +108,9 @@ pub(super) fn produce(arguments: &ProducerArguments) -> Result<(), Failure> {
         seconds: arguments.seconds,
     };
     let mut printed = Ok(());
-    let report = tools::producer(&options, &stop, |window| {
+    let report = tools::producer(&options, &stop, |line| {
         if printed.is_ok() {
-            printed = output::print(&format!("{window}\n"));
+            printed = output::print(&format!("{line}\n"));
         }
     });
     printed?;
@@ -126,9 +127,9 @@ pub(super) fn consume(arguments: &ConsumerArguments) -> Result<(), Failure> {
         seconds: arguments.seconds,
     };
     let mut printed = Ok(());
-    let report = tools::consumer(&options, &stop, |window| {
+    let report = tools::consumer(&options, &stop, |line| {
         if printed.is_ok() {
-            printed = output::print(&format!("{window}\n"));
+            printed = output::print(&format!("{line}\n"));
         }
     });
     printed?;

@@ -102,6 +102,7 @@ fn wrong_arguments_are_refused_before_anything_runs() {
         (&["peak", "--p99", "100us"], "at least 1ms"),
         (&["peak", "--trial", "1us"], "at least 500ms"),
         (&["producer", "-n", "127.0.0.1:1", "-t", "bad topic!"], "RocketMQ takes names"),
+        (&["producer", "-n", "127.0.0.1:1", "-t", "a\"b"], "RocketMQ takes names"),
         (&["consumer", "-n", "127.0.0.1:1", "-g", ""], "RocketMQ takes names"),
         (&["producer", "-n", "127.0.0.1:1", "--seconds", "0"], "0 is not in 1.."),
         (&["consumer", "-n", "127.0.0.1:1", "--seconds", "0"], "0 is not in 1.."),
