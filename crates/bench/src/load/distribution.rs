@@ -1,5 +1,7 @@
 //! Times: the histogram that takes them, and its quantiles, which reports keep.
 
+use std::ops::{Deref, DerefMut};
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,27 @@ impl Distribution {
     }
 }
 
-pub(crate) fn times() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, TIME_US_MAX, 3).expect("the bounds are constants that the histogram allows")
+/// Takes times. Its size is fixed, however many there are.
+#[derive(Debug, Clone)]
+pub(crate) struct Durations(Histogram<u64>);
+
+impl Default for Durations {
+    fn default() -> Self {
+        let times = Histogram::new_with_bounds(1, TIME_US_MAX, 3);
+        Self(times.expect("the bounds are constants that the histogram allows"))
+    }
+}
+
+impl Deref for Durations {
+    type Target = Histogram<u64>;
+
+    fn deref(&self) -> &Histogram<u64> {
+        &self.0
+    }
+}
+
+impl DerefMut for Durations {
+    fn deref_mut(&mut self) -> &mut Histogram<u64> {
+        &mut self.0
+    }
 }

@@ -5,9 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-
-use super::distribution::{Distribution, TIME_US_MAX, times};
+use super::distribution::{Distribution, Durations, TIME_US_MAX};
 pub use super::outcome::{Outcome, Outcomes};
 use super::protocol::Verdicts;
 use super::series::{Second, Tally};
@@ -31,7 +29,7 @@ pub struct Asking {
     pub good: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Record {
     pub outcomes: Outcomes,
     /// From the first request's send to the last answer.
@@ -61,35 +59,10 @@ pub struct Record {
     pub last_good: Option<Duration>,
     /// A row for each second, and for what is left at the end; of the first four hours.
     pub seconds: Vec<Second>,
-    response: Histogram<u64>,
-    service: Histogram<u64>,
-    send_lag: Histogram<u64>,
-    generator_lag: Histogram<u64>,
-}
-
-impl Default for Record {
-    fn default() -> Self {
-        Self {
-            outcomes: Outcomes::default(),
-            elapsed: Duration::ZERO,
-            asking: None,
-            body_bytes: None,
-            reconnects: 0,
-            stray_answers: 0,
-            unsent: 0,
-            first_surprise: None,
-            opened: 0,
-            waited_for_cap: 0,
-            retries: 0,
-            gave_up: 0,
-            last_good: None,
-            seconds: Vec::new(),
-            response: times(),
-            service: times(),
-            send_lag: times(),
-            generator_lag: times(),
-        }
-    }
+    response: Durations,
+    service: Durations,
+    send_lag: Durations,
+    generator_lag: Durations,
 }
 
 impl Record {

@@ -4,10 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::distribution::times;
+use super::distribution::Durations;
 use super::outcome::Outcome;
 
 /// Rows that are kept of one run: four hours. A watcher gets all of them.
@@ -61,13 +60,19 @@ pub(super) struct Series {
     /// When the second that is being filled ends.
     ends: Instant,
     filling: Tally,
-    times: Histogram<u64>,
+    times: Durations,
     pub(super) rows: Vec<Second>,
 }
 
 impl Series {
     pub(super) fn start(started: Instant) -> Self {
-        Self { started, ends: started + SECOND, filling: Tally::default(), times: times(), rows: Vec::new() }
+        Self {
+            started,
+            ends: started + SECOND,
+            filling: Tally::default(),
+            times: Durations::default(),
+            rows: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, tally: Tally) {

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use super::trials::LAG_SHARE;
 use crate::drivers::http::Http;
 use crate::drivers::http::traffic::{Reference, Traffic};
-use crate::load::distribution::times;
+use crate::load::distribution::Durations;
 use crate::load::record::{Outcome, micros};
 use crate::load::schedule::Schedule;
 use crate::load::trial::Distribution;
@@ -22,7 +22,7 @@ const NOISE_STEP: Duration = Duration::from_millis(1);
 /// How much later than asked a sleeping thread runs again, while nothing else of ours does.
 pub(super) fn idle_noise(stop: &AtomicBool) -> anyhow::Result<Distribution> {
     let begun = Instant::now();
-    let mut late = times();
+    let mut late = Durations::default();
     while begun.elapsed() < NOISE_FOR {
         ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         let asleep = Instant::now();
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_late_machine_is_noted_beside_the_limit() {
-        let mut late = times();
+        let mut late = Durations::default();
         late.record_n(6000, 100).unwrap();
         let late = Distribution::of(&late);
         assert!(too_noisy(&late, Duration::from_millis(50)).is_some_and(|said| said.contains("6.0 ms late")));

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hdrhistogram::Histogram;
 use rocketmq::PullFields;
 use rocketmq::codes::{PULL_MESSAGE, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY, SUCCESS};
 use rocketmq::frame::{self, Answer, Parsed};
@@ -15,7 +14,7 @@ use rocketmq::stored::{self, Stored};
 
 use super::body::{Bodies, Numbers};
 use super::topic::Topic;
-use crate::load::distribution::times;
+use crate::load::distribution::Durations;
 use crate::load::record::Outcome;
 use crate::load::trial::Distribution;
 use crate::load::{ConnectionId, Protocol, Received, Settings, Spread, Verdicts};
@@ -35,7 +34,7 @@ pub struct Pulling {
     pub bodies: Option<Bodies>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Consumed {
     pub messages: u64,
     pub bytes: u64,
@@ -47,8 +46,8 @@ pub struct Consumed {
     pub damaged: u64,
     pub numbers: Numbers,
     /// From the producer's clock to the moment of the pull's answer; both clocks count milliseconds.
-    born_to_consumed_us: Histogram<u64>,
-    stored_to_consumed_us: Histogram<u64>,
+    born_to_consumed_us: Durations,
+    stored_to_consumed_us: Durations,
 }
 
 impl Consumed {
@@ -78,7 +77,7 @@ impl Consumer {
         let queues = pulling.topic.all_queues();
         assert_eq!(queues.len(), pulling.offsets.len(), "each queue is begun somewhere");
         let opaques = vec![0; queues.len()];
-        Self { pulling, queues, opaques, consumed: Consumed::new(), arrived: Arc::default() }
+        Self { pulling, queues, opaques, consumed: Consumed::default(), arrived: Arc::default() }
     }
 
     /// For the generator: a user for each queue.
@@ -134,19 +133,6 @@ impl Consumer {
 }
 
 impl Consumed {
-    fn new() -> Self {
-        Self {
-            messages: 0,
-            bytes: 0,
-            duplicates: 0,
-            lost: 0,
-            damaged: 0,
-            numbers: Numbers::default(),
-            born_to_consumed_us: times(),
-            stored_to_consumed_us: times(),
-        }
-    }
-
     fn add(&mut self, message: &Stored<'_>, bodies: Option<&Bodies>, now_ms: u64) -> Outcome {
         self.messages += 1;
         self.bytes += message.body.len() as u64;

@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::drivers::http::once::{self, Answer};
 use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
-use crate::load::distribution::times;
+use crate::load::distribution::Durations;
 use crate::load::record::micros;
 use crate::target::TOKEN_SECRET;
 use crate::target::token::Minter;
@@ -33,27 +32,23 @@ const WAIT_S: u64 = 30;
 /// A long poll is repeated so often before the order is given up.
 const WAITS_MAX: usize = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) placed: u64,
     pub(super) refused: u64,
     pub(super) first_refusal: Option<String>,
     /// From the click.
-    pub(super) accepted: Histogram<u64>,
-    pub(super) persisted: Histogram<u64>,
+    pub(super) accepted: Durations,
+    pub(super) persisted: Durations,
 }
 
 impl Seen {
-    pub(super) fn none() -> Self {
-        Self { placed: 0, refused: 0, first_refusal: None, accepted: times(), persisted: times() }
-    }
-
     pub(super) fn add(&mut self, other: &Self) -> anyhow::Result<()> {
         self.placed += other.placed;
         self.refused += other.refused;
         self.first_refusal = self.first_refusal.take().or_else(|| other.first_refusal.clone());
-        self.accepted.add(&other.accepted).context("histograms of one kind")?;
-        self.persisted.add(&other.persisted).context("histograms of one kind")?;
+        self.accepted.add(&*other.accepted).context("histograms of one kind")?;
+        self.persisted.add(&*other.persisted).context("histograms of one kind")?;
         Ok(())
     }
 }
@@ -89,7 +84,7 @@ impl Buyer {
         over: &AtomicBool,
         stop: &AtomicBool,
     ) -> anyhow::Result<Seen> {
-        let mut seen = Seen::none();
+        let mut seen = Seen::default();
         while !over.load(Ordering::Relaxed) {
             let clicked = Instant::now();
             let request = self.orders.next().to_vec();

@@ -342,7 +342,7 @@ fn load(
         let ended = Instant::now();
         // Whatever happened, the threads must end.
         over.store(true, Ordering::Relaxed);
-        let mut seen = Seen::none();
+        let mut seen = Seen::default();
         for buyer in buyers {
             seen.add(&buyer.join().expect("a buyer does not panic")?)?;
         }

@@ -21,7 +21,7 @@ use crate::goal::Goal;
 use crate::host::procfs;
 use crate::host::usage::Watched;
 use crate::load::choice::Random;
-use crate::load::distribution::{Distribution, times};
+use crate::load::distribution::{Distribution, Durations};
 use crate::load::record::Outcome;
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, Settings, Trial};
@@ -497,9 +497,9 @@ fn add(
     seen: &Seen,
     per_person: f64,
 ) {
-    let mut known = times();
+    let mut known = Durations::default();
     judged.known_after_ms.iter().for_each(|ms| known.saturating_record((ms * 1000).max(1)));
-    let p99 = |times| Distribution::of(times).at(0.99) as f64;
+    let p99 = |times: &Durations| Distribution::of(times).at(0.99) as f64;
     for (name, unit, better, value) in [
         (WRONG, "", Better::Lower, judged.promises_broken() as f64),
         ("people", "people", Better::Neither, people as f64),

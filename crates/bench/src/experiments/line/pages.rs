@@ -8,7 +8,6 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use hdrhistogram::Histogram;
 use ring::hmac;
 
 use super::joins::{NO_BODY, Signed};
@@ -19,7 +18,7 @@ use super::{LINE, PRICE, PRODUCT, SALE, ScenarioContext};
 use crate::audit::AUDIT_FAILED;
 use crate::drivers::http::once;
 use crate::load::choice::Random;
-use crate::load::distribution::times;
+use crate::load::distribution::Durations;
 use crate::rehearsal::payments::callback;
 use crate::target::token::unix_ms;
 use crate::target::{PAYMENT_SECRET, Target};
@@ -86,10 +85,10 @@ pub(super) struct Times {
 }
 
 /// What the pages saw, beside what they were answered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Seen {
     /// From when presence was due to its answer.
-    pub(super) presence: Histogram<u64>,
+    pub(super) presence: Durations,
     pub(super) boards: u64,
     pub(super) answers: u64,
     pub(super) ordered: u64,
@@ -202,21 +201,7 @@ impl<'a> Pages<'a> {
             latest: None,
             answers: Answers::default(),
             presence_kept: 0,
-            seen: Seen {
-                presence: self::times(),
-                boards: 0,
-                answers: 0,
-                ordered: 0,
-                paid: 0,
-                unknown: 0,
-                refused: 0,
-                too_late: 0,
-                out_of_turn: 0,
-                unexpected: 0,
-                first_unexpected: None,
-                seconds: 0.0,
-                sold_out: false,
-            },
+            seen: Seen::default(),
             request: Vec::new(),
         })
     }
@@ -425,7 +410,8 @@ impl<'a> Pages<'a> {
             return Ok(());
         };
         if act == Act::Presence {
-            self.seen.presence.saturating_record((self.now_us() - due_us).max(1));
+            let answered_us = self.now_us();
+            self.seen.presence.saturating_record((answered_us - due_us).max(1));
         }
         let guest = &mut self.guests[index];
         let place = guest.place;
