@@ -1,5 +1,6 @@
 //! The load of a case of a Redis scenario, and its figures.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -129,13 +130,16 @@ pub(super) fn beside<T>(
     })
 }
 
-/// What INFO says of the last moments, by its own sampling (16 times 100 ms).
+/// What INFO says of the last moments, by its own sampling (16 times 100 ms); and the units.
+const INSTANTANEOUS: [(&str, &str); 3] = [
+    ("instantaneous_ops_per_sec", "1/s"),
+    ("instantaneous_input_kbps", "kB/s"),
+    ("instantaneous_output_kbps", "kB/s"),
+];
+
+/// The highest of each: in a short run the first ones still hold the time before it.
 #[derive(Debug, Default)]
-pub(super) struct Instants {
-    operations: Vec<f64>,
-    input_kbps: Vec<f64>,
-    output_kbps: Vec<f64>,
-}
+pub(super) struct Instants(BTreeMap<&'static str, f64>);
 
 /// How often it is read: more often than Redis itself looks would show nothing new.
 pub(super) const INSTANT: Duration = Duration::from_millis(200);
@@ -143,28 +147,19 @@ pub(super) const INSTANT: Duration = Duration::from_millis(200);
 impl Instants {
     pub(super) fn look(&mut self, redis: &mut Redis) -> anyhow::Result<()> {
         let text: String = redis.query(&["INFO", "stats"])?;
-        let number = |name: &str| {
+        for (name, _) in INSTANTANEOUS {
             let value =
                 text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.parse().ok());
-            value.with_context(|| format!("INFO has no {name}"))
-        };
-        self.operations.push(number("instantaneous_ops_per_sec")?);
-        self.input_kbps.push(number("instantaneous_input_kbps")?);
-        self.output_kbps.push(number("instantaneous_output_kbps")?);
+            let value: f64 = value.with_context(|| format!("INFO has no {name}"))?;
+            let highest = self.0.entry(name).or_insert(value);
+            *highest = highest.max(value);
+        }
         Ok(())
     }
 
-    /// The highest of each: in a short run the first ones still hold the time before it.
     pub(super) fn figures(&self) -> Vec<Metric> {
-        let highest = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
-        [
-            ("instantaneous_ops_per_sec", "1/s", &self.operations),
-            ("instantaneous_input_kbps", "kB/s", &self.input_kbps),
-            ("instantaneous_output_kbps", "kB/s", &self.output_kbps),
-        ]
-        .into_iter()
-        .filter_map(|(name, unit, values)| Some(figure(name, unit, Better::Neither, highest(values)?)))
-        .collect()
+        let figure = |(name, unit)| Some(figure(name, unit, Better::Neither, *self.0.get(name)?));
+        INSTANTANEOUS.into_iter().filter_map(figure).collect()
     }
 }
 
