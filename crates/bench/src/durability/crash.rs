@@ -9,10 +9,10 @@ use anyhow::{Context, bail, ensure};
 use super::combination::Victim;
 use super::{DurabilityOptions, Kill};
 use crate::audit::invariants::{self, Matched, STILL};
-use crate::drivers::http::traffic::{OWN_SALE, OwnOrders};
+use crate::drivers::http::traffic::{OWN_SALE, OwnOrders, judge_own};
 use crate::drivers::http::{Heard, Http, once};
 use crate::load::mid_load::wait_for_an_order;
-use crate::load::record::Record;
+use crate::load::record::{Outcome, Record};
 use crate::load::schedule::Schedule;
 use crate::load::{Generator, RunError, Settings};
 use crate::target::TOKEN_SECRET;
@@ -144,25 +144,22 @@ fn probe(
         let waited_for = given_up.iter().all(|flag| !flag.load(Ordering::Relaxed));
         ensure!(waited_for, "nobody waits for the answer any more");
         match once::exchange(address, orders.next()) {
-            Ok(answer) if matches!(answer.status, 201 | 202) => {
-                probed.back_after = killed.elapsed();
-                probed.accepted = answer.body;
-                return Ok(probed);
-            }
-            // A refusal: certainly no order. Everything else may be one.
-            Ok(answer) if answer.status == 429 || (answer.status == 503 && !is_unknown(&answer.body)) => {}
-            Ok(_) => probed.unknown += 1,
+            Ok(answer) => match judge_own(answer.status, &answer.body) {
+                Outcome::Won => {
+                    probed.back_after = killed.elapsed();
+                    probed.accepted = answer.body;
+                    return Ok(probed);
+                }
+                // A refusal: certainly no order. Everything else may be one.
+                Outcome::Limited | Outcome::Busy => {}
+                _ => probed.unknown += 1,
+            },
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
             Err(_) => probed.unknown += 1,
         }
         std::thread::sleep(PROBE_PAUSE);
     }
     bail!("no order is accepted {} s after the kill", BACK_PATIENCE.as_secs())
-}
-
-fn is_unknown(body: &[u8]) -> bool {
-    const TYPE: &[u8] = b"/outcome-unknown\"";
-    body.windows(TYPE.len()).any(|bytes| bytes == TYPE)
 }
 
 fn orders_now(testbed: &mut Testbed) -> anyhow::Result<u64> {
