@@ -324,6 +324,22 @@ mod tests {
         places.iter().map(|(place, at_ms)| (*place, shown(*at_ms))).collect()
     }
 
+    /// Both units are asked for by the two who were called.
+    fn board(version: u64, turns: u64, held: u64) -> Board {
+        let (served, sure_to, free, sold) = (2, 2, 0, 0);
+        Board {
+            state: Phase::Live,
+            served,
+            sure_to,
+            free,
+            turns,
+            held,
+            sold,
+            version,
+            now_ms: version * 1_000,
+        }
+    }
+
     /// Two units: the first two are called, one pays, one's order lapses, the third is called and pays.
     fn night() -> Vec<Event> {
         vec![
@@ -343,17 +359,7 @@ mod tests {
 
     #[test]
     fn a_night_that_kept_its_promises_is_clean() {
-        let board = Board {
-            state: Phase::Live,
-            served: 2,
-            sure_to: 2,
-            free: 0,
-            turns: 0,
-            held: 2,
-            sold: 0,
-            version: 5,
-            now_ms: 5_000,
-        };
+        let board = board(5, 0, 2);
         let sold_out = Board { served: 3, sure_to: 3, held: 0, sold: 2, version: 11, ..board };
         let answers = Answers {
             readings: vec![
@@ -415,17 +421,7 @@ mod tests {
 
     #[test]
     fn a_board_that_is_not_the_ledger_is_found() {
-        let board = Board {
-            state: Phase::Live,
-            served: 2,
-            sure_to: 2,
-            free: 0,
-            turns: 1,
-            held: 1,
-            sold: 0,
-            version: 4,
-            now_ms: 4_000,
-        };
+        let board = board(4, 1, 1);
         let wrong = |board: Board| {
             verdict(&night(), &Answers { boards: [(4, board)].into(), ..Answers::default() }).boards_wrong
         };
