@@ -60,7 +60,7 @@ impl PeersOptions {
         metrics.push(processors("CPU per order", &trials, |of| of.won));
         let notes = rounds.iter().map(|of| format!("Round {}: {}.", of.peak.repeat, of.peak_sold)).collect();
         let name = format!("{}, {} users", kind.name(), self.users);
-        Case { name, series: kind.name().to_owned(), metrics, trials, notes, ..Case::default() }
+        Case { name, metrics, trials, notes, ..case_of(kind) }
     }
 
     fn sale_of(&self, kind: Kind, rounds: &[&Played]) -> Case {
@@ -77,8 +77,13 @@ impl PeersOptions {
         let note = |of: &&Played| format!("Round {}: {}. Killed: {}.", of.sale.repeat, of.sold, of.killed);
         let notes = rounds.iter().map(note).collect();
         let name = format!("{}, sale at {}/s", kind.name(), self.rate);
-        Case { name, series: kind.name().to_owned(), metrics, trials, notes, ..Case::default() }
+        Case { name, metrics, trials, notes, ..case_of(kind) }
     }
+}
+
+/// What is quoted is this program's, however quick the others are.
+fn case_of(kind: Kind) -> Case {
+    Case { series: kind.name().to_owned(), reference: kind != Kind::Doorbuster, ..Case::default() }
 }
 
 impl Compared {
@@ -309,6 +314,9 @@ pub(super) mod tests {
         let sentence = "valid, co-located, 1 repeat: peers, Doorbuster, embedded, 100 users: 3,000 orders/s; not finished: \
                         nginx + Lua + Redis, appendfsync always";
         assert_eq!(verdict::of(&report).sentence, sentence);
+        let mut quicker = compared(0, 3);
+        quicker.played[1].peak = trial(1, 30_000, &[("redis", 0.5)]);
+        assert_eq!(verdict::of(&reported(&quicker)).sentence, sentence, "another's figure is not quoted");
         let text = summary::of_report(&report);
         assert!(text.contains("as root: apt-get install --no-install-recommends x"), "{text}");
         assert!(page::html(&report).contains("id=\"tier-peers\""), "a tier of its own");
