@@ -46,7 +46,7 @@ fn a_browser_works_it_out_in_sight_and_only_once() {
     assert_eq!(seen.as_array().unwrap().last(), Some(&json!([true, 0])), "{seen}");
     // A browser that has forgotten everything gets the place back, and works for nothing.
     // On another page: the line's own would note its place again with the next answer that it hears.
-    browser.open(&format!("{}/readyz", shop.base));
+    browser.open(&format!("{}/healthz", shop.base));
     browser.run("localStorage.clear()");
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     browser.run("window.Worker = class { constructor() { window.worked = true; } }");

@@ -57,7 +57,8 @@ fn the_shops_page_is_gone_to_and_what_it_gave_joins_once() {
     browser.click("#join-outcome a");
     browser.wait_until("a place", |browser| browser.text("#place").starts_with("Your place"));
     assert_eq!((browser.url(), tail()), (sale_url(&shop.base, SALE, PRODUCT), 1), "it is nowhere to be seen");
-    // A browser that has forgotten everything gets the place back without.
+    // A browser that has forgotten everything gets the place back without. It forgets on another page, as in `joining`.
+    browser.open(&format!("{}/healthz", shop.base));
     browser.run("localStorage.clear()");
     open_sale(&browser, &shop.base, SALE, PRODUCT);
     browser.click("#join-button");
