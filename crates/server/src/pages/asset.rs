@@ -3,7 +3,7 @@
 //!
 //! Must not: load anything from another host.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Branding;
 use super::language::Languages;
@@ -129,11 +129,9 @@ impl Assets {
     /// The texts of every language, as far as scripts name them; and their files by language, in the order of the languages.
     fn add_texts(&mut self, languages: &Languages) -> String {
         let scripts = SOURCES.iter().filter(|(name, _)| name.ends_with(".js"));
-        let scripts: Vec<&str> = scripts.map(|(_, source)| *source).collect();
-        let is_named = |text: &str| {
-            let quoted = format!("\"{text}\"");
-            scripts.iter().any(|source| source.contains(&quoted))
-        };
+        // Whatever follows a quote, up to the next: the strings, and what stands between two of them.
+        let named: HashSet<&str> = scripts.flat_map(|(_, source)| source.split('"').skip(1)).collect();
+        let is_named = |text: &str| named.contains(text);
         let mut files = Vec::new();
         for (_, language) in languages.iter() {
             let name = texts_name(language.code());
