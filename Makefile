@@ -27,6 +27,8 @@ try-shop: compiler ## build, and start a Vendure shop and Doorbuster beside it, 
 	$(CARGO) build --release -p doorbuster
 	exec ./dev/try-shop
 
+# A broker of a test lives for seconds: what the second compiler makes of it is never used.
+test: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 test: ## install what the tests need (nginx, ab, Chromium...), then run all of them
 	./dev/install-test-packages
 	./dev/install-api-tools >/dev/null
